@@ -27,12 +27,12 @@ double milliseconds(std::chrono::steady_clock::time_point from, std::chrono::ste
 }
 
 nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* explain) {
-  const mn::binding symbols[] = {{"seq", sequence}};
+  const mn::symbol_extent symbols[] = {{"seq", sequence}};
   const auto start = std::chrono::steady_clock::now();
   const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);
   const auto traced = std::chrono::steady_clock::now();
   mn::fusion::optimize_report report;
-  mn::graph chosen = mn::fusion::optimize(g, {}, &report);
+  mn::graph chosen = mn::fusion::optimize(g, {.explain = explain != nullptr}, &report);
   const auto optimised = std::chrono::steady_clock::now();
   const auto weights = mn::plan::make_layout(g);
   const auto plan = mn::plan::make_plan(std::move(chosen), weights);

@@ -86,14 +86,14 @@ nlohmann::json deviations(const mn::program& run, const mn::parameters& weights,
   const double loss = floats(run.output("loss"))[0], expected = reference["loss"];
   double worst = 0, square = 0;
   std::string worst_name;
-  for (const auto& slot : weights.slots().slots) {
+  for (const auto& tensor : weights.layout().tensors) {
     double sum = 0;
-    for (float value : floats(run.output("grad:" + slot.name)))
+    for (float value : floats(run.output("grad:" + tensor.name)))
       sum += static_cast<double>(value) * static_cast<double>(value);
-    const double norm = reference["grad_norms"].at(slot.name), error = std::fabs(std::sqrt(sum) - norm) / norm;
+    const double norm = reference["grad_norms"].at(tensor.name), error = std::fabs(std::sqrt(sum) - norm) / norm;
     square += sum;
     if (error <= worst) continue;
-    worst = error, worst_name = slot.name;
+    worst = error, worst_name = tensor.name;
   }
   return {{"loss", loss},
           {"loss_relative", std::fabs(loss - expected) / expected},
@@ -104,7 +104,7 @@ nlohmann::json deviations(const mn::program& run, const mn::parameters& weights,
 }
 
 nlohmann::json measure(const std::string& device_name, const std::string& reference_file, int rounds) {
-  const mn::binding symbols[] = {{"seq", sequence}};
+  const mn::symbol_extent symbols[] = {{"seq", sequence}};
   mn::graph forward = mn::lower<model>(symbols), g;
   const auto logits = mn::lower_into<model>(g, symbols);
   const mn::node_id loss = mn::lower_loss<model, mn::cross_entropy<"label">>(g, logits, symbols)[0];
@@ -116,8 +116,8 @@ nlohmann::json measure(const std::string& device_name, const std::string& refere
 
   const mn::device gpu({.device = device_name});
   mn::parameters weights(gpu, g);
-  for (const auto& slot : weights.slots().slots)
-    weights.set(slot.name, mn::support::smollm2_weights(slot.name, slot.extents));
+  for (const auto& tensor : weights.layout().tensors)
+    weights.set(tensor.name, mn::support::smollm2_weights(tensor.name, tensor.extents));
   inputs data{std::vector<std::int32_t>(sequence), std::vector<std::int32_t>(sequence)};
   std::iota(data.tokens.begin(), data.tokens.end(), 0);
   std::iota(data.labels.begin(), data.labels.end(), 1);

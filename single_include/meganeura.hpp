@@ -12,6 +12,10 @@
 #define MEGANEURA_TWICE "meganeura: <meganeura/...> is included after <meganeura.hpp>, which holds it; include only one"
 #include MEGANEURA_TWICE
 #endif
+#if __cplusplus < 202002L
+#define MEGANEURA_OLD "meganeura needs C++20: compile with -std=c++20, or with CMake link meganeura::meganeura"
+#include MEGANEURA_OLD
+#endif
 // The only place the version lives; CMakeLists.txt reads these three numbers.
 #define MEGANEURA_VERSION_MAJOR 0
 #define MEGANEURA_VERSION_MINOR 1
@@ -78,6 +82,7 @@ template <class... Arguments>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
+// Rows of a table by the hash of what they hold: open addressing, one block of memory.
 // Dense indices with a kind: an id of one table is not an id of another.
 
 #include <fmt/core.h>
@@ -165,9 +170,94 @@ struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Inte
     return fmt::formatter<Integer>::format(value, context);
   }
 };
+
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The table itself is elsewhere and says what is equal. Nothing is taken out: a row that changed stays under its old
+/// hash, where `same` refuses it.
+template <class Id>
+class hash_index {
+ public:
+  /// The first row put in under this hash that `same(id)` is true of; no_id if there is none.
+  template <class Same>
+  [[nodiscard]] Id find(std::uint64_t hash, const Same& same) const {
+    const auto tag = static_cast<std::uint32_t>(hash >> 32);
+    if (slots_.empty()) return no_id;
+    for (std::size_t at = first(tag); slots_[at].id != Id(no_id); at = next(at)) {
+      if (slots_[at].tag == tag && same(slots_[at].id)) return slots_[at].id;
+    }
+    return no_id;
+  }
+  void insert(std::uint64_t hash, Id id) {
+    if (2 * ++used_ > slots_.size()) grow();
+    place({id, static_cast<std::uint32_t>(hash >> 32)});
+  }
+
+ private:
+  struct slot {
+    Id id = no_id;
+    std::uint32_t tag = 0;
+  };
+  [[nodiscard]] std::size_t first(std::uint32_t tag) const { return tag & (slots_.size() - 1); }
+  [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+  void place(const slot& added) {
+    std::size_t at = first(added.tag);
+    while (slots_[at].id != Id(no_id)) at = next(at);
+    slots_[at] = added;
+  }
+  void grow() {
+    std::vector<slot> before(slots_.empty() ? 16 : 2 * slots_.size());
+    slots_.swap(before);
+    std::size_t empty = 0;  // rows of one hash stand in a run between empty slots and keep their order
+    while (empty < before.size() && before[empty].id != Id(no_id)) ++empty;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const slot& each = before[(empty + i) & (before.size() - 1)];
+      if (each.id != Id(no_id)) place(each);
+    }
+  }
+
+  std::vector<slot> slots_;  // as many as a power of two, half of them empty
+  std::size_t used_ = 0;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What a node carries besides its operands: one plain struct a kind, interned in the graph. `each` visits what it is
 // hashed by and, where it is numbers alone, packed into types by.
+// Mixing of 64-bit words, for the hash-consing tables; stable within one process and across runs.
+
+#include <string_view>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit
+/// finaliser).
+[[nodiscard]] constexpr std::uint64_t hash_combine(std::uint64_t hash, std::uint64_t word) {
+  hash ^= word;
+  hash *= 0xff51afd7ed558ccdull;
+  hash ^= hash >> 33;
+  hash *= 0xc4ceb9fe1a85ec53ull;
+  return hash ^ (hash >> 29);
+}
+
+[[nodiscard]] constexpr std::uint64_t hash_string(std::string_view text, std::uint64_t hash = 0x9e3779b97f4a7c15ull) {
+  for (char character : text) hash = hash_combine(hash, static_cast<unsigned char>(character));
+  return hash_combine(hash, text.size());
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What the elements of a parameter or a state begin as.
+// Numbers as hash-consing compares them; of the front end, so that nothing else is here.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// 0 and -0 are two, a NaN is itself.
+[[nodiscard]] constexpr bool same_bits(double a, double b) {
+  return __builtin_bit_cast(std::uint64_t, a) == __builtin_bit_cast(std::uint64_t, b);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -188,7 +278,10 @@ struct initializer {
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
   bool saved = true;  // files of parameters hold what became of it, and need it
-  friend constexpr bool operator==(const initializer&, const initializer&) = default;
+  friend constexpr bool operator==(const initializer& a, const initializer& b) {
+    return a.draw == b.draw && a.fan == b.fan && same_bits(a.centre, b.centre) && same_bits(a.square, b.square) &&
+           a.saved == b.saved;
+  }
 };
 
 /// parameter<"scale", dims<4>, init::ones>; names and definitions are those of torch.nn.init.
@@ -380,8 +473,8 @@ struct extent_sum {
     return 0;
   }
   constexpr void add_product(const term& a, const term& b) {
-    term product{a.factor * b.factor};
-    if (a.degree + b.degree > max_degree) {
+    term product;
+    if (__builtin_mul_overflow(a.factor, b.factor, &product.factor) || a.degree + b.degree > max_degree) {
       fits = false;
       return;
     }
@@ -537,7 +630,7 @@ template <fixed_string Name, std::int64_t Most = 0>
 inline constexpr dim sym = detail::named_dim<Name, Most>();
 
 /// What a symbol is worth in one session, e.g. {"batch", 32}.
-struct binding {
+struct symbol_extent {
   const char* symbol;
   std::int64_t extent;
 };
@@ -559,10 +652,12 @@ struct symbolic_shape {
     }
     return true;
   }
-  /// Product of the coefficients: the number of elements if is_static().
+  /// Product of the coefficients, the number of elements if is_static(); the largest of numbers where it is beyond.
   [[nodiscard]] constexpr std::int64_t coefficient() const {
     std::int64_t product = 1;
-    for (int i = 0; i < rank; ++i) product *= extents[i].coefficient;
+    for (int i = 0; i < rank; ++i) {
+      if (__builtin_mul_overflow(product, extents[i].coefficient, &product)) return INT64_MAX;
+    }
     return product;
   }
 
@@ -780,7 +875,7 @@ class shape {
 
   constexpr void push_back(std::int64_t extent) {
     if (rank_ == max_rank) refuse_rank(extent);
-    if (extent < 1 || extent > max_elements / elements()) refuse_extent(rank_, extent);
+    if (!fits(extent, elements())) refuse_extent(rank_, extent);
     extents_[rank_++] = extent;
   }
   constexpr void pop_back(int axes = 1) {
@@ -788,7 +883,7 @@ class shape {
     for (; axes > 0; --axes) extents_[--rank_] = 0;
   }
   constexpr void set(int axis, std::int64_t extent) {
-    if (extent < 1 || extent > max_elements / (elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
+    if (!fits(extent, elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
     extents_[axis] = extent;
   }
 
@@ -816,6 +911,11 @@ class shape {
     if (axis < 0 || axis >= rank_) refuse_axis(axis);
     return axis;
   }
+  // Without a division: shapes are made by the thousand.
+  [[nodiscard]] static constexpr bool fits(std::int64_t extent, std::int64_t others) {
+    std::int64_t product = 0;
+    return extent >= 1 && !__builtin_mul_overflow(extent, others, &product) && product <= max_elements;
+  }
   [[noreturn]] void refuse_rank(std::int64_t extent) const;
   [[noreturn]] void refuse_extent(int axis, std::int64_t extent) const;
   [[noreturn]] void refuse_axis(int axis) const;
@@ -838,9 +938,9 @@ namespace detail {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// The attributes that are nothing but numbers, the shapes that nodes have and their flops: each rule once, for models
-// that are types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in
-// it.
+// The attributes that are nothing but numbers, and what is known of the primitives that carry them, shapes and flops:
+// each rule once, for models that are types and for graphs built at run time. Extents are `dim`s; where a shape is
+// known there are no symbols in it.
 // The op table: every node kind of the run-time graph, with its name, arity and stage; the kinds of reduce and random.
 // The scalar functions: name, properties, value and derivative of each. How a device computes one is told in
 // kernels/scalar_emit.ipp, how a model writes it in ops/elementwise.hpp.
@@ -1080,23 +1180,27 @@ enum class op : std::uint8_t {
   // leaves
   input,      // bound by name every step
   parameter,  // owned by the parameters object; trained
-  state,      // owned by the session; changed by `assign` at the end of a step
+  state,      // owned by the parameters object; changed by `assign` at the end of a step
   // primitives
-  constant,        // one scalar value, rank 0
-  iota,            // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,          // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
-  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
-  reduce,          // sum, max, min, product over some axes, which disappear
-  contract,        // generalised matrix product of two operands (einsum)
-  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
-  pad,             // a constant border around the operand
-  concat,          // along one axis
-  gather,          // rows of a table chosen by integer indices
-  scatter_add,     // its adjoint: updates added into zeros
-  convolution,     // N-d; the output, the input or the filter of one and the same correlation
-  window_reduce,   // pooling
-  window_scatter,  // its adjoint
-  stop_gradient,   // identity forward, zero backward
+  constant,         // one scalar value, rank 0
+  iota,             // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,           // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,           // sum, max, min, product over some axes, which disappear
+  contract,         // generalised matrix product of two operands (einsum)
+  view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,              // a constant border around the operand
+  concat,           // along one axis
+  gather,           // rows of a table chosen by integer indices
+  scatter_add,      // its adjoint: updates added into zeros
+  narrow,           // some rows, from a position that is a value
+  update_rows,      // its first operand with rows written over it from such a position on
+  convolution,      // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,    // pooling
+  window_scatter,   // its adjoint
+  stop_gradient,    // identity forward, zero backward
+  adjoint,          // in the backward of a custom_gradient: what reverse mode will bring for its operand
+  custom_gradient,  // its first operand; the second one's gradient is the third, a function of the fourth, an adjoint
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
@@ -1166,7 +1270,9 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
+  bool runs = false;     // has a kernel of its own; primitives that have none are replaced by implementations
+  bool updates = false;  // that kernel writes what changes alone where its result lies in its first operand's memory
+  op implements = op::input;  // of an implementation: the one primitive that it computes, if there is one
 };
 
 namespace detail {
@@ -1185,15 +1291,19 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::narrow, "narrow", 2, op_stage::primitive, true},
+    {op::update_rows, "update_rows", 3, op_stage::primitive, true, true},
     {op::convolution, "convolution", 2, op_stage::primitive},
     {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
     {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
     {op::stop_gradient, "stop_gradient", 1, op_stage::primitive},
+    {op::adjoint, "adjoint", 1, op_stage::primitive},
+    {op::custom_gradient, "custom_gradient", 4, op_stage::primitive},
     {op::assign, "assign", 2, op_stage::effect},
     {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
     {op::region, "region", -1, op_stage::implementation, true},
-    {op::matmul, "matmul", -1, op_stage::implementation, true},
-    {op::convolve, "convolve", -1, op_stage::implementation, true},
+    {op::matmul, "matmul", -1, op_stage::implementation, true, false, op::contract},
+    {op::convolve, "convolve", -1, op_stage::implementation, true, false, op::convolution},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
@@ -1208,6 +1318,12 @@ static_assert(
 
 [[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
 [[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
+/// Whether nodes of this kind can apply a program to what they compute: those that implement one primitive.
+[[nodiscard]] constexpr bool has_epilogue(op kind) { return info(kind).implements != op::input; }
+/// How many of such a node's operands are the primitive's; the epilogue reads those after them.
+[[nodiscard]] constexpr std::size_t own_operands(op kind) {
+  return static_cast<std::size_t>(info(info(kind).implements).arity);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -1225,7 +1341,8 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
+/// concat, gather, scatter_add, narrow, update_rows. Out of 0 .. extent-1 an index of gather and a row of narrow give
+/// zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -1252,7 +1369,12 @@ struct pad_attribute {
   static constexpr void each(auto& self, auto visit) {
     visit("low", self.low), visit("high", self.high), visit("value", self.value);
   }
-  friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
+  friend constexpr bool operator==(const pad_attribute& a, const pad_attribute& b) {
+    for (int i = 0; i < max_rank; ++i) {
+      if (a.low[i] != b.low[i] || a.high[i] != b.high[i]) return false;
+    }
+    return same_bits(a.value, b.value);
+  }
 };
 
 /// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
@@ -1305,32 +1427,74 @@ constexpr auto elements_of(const symbolic_shape& shape, const Extent& extent) {
   return product;
 }
 
-/// Floating-point operations of a primitive: 2 a multiply-add of a product, 1 an element of a reduction; nothing is
-/// said of those that only move data. Maps count the operations of their programs.
-template <op Kind>
-struct flop_rule;
-template <op Kind>
-inline constexpr bool has_flops = requires {
-  typename flop_rule<Kind>::attribute_type;
+struct tensor_facts {
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
 };
 
+/// What is known of a primitive whose attribute is nothing but numbers, for types and for graphs:
+/// - `attribute_type`;
+/// - `refuses(attribute, operands)`, the rule that they break, as the end of a sentence, or nullptr, and
+///   `result(attribute, operands)`. A primitive of a given number of operands that has both has its builder
+///   (primitive_rule, `graph::apply`) and its description (`node_of`) from them;
+/// - `flops(attribute, operand shapes, result, extent)`: 2 a multiply-add of a product, 1 an element of a reduction;
+///   nothing is said of those that only move data. Maps count the operations of their programs.
+template <op Kind>
+struct primitive_traits;
+template <op Kind>
+inline constexpr bool has_traits = requires {
+  typename primitive_traits<Kind>::attribute_type;
+};
+template <op Kind>
+inline constexpr bool has_flops = requires(const symbolic_shape& shape) {
+  primitive_traits<Kind>::flops({}, &shape, shape, [](const dim&) { return 1.0; });
+};
+
+template <class Attribute>
+struct carries {
+  using attribute_type = Attribute;
+};
 template <>
-struct flop_rule<op::reduce> {
-  using attribute_type = reduce_attribute;
+struct primitive_traits<op::stop_gradient> : carries<no_attribute> {
+  static constexpr const char* refuses(const no_attribute&, const tensor_facts*) { return nullptr; }
+  static constexpr tensor_facts result(const no_attribute&, const tensor_facts* operands) { return operands[0]; }
+};
+template <>
+struct primitive_traits<op::adjoint> : primitive_traits<op::stop_gradient> {};
+template <>
+struct primitive_traits<op::custom_gradient> : carries<no_attribute> {};
+template <>
+struct primitive_traits<op::pad> : carries<pad_attribute> {};
+template <>
+struct primitive_traits<op::concat> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::gather> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::narrow> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::update_rows> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::window_reduce> : carries<window_attribute> {};
+template <>
+struct primitive_traits<op::window_scatter> : carries<window_attribute> {};
+
+template <>
+struct primitive_traits<op::reduce> : carries<reduce_attribute> {
   template <class Extent>
-  static constexpr auto of(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
-                           const Extent& extent) {
+  static constexpr auto flops(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                              const Extent& extent) {
     return elements_of(operands[0], extent);
   }
 };
 
 // Each element of the result sums products over the labels that it lacks.
 template <>
-struct flop_rule<op::contract> {
-  using attribute_type = contract_attribute;
+struct primitive_traits<op::contract> : carries<contract_attribute> {
   template <class Extent>
-  static constexpr auto of(const contract_attribute& labels, const symbolic_shape* operands,
-                           const symbolic_shape& result, const Extent& extent) {
+  static constexpr auto flops(const contract_attribute& labels, const symbolic_shape* operands,
+                              const symbolic_shape& result, const Extent& extent) {
     auto total = 2 * elements_of(result, extent);
     for (int i = 0; i < operands[0].rank; ++i) {
       if (labels.a[i] >= labels.result_rank) total = total * extent(operands[0][i]);
@@ -1341,11 +1505,10 @@ struct flop_rule<op::contract> {
 
 // Every (n, o, out.., c / groups, k..) once: elements of y times those of w for one o, whichever is computed.
 template <>
-struct flop_rule<op::convolution> {
-  using attribute_type = convolution_attribute;
+struct primitive_traits<op::convolution> : carries<convolution_attribute> {
   template <class Extent>
-  static constexpr auto of(const convolution_attribute& c, const symbolic_shape* operands, const symbolic_shape& result,
-                           const Extent& extent) {
+  static constexpr auto flops(const convolution_attribute& c, const symbolic_shape* operands,
+                              const symbolic_shape& result, const Extent& extent) {
     const bool by_filter = c.form == convolution_attribute::filter;
     const symbolic_shape& y = c.form == convolution_attribute::output ? result : operands[by_filter ? 1 : 0];
     const symbolic_shape& w = by_filter ? result : operands[1];
@@ -1432,6 +1595,14 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
   for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
   for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
   return result;
+}
+
+// ---- rows from a position on
+
+// Whether `rows` are some of `whole`, by their shapes: as many as `whole` has at most, as far as symbols tell.
+constexpr bool are_rows_of(const symbolic_shape& whole, const symbolic_shape& rows, int axis) {
+  return axis >= 0 && axis < whole.rank && rows.rank == whole.rank && with_extent(rows, axis, whole[axis]) == whole &&
+         (whole[axis].sum() + rows[axis].with(-rows[axis].coefficient).sum()).most() >= 0;
 }
 
 // ---- concatenation
@@ -1583,12 +1754,134 @@ constexpr symbolic_shape convolution_shape(const convolution_attribute& c, const
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
+// A list that keeps its first elements in itself: most lists are short, and passes make thousands of them.
+
+#include <iterator>
+#include <memory>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// std::vector of what is copied by its bytes, so that no element has to be begun or ended; up to `Inline` elements
+/// need no memory of their own. Iterators are pointers; a move leaves the other empty.
+template <class T, std::size_t Inline>
+class small_vector {
+  static_assert(std::is_trivially_copyable_v<T> && Inline > 0);
+
+ public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
+  small_vector() = default;
+  explicit small_vector(std::size_t count, const T& value = T()) { resize(count, value); }
+  small_vector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
+  template <std::forward_iterator Iterator>
+  small_vector(Iterator first, Iterator last) {
+    append(first, last);
+  }
+  small_vector(const small_vector& other) { append(other.begin(), other.end()); }
+  small_vector(small_vector&& other) noexcept { take(other); }
+  small_vector& operator=(const small_vector& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  small_vector& operator=(small_vector&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    take(other);
+    return *this;
+  }
+  ~small_vector() { release(); }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] T* begin() { return data_; }
+  [[nodiscard]] const T* begin() const { return data_; }
+  [[nodiscard]] T* end() { return data_ + size_; }
+  [[nodiscard]] const T* end() const { return data_ + size_; }
+  [[nodiscard]] T& operator[](std::size_t at) { return data_[at]; }
+  [[nodiscard]] const T& operator[](std::size_t at) const { return data_[at]; }
+  [[nodiscard]] T& front() { return data_[0]; }
+  [[nodiscard]] const T& front() const { return data_[0]; }
+  [[nodiscard]] T& back() { return data_[size_ - 1]; }
+  [[nodiscard]] const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) grow(count);
+  }
+  void clear() { size_ = 0; }
+  void push_back(const T& value) {
+    if (size_ < capacity_) {
+      data_[size_++] = value;
+      return;
+    }
+    const T copy = value;  // may lie in here
+    grow(size_ + 1);
+    data_[size_++] = copy;
+  }
+  void pop_back() { --size_; }
+  void resize(std::size_t count, const T& value = T()) {
+    reserve(count);
+    if (count > size_) std::fill(data_ + size_, data_ + count, value);
+    size_ = count;
+  }
+  void assign(std::size_t count, const T& value) {
+    clear();
+    resize(count, value);
+  }
+  /// What is assigned or appended must not lie in here.
+  template <std::forward_iterator Iterator>
+  void assign(Iterator first, Iterator last) {
+    clear();
+    append(first, last);
+  }
+  template <std::forward_iterator Iterator>
+  void append(Iterator first, Iterator last) {
+    const auto count = static_cast<std::size_t>(std::distance(first, last));
+    reserve(size_ + count);
+    std::copy(first, last, data_ + size_);
+    size_ += count;
+  }
+  /// All elements from `first` on.
+  void erase_from(const T* first) { size_ = static_cast<std::size_t>(first - data_); }
+
+  friend bool operator==(const small_vector& a, const small_vector& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  [[nodiscard]] T* inside() { return reinterpret_cast<T*>(inside_); }
+  void release() {
+    if (data_ != inside()) std::allocator<T>().deallocate(data_, capacity_);
+  }
+  void grow(std::size_t least) {
+    const std::size_t capacity = std::max(least, 2 * capacity_);
+    T* const grown = std::allocator<T>().allocate(capacity);
+    std::copy(begin(), end(), grown);
+    release();
+    data_ = grown;
+    capacity_ = capacity;
+  }
+  // This one holds nothing; the other one will.
+  void take(small_vector& other) noexcept {
+    const bool outside = other.data_ != other.inside();
+    data_ = outside ? std::exchange(other.data_, other.inside()) : inside();
+    capacity_ = outside ? std::exchange(other.capacity_, Inline) : Inline;
+    size_ = std::exchange(other.size_, 0);
+    if (!outside) std::copy(other.data_, other.data_ + size_, data_);
+  }
+
+  T* data_ = inside();
+  std::size_t size_ = 0, capacity_ = Inline;
+  alignas(T) std::byte inside_[Inline * sizeof(T)];
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <optional>
 #include <span>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -1601,12 +1894,15 @@ struct scalar_node {
   scalar_ref operands[3]{};  // the first info(op).arity count; the rest are 0
   double value = 0;          // argument index or constant; 0 otherwise
 
-  friend bool operator==(const scalar_node&, const scalar_node&) = default;
+  friend bool operator==(const scalar_node& a, const scalar_node& b) {
+    return a.op == b.op && a.type == b.type && a.operands[0] == b.operands[0] && a.operands[1] == b.operands[1] &&
+           a.operands[2] == b.operands[2] && same_bits(a.value, b.value);
+  }
 };
 
 /// A DAG in topological order: operands precede users, equal nodes are one node, the last node is the result.
 struct scalar_program {
-  std::vector<scalar_node> nodes;
+  small_vector<scalar_node, 12> nodes;
 
   [[nodiscard]] dtype type() const { return nodes.back().type; }
   [[nodiscard]] int arguments() const;  // one more than the largest argument index
@@ -1619,6 +1915,9 @@ struct scalar_program {
 
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
+
+/// One for each node or argument of a program.
+using program_flags = small_vector<bool, 64>;
 
 /// Refuses what `scalar_builder` would not write, for programs that come from elsewhere: none at all, operations and
 /// types that do not exist, operands that do not precede their user or do not fit it, constants that their type does
@@ -1659,8 +1958,8 @@ class scalar_builder {
   [[noreturn]] void refuse_ref(scalar_ref ref) const;
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
-  std::vector<scalar_node> nodes_;
-  std::unordered_multimap<std::uint64_t, scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
+  small_vector<scalar_node, 32> nodes_;
+  hash_index<scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
   std::size_t indexed_ = 0;
 };
 
@@ -1704,7 +2003,9 @@ struct leaf_attribute {
 struct constant_attribute {
   double value = 0;
   static void each(auto& self, auto visit) { visit("value", self.value); }
-  friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
+  friend bool operator==(const constant_attribute& a, const constant_attribute& b) {
+    return same_bits(a.value, b.value);
+  }
 };
 
 /// random: equal nodes are one node, so two draws need two stream names.
@@ -1768,7 +2069,12 @@ struct index_map {
         visit("bounded", self.bounded), visit("fill", self.fill);
     if (self.bounded) visit("low", self.low), visit("high", self.high);
   }
-  friend bool operator==(const index_map&, const index_map&) = default;
+  friend bool operator==(const index_map& a, const index_map& b) {
+    for (int i = 0; i < max_rank; ++i) {
+      if (a.strides[i] != b.strides[i] || a.low[i] != b.low[i] || a.high[i] != b.high[i]) return false;
+    }
+    return a.source == b.source && a.offset == b.offset && a.bounded == b.bounded && same_bits(a.fill, b.fill);
+  }
 };
 
 /// A value that a region stores besides its first: what node `value` of its program gives.
@@ -1838,31 +2144,110 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// A convolution read from dense operands 0 and 1. `space` is what the convolution itself gives, axes in its order: the
-/// epilogue's accesses (sources >= 2) and `output` run over it, so the node's result may have another shape.
-struct convolve_attribute {
-  convolution_attribute convolution;
+/// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
+/// itself gives, axes in its order: the epilogue's accesses (of the operands after those) and `output` run over it, so
+/// the node's result may have another shape.
+template <class Attribute>
+struct implementation_of {
+  Attribute primitive;
   shape space;
   index_map output;
   epilogue finish;
   static void each(auto& self, auto visit) {
-    visit("convolution", self.convolution), visit("space", self.space), visit("output", self.output),
+    visit("primitive", self.primitive), visit("space", self.space), visit("output", self.output),
         visit("finish", self.finish);
   }
-  friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
+  friend bool operator==(const implementation_of&, const implementation_of&) = default;
+};
+using convolve_attribute = implementation_of<convolution_attribute>;
+
+namespace detail {
+
+/// What nodes of a kind that implements a primitive carry.
+template <op Kind>
+struct implementation_traits {
+  using attribute_type = implementation_of<typename primitive_traits<info(Kind).implements>::attribute_type>;
+};
+template <>
+struct implementation_traits<op::matmul> {
+  using attribute_type = matmul_attribute;
 };
 
-using attribute = std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute,
-                               reduce_attribute, contract_attribute, view_attribute, pad_attribute, axis_attribute,
-                               convolution_attribute, window_attribute, optimizer_attribute, region_attribute,
-                               matmul_attribute, convolve_attribute, result_attribute>;
+template <class... Known>
+struct attribute_list {
+  using variant = std::variant<Known...>;
+  template <class Attribute>
+  static constexpr auto with() {
+    if constexpr ((std::is_same_v<Attribute, Known> || ...))
+      return attribute_list();
+    else
+      return attribute_list<Known..., Attribute>();
+  }
+};
 
-[[nodiscard]] std::uint64_t hash(const attribute& value);
+// And what the kinds from number `Kind` on carry.
+template <int Kind, class List>
+constexpr auto with_kinds(List list) {
+  if constexpr (Kind == op_count) {
+    return list;
+  } else if constexpr (has_traits<static_cast<op>(Kind)>) {
+    using own = typename primitive_traits<static_cast<op>(Kind)>::attribute_type;
+    return with_kinds<Kind + 1>(List::template with<own>());
+  } else if constexpr (has_epilogue(static_cast<op>(Kind))) {
+    using own = typename implementation_traits<static_cast<op>(Kind)>::attribute_type;
+    return with_kinds<Kind + 1>(List::template with<own>());
+  } else {
+    return with_kinds<Kind + 1>(list);
+  }
+}
+
+using all_attributes = decltype(with_kinds<0>(
+    attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
+                   optimizer_attribute, region_attribute, result_attribute>()));
+
+}  // namespace detail
+
+/// These, and what the traits of primitives and of their implementations name.
+using attribute = detail::all_attributes::variant;
+
+/// An attribute where it lies, or a struct that is a kind of one: what is only looked up need not be copied.
+class attribute_ref {
+ public:
+  attribute_ref(const attribute& value);  // NOLINT(google-explicit-constructor): passed as what it refers to
+  template <class Kind>
+    requires(std::is_constructible_v<attribute, std::in_place_type_t<Kind>>)
+  attribute_ref(const Kind& value)  // NOLINT(google-explicit-constructor)
+      : index_(index_of<Kind>(static_cast<const attribute*>(nullptr))), value_(&value) {}
+
+  [[nodiscard]] std::uint64_t hash() const;
+  [[nodiscard]] attribute copy() const;
+  [[nodiscard]] bool equals(const attribute& other) const;
+  /// Null if it is of another kind.
+  template <class Kind>
+  [[nodiscard]] const Kind* get_if() const {
+    const bool same = index_of<Kind>(static_cast<const attribute*>(nullptr)) == index_;
+    return same ? static_cast<const Kind*>(value_) : nullptr;
+  }
+
+ private:
+  template <class Kind, class... Kinds>
+  static constexpr std::size_t index_of(const std::variant<Kinds...>*) {
+    std::size_t index = 0;
+    (void)((std::is_same_v<Kind, Kinds> || (++index, false)) || ...);
+    return index;
+  }
+  // f(the struct it refers to)
+  template <class Function>
+  void visit(Function&& f) const;
+
+  std::size_t index_;  // of the variant
+  const void* value_;
+};
 
 /// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
 [[nodiscard]] std::string to_string(const initializer& value);
 
-/// For printing, e.g. "axes={1} sum" or "program=add(a0, a1)".
+/// For printing, e.g. "sum axes={1}" or "add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -1907,10 +2292,15 @@ class path_pool {
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
+  // Where `text` is in slots_, or the free place where it goes.
+  [[nodiscard]] std::size_t slot_of(std::string_view text) const;
   std::vector<entry> modules_{1};
+  std::vector<std::uint32_t> slots_{};  // modules by the hash of their text, at most half of the places; 0: free
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <unordered_map>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -1938,13 +2328,14 @@ class attribute_pool {
   attribute_pool& operator=(attribute_pool&&) noexcept;
   ~attribute_pool();
 
-  attribute_id intern(attribute value);
+  /// What refers into the pool is there already.
+  attribute_id intern(attribute_ref value);
   [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
   [[nodiscard]] std::size_t size() const { return values_.size(); }
 
  private:
   std::vector<attribute> values_;
-  std::unordered_multimap<std::uint64_t, attribute_id> ids_;
+  hash_index<attribute_id> ids_;
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -2063,6 +2454,8 @@ class graph {
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
+  /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
+  void drop_effects();
 
   // ---- helpers that expand into the above
   node_id add(node_id a, node_id b) { return map(scalar_op::add, {a, b}); }
@@ -2077,8 +2470,7 @@ class graph {
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
   /// effect on what another one writes is refused. A node that is there already keeps its path.
-  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
-                   std::span<const node_id> operands);
+  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
 
@@ -2116,6 +2508,8 @@ class graph {
   [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
+  /// For each node: does it belong to the backward of a custom_gradient alone? No step computes it.
+  [[nodiscard]] std::vector<bool> pullbacks() const;
   /// Leaves of one kind (input, parameter or state) in order of creation.
   [[nodiscard]] std::vector<node_id> leaves(op kind) const;
   /// The leaf of that name; no_id if there is none.
@@ -2150,9 +2544,10 @@ class graph {
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
   /// Of what a new effect writes: its first operand and every other one after it.
   void expect_unwritten(std::span<const node_id> operands) const;
+  [[nodiscard]] bool is_dropped(node_id id) const;
   std::vector<index_range> index_ranges_;
-  std::unordered_multimap<std::uint64_t, node_id> ids_;
-  names leaf_names_, output_names_;
+  hash_index<node_id> ids_, leaf_names_;
+  names output_names_, tap_names_;
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 
@@ -2190,7 +2585,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// What is added for a node has its path with "backward" behind it.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
-/// sentence; reduce product is exact to second order away from zeros.
+/// sentence; reduce product is exact to second order away from zeros. A backward that a custom_gradient was given is
+/// differentiated as it is written.
 ///
 /// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
 /// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
@@ -2492,9 +2888,9 @@ struct mnist_data {
 // Named modules, the unit of typing: a body is traced once for each list of operand types.
 // Scalar functions of whole tensors: broadcasting, dtypes and the foldings that need no device.
 // Values without operands: parameters, states, constants, coordinates, random numbers.
-// The one place where the carriers of values differ. A function of ops/ describes a node by what it knows of its
-// operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph a
-// carrier of run-time values adds to (expr/value.hpp).
+// Where a described node becomes one of each carrier of values. A function of ops/ describes a node by what it knows of
+// its operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph
+// a carrier of run-time values adds to (expr/value.hpp).
 // Rules and their sentences. Macros, because a static_assert takes a literal and nothing else; a system header, because
 // GCC then does not show how they are expanded, four lines each. Nothing but macros is here.
 #pragma GCC system_header
@@ -2540,6 +2936,16 @@ struct mnist_data {
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
                   ::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
+// A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
+#define MEGANEURA_COMPARISON(op, instead)                                                                         \
+  template <class A, class B>                                                                                     \
+    requires(::meganeura::value<A> || ::meganeura::value<B>)                                                      \
+  constexpr bool operator op(const A&, const B&) {                                                                \
+    static_assert(::meganeura::detail::has_number<sizeof(A) + sizeof(B)>,                                         \
+                  "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
+                  ", x, y)");                                                                                     \
+    return false;                                                                                                 \
+  }
 // Typed values: an empty handle whose template argument is the graph that computes it.
 // Constants as function arguments: one call takes sizes and axes known while compiling, and plain ones.
 
@@ -2832,7 +3238,7 @@ struct typed_node {
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
-  const detail::integer_list* list = nullptr;  // of a leaf: how it begins
+  const detail::integer_list* list = nullptr;  // a leaf's initializer; what is packed
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 
@@ -2841,7 +3247,14 @@ struct typed_node {
   [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
   constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
 
-  friend constexpr bool operator==(const typed_node&, const typed_node&) = default;
+  friend constexpr bool operator==(const typed_node& a, const typed_node& b) {
+    for (int i = 0; i < max_operands; ++i) {
+      if (a.operands_plus_one[i] != b.operands_plus_one[i]) return false;
+    }
+    return a.kind == b.kind && a.type == b.type && a.function == b.function && a.operand_count == b.operand_count &&
+           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.list == b.list &&
+           a.body == b.body && a.shape == b.shape;
+  }
 };
 
 namespace detail {
@@ -2859,7 +3272,11 @@ struct node_spec {
   const module_body* body = nullptr;
   integer_list list{};
 
-  friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
+  friend constexpr bool operator==(const node_spec& a, const node_spec& b) {
+    return a.kind == b.kind && a.type == b.type && a.shape == b.shape && a.function == b.function &&
+           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.body == b.body &&
+           a.list == b.list;
+  }
 };
 
 // A primitive that is all there is to say: op, operands, attribute and result.
@@ -2883,6 +3300,14 @@ struct facts {
 
   [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
 };
+
+/// The same of a primitive whose traits know the result.
+template <op Kind, class Attribute, class... Facts>
+constexpr node_spec node_of(const Attribute& value, const Facts&... operands) {
+  const tensor_facts from[] = {{operands.type, operands.shape}...};
+  const tensor_facts made = primitive_traits<Kind>::result(value, from);
+  return node_of(Kind, made.type, made.shape, value);
+}
 
 constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.type, *n.shape, n.value}; }
 
@@ -3428,9 +3853,6 @@ constexpr auto constant_leaf() {
   return apply<constant_node(Value.value, Type)>();
 }
 
-template <symbolic_shape Shape>
-inline constexpr bool extents_static = Shape.is_static();
-
 constexpr typed_node with_list(typed_node base, const integer_list* list) {
   base.list = list;
   return base;
@@ -3457,9 +3879,13 @@ constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const 
   return x.added(
       {.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
 }
-// How a layer's bias begins beside a weight of that fan_in: as the weight.
-constexpr initializer bias_of(std::int64_t fan_in) {
-  return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
+// How a layer's bias begins beside a weight of that fan_in, which is the bias's as well.
+constexpr initializer bias_of(initializer begin, std::int64_t fan_in) {
+  if (begin.fan == initial_fan::in) {
+    begin.fan = initial_fan::one;
+    begin.square /= static_cast<double>(fan_in);
+  }
+  return begin;
 }
 template <fixed_string Name, class X>
 constexpr auto state_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {
@@ -3563,6 +3989,7 @@ template <bool Rule>
 inline constexpr bool holds_of = Rule;
 
 constexpr bool are_of_one_type(const facts& a, const facts& b) { return a.shape == b.shape && a.type == b.type; }
+constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
 
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
@@ -3906,9 +4333,16 @@ template <fixed_string Name, class Module, value... X>
 }
 template <class Module, detail::name_like Name, value... X>
 [[nodiscard]] constexpr auto call(const Name& name, X... operands) {
-  const auto& carrier = detail::carrier_of(operands...);
-  [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
-  return Module::forward(carrier.lifted(operands)...);
+  if constexpr (detail::all_typed<X...>::value) {
+    static_assert(detail::forward_takes<Module, sizeof...(X), false>,
+                  "meganeura: call<module>(name, x...): of values of types the name is a part as well; write "
+                  "call<\"name\", module>(x...)");
+    return expr<detail::no_body>{};
+  } else {
+    const auto& carrier = detail::carrier_of(operands...);
+    [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
+    return Module::forward(carrier.lifted(operands)...);
+  }
 }
 
 namespace detail {
@@ -4081,6 +4515,7 @@ struct leaf {
   const detail::integer_list* begin = nullptr;  // of its initializer, if it has one
   std::int64_t copies = 1;
 
+  /// The product of the coefficients alone where there are symbols.
   [[nodiscard]] constexpr std::int64_t elements() const { return shape->coefficient() * copies; }
 };
 
@@ -4103,12 +4538,13 @@ constexpr int count_leaves(const module_body& body) {
 // Which nodes of a body its results need in a mode.
 class needed_nodes {
  public:
-  constexpr needed_nodes(const module_body& body, run_mode mode) {
+  constexpr needed_nodes(const module_body& body, run_mode mode, bool backward = true) {
     for (int i = 0; i < body.result_count; ++i) needed_[body.place(i)] = true;
     for (int i = body.size; i-- > 0;) {
       const typed_node& n = body.nodes[i];
       for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
-        if (n.kind != primitive::by_mode || k == chosen(mode)) needed_[n.operand(k)] = true;
+        const bool later = n.kind == primitive::node && n.function == static_cast<int>(op::custom_gradient) && k > 0;
+        if ((n.kind != primitive::by_mode || k == chosen(mode)) && (backward || !later)) needed_[n.operand(k)] = true;
       }
     }
   }
@@ -4178,7 +4614,7 @@ struct leaf_table {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
-      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
+      assigns_ = assigns_ || n.kind == primitive::assign;
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
@@ -4186,6 +4622,14 @@ struct leaf_table {
         inner.copies *= n.count;
       }
       add(*n.body, inner, shared || is_shared(n));
+    }
+  }
+
+  // A step is one of the modes: a state has one new value in each.
+  constexpr void find_reassigned(const module_body& body) {
+    for (const run_mode mode : {run_mode::training, run_mode::evaluation}) {
+      for (bool& each : assigned_) each = false;
+      if (assigns_) assign(body, name_path{}, mode);
     }
   }
 
@@ -4204,12 +4648,26 @@ struct leaf_table {
 
  private:
   bool declared_[Capacity > 0 ? Capacity : 1]{}, assigned_[Capacity > 0 ? Capacity : 1]{};
+  bool assigns_ = false;
 
   // FNV-1a: most names differ, comparing texts would cost steps.
   static constexpr std::uint64_t hash_of(const name_path& full) {
     std::uint64_t hash = 14695981039346656037u;
     for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
     return hash;
+  }
+
+  constexpr void assign(const module_body& body, const name_path& prefix, run_mode mode) {
+    const needed_nodes needed(body, mode);
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      if (!needed[i]) continue;
+      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
+      if (!n.body) continue;
+      name_path inner = name_path(prefix).append(n.name->text);
+      if (n.kind == primitive::repeat) inner.append("*");
+      assign(*n.body, inner, mode);
+    }
   }
 
   // The state stands before what assigns it.
@@ -4266,6 +4724,7 @@ template <const module_body& Body>
 consteval auto collect_leaves() {
   leaf_table<count_leaves(Body)> table;
   table.add(Body, name_path{}, false);
+  table.find_reassigned(Body);
   table.finish();
   return table;
 }
@@ -4278,8 +4737,30 @@ template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
 inline constexpr bool one_assignment_a_state = Name.none();
+template <leaf_name Name>
+inline constexpr bool extents_are_numbers = Name.none();
 template <class Names>
 inline constexpr bool one_input_a_name = Names::differ();
+
+template <const auto& Leaves>
+consteval leaf_name parameter_with_symbol() {
+  for (int i = 0; i < Leaves.size; ++i) {
+    const leaf& each = Leaves.leaves[i];
+    if (each.kind == primitive::parameter && !each.shape->is_static()) return leaf_name(each.name);
+  }
+  return {};
+}
+template <const auto& Leaves>
+consteval std::int64_t count_parameters() {
+  static_assert(extents_are_numbers<parameter_with_symbol<Leaves>()>,
+                "meganeura: model::parameter_count: the parameter of this name has a symbol in its shape; bind it: "
+                "summary<model>({{\"symbol\", n}}).parameters");
+  std::int64_t total = 0;
+  for (int i = 0; i < Leaves.size; ++i) {
+    total += Leaves.leaves[i].kind == primitive::parameter ? Leaves.leaves[i].elements() : 0;
+  }
+  return total;
+}
 
 // The tap of a full name, -1 if there is none.
 template <class Leaves>
@@ -4310,15 +4791,19 @@ constexpr auto facts_of_result() {
 // front end compiles with -fno-exceptions.
 void flops_needs_a_binding_for_each_symbol_of_the_model();
 
+constexpr const symbol_extent* find_binding(const symbol_extent* begin, const symbol_extent* end, const symbol& name) {
+  while (begin != end && !texts_equal(begin->symbol, name.text)) ++begin;
+  return begin;
+}
+
 struct bound_extents {
-  const binding* begin;
-  const binding* end;
+  const symbol_extent* begin;
+  const symbol_extent* end;
 
   constexpr double operator()(const dim& extent) const { return extent.value<double>(*this); }
   constexpr double operator()(const symbol& name) const {
-    for (const binding* each = begin; each != end; ++each) {
-      if (texts_equal(each->symbol, name.text)) return static_cast<double>(each->extent);
-    }
+    const symbol_extent* found = find_binding(begin, end, name);
+    if (found != end) return static_cast<double>(found->extent);
     flops_needs_a_binding_for_each_symbol_of_the_model();
     return 0;
   }
@@ -4352,8 +4837,8 @@ struct flop_counter {
       if constexpr (has_flops<Kind>) {
         symbolic_shape operands[max_operands];
         for (int i = 0; i < n.operand_count; ++i) operands[i] = *body.nodes[n.operand(i)].shape;
-        return flop_rule<Kind>::of(unpacked<typename flop_rule<Kind>::attribute_type>(n.numbers()), operands, *n.shape,
-                                   extent);
+        using traits = primitive_traits<Kind>;
+        return traits::flops(unpacked<typename traits::attribute_type>(n.numbers()), operands, *n.shape, extent);
       }
       return 0;
     });
@@ -4368,6 +4853,18 @@ template <auto Graph>
 name_list<"output"> names_of(expr<Graph>);
 template <class Names, class... X>
 Names names_of(result_list<Names, X...>);
+
+template <bool>
+inline constexpr bool looked_at = true;
+template <class Input, class... Inputs>
+constexpr int count_before() {
+  int count = 0;
+  bool found = false;
+  ((found = found || std::is_same_v<Input, Inputs>, count += found ? 0 : 1), ...);
+  return count;
+}
+template <class Input, class... Inputs>
+inline constexpr int position_of = count_before<Input, Inputs...>();
 
 template <int Results>
 inline constexpr bool has_one_result = Results == 1;
@@ -4393,8 +4890,12 @@ constexpr bool stores_results(const module_body& body) {
 /// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
-  /// Names of results: "output" for a module that returns one value without a name. First, because it traces the
-  /// module: what a compiler says of a mistake there is shortest then.
+  // First: what a compiler says of a mistake in forward then names no more than it and this model.
+  static_assert(detail::looked_at<requires {
+    Module::forward(detail::placeholder<Inputs::type, detail::position_of<Inputs, Inputs...>>...);
+  }>);
+
+  /// Names of results: "output" for a module that returns one value without a name.
   using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
 
   static_assert(detail::stores_results(detail::body_of<Module, Inputs::type...>),
@@ -4437,19 +4938,13 @@ struct model {
   template <fixed_string Name>
   static constexpr result_facts result = detail::facts_of_result<model, Name>();
 
-  /// Trained elements, tied weights once.
-  static constexpr std::int64_t parameter_count = [] {
-    std::int64_t total = 0;
-    for (int i = 0; i < leaves.size; ++i) {
-      total += leaves.leaves[i].kind == primitive::parameter ? leaves.leaves[i].elements() : 0;
-    }
-    return total;
-  }();
+  /// Trained elements, tied weights once. errors: "the parameter of this name has a symbol in its shape".
+  static constexpr std::int64_t parameter_count = detail::count_parameters<leaves>();
 
   /// Floating-point operations of one forward pass of an evaluation: 2 a multiply-add, 1 an element of everything else
   /// but conditions and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at
   /// run time, less what the model writes twice: there it is one node.
-  [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
+  [[nodiscard]] static consteval double flops(std::initializer_list<symbol_extent> bindings = {}) {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
@@ -4458,12 +4953,36 @@ struct model {
   [[nodiscard]] static constexpr int input_index(const char* name) { return input_list::index_of(name); }
 };
 
+namespace detail {
+
+template <class T>
+concept model_input = requires {
+  T::text, T::type;
+};
+template <class... Inputs>
+inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (model_input<Inputs> && ...);
+
+// What a compiler goes on with behind such a mistake, so that there is no second one.
+struct nothing {
+  static constexpr auto forward(value auto x) { return x; }
+};
+using empty_model = model<nothing, input<"x", dtype::f32, dims<1>>>;
+// A function: Clang 14 takes no class of which a static_assert failed.
+template <class... Inputs>
+constexpr bool expect_inputs() {
+  static_assert(are_inputs<Inputs...>,
+                "meganeura: model<module, inputs...>: a model is a module and then at least one input, each with a "
+                "name: input<\"x\", dtype::f32, dims<4>>");
+  return true;
+}
+
+}  // namespace detail
+
 /// Without inputs there is nothing to compute from.
-template <class Module>
-struct model<Module> {
-  static_assert(
-      detail::forward_takes<Module, 0, false>,
-      "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
+template <class Module, class... Inputs>
+  requires(!detail::are_inputs<Inputs...>)
+struct model<Module, Inputs...> : detail::empty_model {
+  using refused = std::bool_constant<detail::expect_inputs<Inputs...>()>;
 };
 
 /// Data for the input `Name`: what sessions and trainers take. Holds no data itself; the range must outlive the call.
@@ -4522,7 +5041,8 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
   static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
-  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
+  constexpr bool is_said = index < 0 || detail::dtype_of<T> == dtype::boolean;  // here, or in bind
+  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }
@@ -4600,7 +5120,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <memory>
 #include <ranges>
 #include <tuple>
 
@@ -4616,7 +5135,7 @@ concept symbol_pair = requires(const T& pair) {
 
 template <class T>
 concept symbol_list = std::ranges::input_range<T> &&
-    (std::same_as<std::ranges::range_value_t<T>, binding> || symbol_pair<std::ranges::range_value_t<T>>);
+    (std::same_as<std::ranges::range_value_t<T>, symbol_extent> || symbol_pair<std::ranges::range_value_t<T>>);
 
 }  // namespace detail
 
@@ -4625,12 +5144,13 @@ concept symbol_list = std::ranges::input_range<T> &&
 /// with a zero byte, which no symbol has.
 class symbol_extents {
  public:
-  symbol_extents(std::initializer_list<binding> pairs)  // NOLINT(google-explicit-constructor): written as what it is
+  symbol_extents(
+      std::initializer_list<symbol_extent> pairs)  // NOLINT(google-explicit-constructor): written as what it is
       : symbol_extents(std::span(pairs.begin(), pairs.size())) {}
   template <detail::symbol_list Pairs>
   symbol_extents(const Pairs& pairs) try {  // NOLINT(google-explicit-constructor)
     for (const auto& each : pairs) {
-      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, symbol_extent>)
         add(each.symbol, each.extent);
       else
         add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
@@ -4639,14 +5159,14 @@ class symbol_extents {
     rethrow_as_error("binding symbols");
   }
 
-  [[nodiscard]] std::span<const binding> list() const { return list_; }
+  [[nodiscard]] std::span<const symbol_extent> list() const { return list_; }
   /// errors: invalid_argument for a symbol that is not among them.
   [[nodiscard]] std::int64_t operator[](std::string_view name) const;
 
  private:
   void add(std::string_view name, std::int64_t extent);
   std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
-  std::vector<binding> list_;
+  std::vector<symbol_extent> list_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -4680,17 +5200,17 @@ struct symbolic_count {
 
 /// One module. Modules called inside of it are counted with it.
 struct layer_summary {
-  std::string path;             // "layers.7.mlp", "" the whole model; as in plans and profiles
-  int depth = 0;                // of modules around it
-  std::string result;           // "f32[batch, 10]": the last that it gives others; "" if nothing, as gradients
-  std::int64_t parameters = 0;  // their elements, shared ones where they come first
-  symbolic_count flops;         // 2 a multiply-add, 1 an element of everything else but conditions and casts
+  std::string path;           // "layers.7.mlp", "" the whole model; as in plans and profiles
+  int depth = 0;              // of modules around it
+  std::string result;         // "f32[batch, 10]": the last that it gives others; "" if nothing, as gradients
+  symbolic_count parameters;  // their elements, shared ones where they come first
+  symbolic_count flops;       // 2 a multiply-add, 1 an element of everything else but conditions and casts
   friend bool operator==(const layer_summary&, const layer_summary&) = default;
 };
 
 struct model_summary {
   std::vector<layer_summary> layers;  // the model first, a module before those inside it, gradients last
-  std::int64_t parameters = 0;
+  symbolic_count parameters;
   symbolic_count flops;
 };
 
@@ -4708,8 +5228,7 @@ class module_table {
  public:
   struct module {
     std::string result{};
-    std::int64_t parameters = 0;
-    symbolic_count flops{};
+    symbolic_count parameters{}, flops{};
     bool used = false;
   };
   module& operator[](path_id path);
@@ -4728,7 +5247,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 [[nodiscard]] model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
-                                       std::span<const binding> bindings);
+                                       std::span<const symbol_extent> bindings);
 }
 
 /// Of a model, without a device: each call of a module with its result, its parameters and its flops, and the totals.
@@ -5224,6 +5743,17 @@ template <value A>
   return detail::make<detail::describe_stop_gradient>(a);
 }
 
+namespace detail {
+template <std::size_t Operand>
+inline constexpr bool has_number = false;
+}
+
+// No run has happened where a model is written: C++ cannot choose by its numbers.
+MEGANEURA_COMPARISON(<, "less(a, b)")
+MEGANEURA_COMPARISON(>, "less(b, a)")
+MEGANEURA_COMPARISON(<=, "less_equal(a, b)")
+MEGANEURA_COMPARISON(>=, "less_equal(b, a)")
+
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5427,12 +5957,6 @@ template <int... Axes, value A, detail::axis_like... More>
   return detail::mean_over(x, c<Axes>..., axes...);
 }
 
-/// Mean of all elements, rank 0: mean(x) by another name.
-template <value A>
-[[nodiscard]] constexpr auto mean_of_all(A x) {
-  return mean(x);
-}
-
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Other looks at the same elements: reshape, permute, slice, pad, expand, flip, concat.
 
@@ -5470,7 +5994,7 @@ constexpr symbolic_shape resolved(const symbolic_shape& x, symbolic_shape wanted
   return with_extent(wanted, at, wanted[at].coefficient * (x.coefficient() / rest));
 }
 template <bool Typed, class Shape>
-constexpr auto target(const symbolic_shape& x, const Shape& wanted) {
+constexpr auto reshape_target(const symbolic_shape& x, const Shape& wanted) {
   if constexpr (Typed) {
     return wanted;
   } else {
@@ -5594,7 +6118,7 @@ constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
 /// errors: "the number of elements must stay".
 template <value A, class Shape>
 [[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
-  const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
+  const auto shape = detail::reshape_target<detail::all_typed<A>::value>(x.facts().shape, wanted);
   MEGANEURA_CHECK((detail::same_elements(x.facts().shape, detail::symbolic_of(shape))),
                   (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
                                           detail::same_elements(x.facts().shape, detail::symbolic_of(shape))>),
@@ -5866,8 +6390,6 @@ constexpr node_spec describe_matmul(const facts& a, const facts& b) {
   return describe_contract(a, b, matmul_labels(a, b));
 }
 
-constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
-
 // A contraction that is none for another reason than its extents.
 constexpr bool is_contraction(const contraction& rule) {
   return rule.fault == contraction::none || rule.fault == contraction::extents;
@@ -5915,66 +6437,70 @@ template <value A, value B>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// What a model keeps from step to step: assignments of states.
-// Rows by integer indices, and the adjoint.
+// Rows from a position that is known when a step runs: read, and written over others.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
-  axis = normal_axis(axis, data.shape.rank);
-  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
+constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
+
+constexpr bool can_narrow(const symbolic_shape& x, int axis, const dim& length) {
+  return axis >= 0 && length.coefficient >= 1 && are_rows_of(x, with_extent(x, axis, length), axis);
 }
 
-constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
-                           int axis) {
-  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
+constexpr node_spec describe_narrow(const facts& x, const facts&, int axis, const dim& length) {
+  axis = normal_axis(axis, x.shape.rank);
+  return node_of(op::narrow, x.type, with_extent(x.shape, axis, length), axis_attribute{axis});
 }
-
-constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
-  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
+constexpr node_spec describe_update_rows(const facts& x, const facts&, const facts&, int axis) {
+  return node_of(op::update_rows, x.type, x.shape, axis_attribute{normal_axis(axis, x.shape.rank)});
 }
 
 }  // namespace detail
 
-/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
-/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
-/// zeros, and its gradient goes nowhere; the option `checks` names it.
-/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
-/// operation.
-template <value Data, value Indices, detail::axis_like Axis>
-[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
-  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
-                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
-  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
-                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
-  return detail::make<detail::describe_gather>(data, indices, axis);
+/// `length` rows of x along `axis` from `start` on, an i32 number of run time: narrow<0, 4>(table, position), or
+/// narrow(table, position, 0, 4); `length` may be a symbol. `slice` is the same from a place that is known while
+/// building. Rows that lie outside are zeros, and their gradient goes nowhere; the option `checks` names a start that
+/// has some. torch.narrow with a tensor for its start, ONNX's Slice with starts of run time; JAX's dynamic_slice moves
+/// the start instead. shapes: x [.., n, ..], start [] -> [.., length, ..]. cost: reads and writes the rows.
+/// gradient: to x. errors: "no such axis, or it is shorter", "start must be one i32".
+template <value X, value Start, detail::axis_like Axis, class Length>
+[[nodiscard]] constexpr auto narrow(X x, Start start, Axis axis, Length length) {
+  MEGANEURA_CHECK(detail::is_position(start.facts()), detail::holds_of<detail::is_position(start.facts())>,
+                  "meganeura: narrow<axis, length>(x, start): start must be one i32, of shape []", x, start)
+  MEGANEURA_EXPECT(detail::can_narrow(x.facts().shape, detail::axis_of(x, axis), dim(length)),
+                   "meganeura: narrow<axis, length>(x, start): there is no such axis, or it is shorter than length", x,
+                   start)
+  return detail::make<detail::describe_narrow>(x, start, axis, length);
 }
-template <int Axis, value Data, value Indices>
-[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
-  return gather(data, indices, c<Axis>);
+template <int Axis, dim Length, value X, value Start>
+[[nodiscard]] constexpr auto narrow(X x, Start start) {
+  return narrow(x, start, c<Axis>, c<Length>);
 }
 
-/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
-/// adjoint of gather.
-template <value Indices, value Updates, detail::axis_like Axis, class Shape>
-[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
-  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
-                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
-  MEGANEURA_EXPECT(
-      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
-                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
-      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
-      updates)
-  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
-}
-template <int Axis, symbolic_shape Shape, value Indices, value Updates>
-[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
-  return scatter_add(indices, updates, c<Axis>, c<Shape>);
+/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
+/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
+/// left out; the option `checks` names a position that leaves some out. PyTorch's slice_scatter from a start of run
+/// time, ONNX's TensorScatter; JAX's dynamic_update_slice moves the position instead.
+/// shapes: x [.., n, ..], rows [.., m, ..], m <= n, position [] -> x's. gradient: to x and to rows. cost: reads and
+/// writes the rows where x is read by nothing else, as a state is that the result is assigned to, and otherwise x as
+/// well. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
+template <int Axis = 0, value X, value Rows, value Position>
+[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
+  MEGANEURA_EXPECT((x.facts().type == rows.facts().type &&
+                    detail::are_rows_of(x.facts().shape, rows.facts().shape, detail::axis_of(x, Axis))),
+                   "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the "
+                   "axis, and no more of them",
+                   x, rows, position)
+  MEGANEURA_EXPECT(detail::is_position(position.facts()),
+                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
+                   position)
+  return detail::make<detail::describe_update_rows>(x, rows, position, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What a model keeps from step to step: assignments of states.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5986,49 +6512,32 @@ struct assignment {
   New next;
 };
 
+template <fixed_string Name, int Axis, dim Extent, initializer Begin, value X>
+constexpr auto state_like_of(X x) {
+  if constexpr (is_expr<X>) {
+    constexpr symbolic_shape from = X::facts().shape;
+    return state<Name, with_extent(from, normal_axis(Axis, from.rank), Extent), X::facts().type, Begin>;
+  } else {
+    const symbolic_shape from = x.facts().shape;
+    return state_of<Name>(x, with_extent(from, normal_axis(Axis, from.rank), Extent), x.facts().type, Begin);
+  }
+}
+
 constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
   if (state.kind != primitive::state) return {};  // refused by `assign`
   return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
 }
 
-constexpr bool can_update(const facts& x, const facts& rows, int axis) {
-  return axis >= 0 && x.type == rows.type && x.shape.rank == rows.shape.rank &&
-         with_extent(rows.shape, axis, x.shape[axis]) == x.shape;
-}
-constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
-
 }  // namespace detail
 
-namespace layers {
-struct update_rows {
-  static constexpr auto forward(value auto x, value auto rows, value auto position, int axis) {
-    axis = detail::normal_axis(axis, x.facts().shape.rank);
-    const dim places = x.facts().shape[axis];
-    symbolic_shape column = detail::extents_of(places);
-    while (column.rank < x.facts().shape.rank - axis) column.push_back(1);
-    const auto row = detail::coordinates_of(x, column, 0) - position;  // that comes to each place
-    const auto count =
-        x.added({.kind = primitive::element_count, .type = dtype::i32, .count = std::int64_t{1} << axis}, &rows, 1);
-    const auto updates = gather(rows, reshape(row, detail::extents_of(places)), axis);
-    return select(logical_and(less_equal(0, row), less(row, count)), updates, x);
-  }
-};
-}  // namespace layers
-
-/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
-/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
-/// left out. shapes: x [.., n, ..], rows [.., m, ..], position [] -> x's. gradient: to x and to rows. cost: reads and
-/// writes x. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
-template <int Axis = 0, value X, value Rows, value Position>
-[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
-  MEGANEURA_EXPECT(
-      detail::can_update(x.facts(), rows.facts(), detail::axis_of(x, Axis)),
-      "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis", x, rows,
-      position)
-  MEGANEURA_EXPECT(detail::is_position(position.facts()),
-                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
-                   position)
-  return detail::layer<layers::update_rows>(fixed_text<"">{}, x, rows, position, c<Axis>);
+/// A state of x's dtype and shape but for one extent: state_like<"keys", -3, 2048, init::each_run>(k) is a cache for k
+/// [.., positions, heads, width], with a batch axis if k has one. Its symbols are the session's: one that is left open
+/// is refused, because all sizes share the state. errors: "there is no such axis".
+template <fixed_string Name, int Axis, dim Extent, initializer Begin = init::zeros, value X>
+[[nodiscard]] constexpr auto state_like(X x) {
+  MEGANEURA_EXPECT(detail::normal_axis(Axis, x.facts().shape.rank) >= 0,
+                   "meganeura: state_like<name, axis, extent>(x): there is no such axis", x)
+  return detail::state_like_of<Name, Axis, Extent, Begin>(x);
 }
 
 /// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
@@ -6403,6 +6912,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct conv2d_options {
   int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
+  initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
   friend constexpr bool operator==(const conv2d_options&, const conv2d_options&) = default;
 };
 
@@ -6463,12 +6974,12 @@ constexpr node_spec describe_window_share(const facts& x, const pool2d_options& 
 
 /// Correlation with a filter, as PyTorch's conv2d without a bias.
 /// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow].
-/// errors: "x must be [n, c, h, w] and the filter [o, c / groups, kh, kw]". cost: 2 n o oh ow (c / groups) kernel^2
-/// flops.
+/// errors: "both must be floats of one dtype", "x must be [n, c, h, w] with room for the window, the filter [o, c /
+/// groups, kernel, kernel]". cost: 2 n o oh ow (c / groups) kernel^2 flops.
 template <value X, value W, class Options>
 [[nodiscard]] constexpr auto convolution(X x, W filter, Options options) {
-  MEGANEURA_CHECK(x.facts().type == filter.facts().type, (detail::dtypes_agree<x.facts().type, filter.facts().type>),
-                  "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand", x, filter)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(x.facts(), filter.facts()),
+                   "meganeura: convolution<options>(x, filter): both must be floats of one dtype; cast them", x, filter)
   MEGANEURA_EXPECT(detail::can_convolve(x.facts().shape, filter.facts().shape, options),
                    "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
                    "filter [o, c / groups, kernel, kernel]",
@@ -6494,8 +7005,10 @@ template <pool2d_options Options = pool2d_options{}, value A>
 }
 
 /// The mean of each window; padding counts as zeros (PyTorch's count_include_pad).
+/// shapes: as max_pool2d. errors: "x must be floats", "the window must fit".
 template <value A, class Options>
 [[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
   MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
                    "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
   return detail::make<detail::describe_pool>(x, c<reduce_kind::sum>, options) *
@@ -6514,7 +7027,7 @@ namespace detail {
 constexpr bool is_geometry(const conv2d_options& o) {
   return o.groups >= 1 && o.kernel >= 1 && o.stride >= 1 && o.dilation >= 1 && o.padding >= 0;
 }
-constexpr bool has_channels(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
+constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
   return x.rank == 4 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
 }
 }  // namespace detail
@@ -6526,9 +7039,9 @@ struct conv2d {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
         detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
-    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, init::fan_in_uniform), options);
+    const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
     if (!options.bias) return y;
-    const initializer begin = detail::bias_of(filter.coefficient() / out);
+    const initializer begin = detail::bias_of(options.bias_begin, filter.coefficient() / out);
     return y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin),
                        detail::extents_of(out, 1, 1));
   }
@@ -6536,17 +7049,18 @@ struct conv2d {
 }  // namespace layers
 
 /// As torch.nn.Conv2d with square kernels: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
-/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: those of `convolution`. cost: see there.
+/// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups are at least 1", "x
+/// must be floats", "c and out multiples of groups", "the window must fit". cost: that of `convolution`.
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv2d_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
       detail::is_geometry(options),
       "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT(detail::has_channels(x.facts().shape, out, options),
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: conv2d<name, out, options>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options),
                    "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
-                   "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
-                   "filter [o, c / groups, kernel, kernel]",
+                   "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
                    x)
   return detail::layer<layers::conv2d>(name, x, out, options);
 }
@@ -6595,6 +7109,65 @@ template <fixed_string Name, detail::number P, value A>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Learned rows by token.
+// Rows by integer indices, and the adjoint.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_gather(const facts& data, const facts& indices, int axis) {
+  axis = normal_axis(axis, data.shape.rank);
+  return node_of(op::gather, data.type, gathered_shape(data.shape, indices.shape, axis), axis_attribute{axis});
+}
+
+constexpr bool can_scatter(const symbolic_shape& shape, const symbolic_shape& indices, const symbolic_shape& updates,
+                           int axis) {
+  return can_gather(shape, indices, axis) && gathered_shape(shape, indices, axis) == updates;
+}
+
+constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int axis, const symbolic_shape& shape) {
+  return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
+}
+
+}  // namespace detail
+
+/// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
+/// shapes: data.shape[:axis] + indices.shape + data.shape[axis+1:]. dtypes: indices i32. An index out of range gives
+/// zeros, and its gradient goes nowhere; the option `checks` names it.
+/// ONNX's Gather and NumPy's take; torch.gather and NumPy's take_along_axis, an index for each element, are another
+/// operation.
+template <value Data, value Indices, detail::axis_like Axis>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: gather<axis>(data, indices): indices must be i32", data, indices)
+  MEGANEURA_EXPECT(detail::can_gather(data.facts().shape, indices.facts().shape, detail::axis_of(data, axis)),
+                   "meganeura: gather<axis>(data, indices): no such axis", data, indices)
+  return detail::make<detail::describe_gather>(data, indices, axis);
+}
+template <int Axis, value Data, value Indices>
+[[nodiscard]] constexpr auto gather(Data data, Indices indices) {
+  return gather(data, indices, c<Axis>);
+}
+
+/// zeros(shape) with each slice of `updates` added where its index says, or nowhere when that is out of range: the
+/// adjoint of gather.
+template <value Indices, value Updates, detail::axis_like Axis, class Shape>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates, Axis axis, Shape shape) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: scatter_add<axis, dims>(indices, updates): indices must be i32", indices, updates)
+  MEGANEURA_EXPECT(
+      detail::can_scatter(detail::symbolic_of(shape), indices.facts().shape, updates.facts().shape,
+                          detail::normal_axis(axis, detail::symbolic_of(shape).rank)),
+      "meganeura: scatter_add<axis, dims>(indices, updates): updates must have the shape gather would return", indices,
+      updates)
+  return detail::make<detail::describe_scatter_add>(indices, updates, axis, detail::as_symbolic(shape));
+}
+template <int Axis, symbolic_shape Shape, value Indices, value Updates>
+[[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
+  return scatter_add(indices, updates, c<Axis>, c<Shape>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -6638,6 +7211,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct linear_options {
   bool bias = true;
   initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
   friend constexpr bool operator==(const linear_options&, const linear_options&) = default;
 };
 inline constexpr linear_options no_bias{.bias = false};
@@ -6669,7 +7243,7 @@ struct linear {
         detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type, options.weight);
     const auto product = detail::make<detail::describe_linear>(x, weight);
     if (!options.bias) return product;
-    const initializer begin = detail::bias_of(in.shape.last().coefficient);
+    const initializer begin = detail::bias_of(options.bias_begin, in.shape.last().coefficient);
     return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
   }
 };
@@ -6724,7 +7298,8 @@ struct target {
 /// returns, in order, and then the inputs, each a target<name>, labels<name> or input<name, dtype, dims>. It returns
 /// one number of f32, or several results of which the first, or the one named "loss", is minimised and the others can
 /// be read: `return results<"loss", "kl">(likelihood + kl, kl);`. Parameters are trained with the model's, behind
-/// "loss.".
+/// "loss."; the model's own are `shared` by the names that they have in it, shared(parameter<"fc.weight", dims<8, 4>>)
+/// or shared(call<"encoder", encoder>(y)), unless the loss has one of that name.
 template <class Module, class... Inputs>
 struct loss {};
 
@@ -6792,11 +7367,26 @@ constexpr bool agrees_with_model() {
 
 // A model with its loss, in the words of a model: the inputs of both, the results of the loss, the taps of the model.
 template <class Model, class Loss, class Results = std::make_integer_sequence<int, Model::result_count>>
-struct trained_model {
+struct trained_model;
+
+// A function: Clang 14 takes no class of which a static_assert failed.
+template <class Loss>
+constexpr bool expect_loss() {
   static_assert(
       is_loss<Loss>,
       "meganeura: trainer<model, loss>: a loss is cross_entropy<\"label\">, mean_squared_error<\"target\"> or "
       "loss<module, inputs...>");
+  return true;
+}
+
+struct no_loss {  // what a compiler goes on with
+  static constexpr auto forward(value auto...) { return expr<no_body>{}; }
+};
+
+template <class Model, class Loss, int... Results>
+struct trained_model<Model, Loss, std::integer_sequence<int, Results...>>
+    : trained_model<Model, loss<no_loss>, std::integer_sequence<int, Results...>> {
+  using refused = std::bool_constant<expect_loss<Loss>()>;
 };
 
 template <class Model, class Module, class... Inputs, int... Results>
@@ -6856,10 +7446,6 @@ constexpr bool can_label(const facts& logits, const facts& labels) {
 template <symbolic_shape Logits>
 constexpr tensor_type label_type() {
   return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
-}
-
-constexpr bool are_alike(const facts& a, const facts& b) {
-  return a.shape == b.shape && a.type == b.type && is_float(a.type);
 }
 
 }  // namespace detail
@@ -6922,7 +7508,7 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
 /// Mean over all elements of (prediction - target)^2, of floats in f32.
 template <value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  MEGANEURA_EXPECT(detail::are_alike(prediction.facts(), target.facts()),
+  MEGANEURA_EXPECT((detail::are_of_one_type(prediction.facts(), target.facts()) && is_float(target.facts().type)),
                    "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
                    prediction, target)
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
@@ -7030,6 +7616,92 @@ template <detail::name_like Name, value A, class Options = fixed<norm_options{}>
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto layer_norm(A x) {
   return layer_norm(fixed_text<Name>{}, x, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Functions with a derivative of their own.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_adjoint(const facts& y) { return node_of(op::adjoint, y.type, y.shape, no_attribute{}); }
+constexpr node_spec describe_custom_gradient(const facts& y, const facts&, const facts&, const facts&) {
+  return node_of(op::custom_gradient, y.type, y.shape, no_attribute{});
+}
+
+// What backward returns: a value, or several.
+template <class T>
+inline constexpr std::size_t gradient_count = value<T> ? 1 : 0;
+template <class Names, class... X>
+inline constexpr std::size_t gradient_count<result_list<Names, X...>> = sizeof...(X);
+template <std::size_t Operands, std::size_t Gradients>
+inline constexpr bool one_gradient_each = Operands == Gradients;
+
+template <std::size_t Index, value Gradient>
+constexpr auto gradient_at(Gradient only) {
+  return only;
+}
+template <std::size_t Index, class Names, class... X>
+constexpr auto gradient_at(const result_list<Names, X...>& several) {
+  return several.template get<Index>();
+}
+
+// y, whose adjoint g reaches each x as its gradient says.
+template <std::size_t Index, value Y, value G, class Gradients, value X, value... Others>
+constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... others) {
+  const auto next = make<describe_custom_gradient>(y, x, gradient_at<Index>(gradients), g);
+  if constexpr (sizeof...(Others) > 0) {
+    return with_gradients<Index + 1>(next, g, gradients, others...);
+  } else {
+    return next;
+  }
+}
+
+}  // namespace detail
+
+/// forward(x...), of which reverse mode takes what backward(g, y, x...) returns for the gradient by each x, g being the
+/// gradient by the result y: a straight-through estimator is
+///   custom_gradient([](value auto x) { return round(x); }, [](auto g, auto y, auto x) { return g; }, x)
+/// Both are functions of values; several gradients are results<"x", "y">(gx, gy), in the order of the operands. What
+/// the functions capture takes part, but no gradient flows to it through this call. Where nothing is differentiated
+/// backward costs nothing; gradients of gradients are those of backward as it is written. TensorFlow's custom_gradient,
+/// JAX's custom_vjp, a torch.autograd.Function.
+/// shapes, dtypes: what forward returns; a gradient has its operand's. errors: "operands must be floats", "forward must
+/// return one value", "one gradient for each operand", "must have its shape and dtype".
+template <class Forward, class Backward, value... X>
+[[nodiscard]] constexpr auto custom_gradient(Forward forward, Backward backward, X... x) {
+  static_assert(sizeof...(X) >= 1, "meganeura: custom_gradient(forward, backward, x...): there is no operand x");
+  MEGANEURA_CHECK((is_float(x.facts().type) && ...), (is_float(X::facts().type) && ...),
+                  "meganeura: custom_gradient(forward, backward, x...): operands must be floats; capture what has no "
+                  "gradient: [=](value auto x) { return gather<0>(x, indices); }",
+                  x...)
+  const auto y = forward(x...);
+  static_assert(value<std::remove_cvref_t<decltype(y)>>,
+                "meganeura: custom_gradient(forward, backward, x...): forward must return one value");
+  MEGANEURA_CHECK(is_float(y.facts().type), detail::is_float_dtype<y.facts().type>,
+                  "meganeura: custom_gradient(forward, backward, x...): forward must return floats", y)
+  const auto g = detail::make<detail::describe_adjoint>(y);
+  const auto gradients = backward(g, y, x...);
+  constexpr std::size_t count = detail::gradient_count<std::remove_cvref_t<decltype(gradients)>>;
+  static_assert(
+      detail::one_gradient_each<sizeof...(X), count>,
+      "meganeura: custom_gradient(forward, backward, x...): backward(g, y, x...) must return one gradient for "
+      "each operand x, several as results<names...>(gradients...)");
+  if constexpr (sizeof...(X) != count) {
+    return y;
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      MEGANEURA_CHECK(
+          (detail::are_of_one_type(x.facts(), detail::gradient_at<I>(gradients).facts()) && ...),
+          detail::holds_of<(detail::are_of_one_type(X::facts(), detail::gradient_at<I>(gradients).facts()) && ...)>,
+          "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
+          "have its shape and dtype; sum over what was broadcast, expand a number",
+          x..., detail::gradient_at<I>(gradients)...)
+      return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
+    }
+    (std::index_sequence_for<X...>{});
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -7239,7 +7911,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
-  std::vector<index_map> accesses{};
+  small_vector<index_map, 8> accesses{};
 
   [[nodiscard]] int count(std::uint8_t wanted) const;
 };
@@ -7287,9 +7959,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
 /// two values it compares is a minimum or a maximum and continuous.
-[[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
+[[nodiscard]] program_flags deciding_nodes(const scalar_program& program);
 /// The same, by argument.
-[[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
+[[nodiscard]] program_flags deciding_arguments(const scalar_program& program);
 
 /// Follows values that come out differently where they are computed again: sums and products along rows, and the
 /// arguments marked in `unstable`.
@@ -7297,7 +7969,7 @@ struct stability {
   bool result = false;    // the program's result is such a value
   bool decision = false;  // a discontinuous function inside depends on one
 };
-[[nodiscard]] stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable);
+[[nodiscard]] stability trace_unstable(const scalar_program& program, std::span<const bool> unstable);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -7354,20 +8026,23 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
+using shape_id = strong_id<struct shape_kind>;
+using class_list = small_vector<class_id, 8>;
+using node_list = small_vector<enode_id, 6>;
 using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
-inline constexpr int symbol_count = op_count + scalar_op_count;
-static_assert(symbol_count <= 256, "a node keeps its symbol in a byte");
-[[nodiscard]] constexpr int symbol_of(op kind) { return static_cast<int>(kind); }
-[[nodiscard]] constexpr int symbol_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
+inline constexpr int head_count = op_count + scalar_op_count;
+static_assert(head_count <= 256, "a node keeps its head in a byte");
+[[nodiscard]] constexpr int head_of(op kind) { return static_cast<int>(kind); }
+[[nodiscard]] constexpr int head_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
 
 struct enode {
   op kind{};
   dtype type = dtype::f32;
-  std::uint8_t symbol = 0;
-  bool dead = false;          // found equal to another node while repairing congruence
-  std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
+  std::uint8_t head = 0;
+  bool dead = false;    // found equal to another node while repairing congruence
+  shape_id extents{0};  // interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
@@ -7377,10 +8052,10 @@ struct enode {
 };
 
 struct eclass {
-  std::vector<enode_id> nodes{};
-  std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  bit_set<symbol_count> symbols{};  // of its nodes
-  std::uint32_t extents = 0;
+  node_list nodes{};
+  node_list parents{};          // nodes with this class as an operand, dead ones among them
+  bit_set<head_count> heads{};  // of its nodes
+  shape_id extents{0};
   path_id path;  // of the first node that came in
   dtype type = dtype::f32;
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
@@ -7390,16 +8065,14 @@ struct eclass {
 /// Ids are given in order of insertion and every table is walked in that order, so equal inputs give equal graphs.
 class engine {
  public:
-  engine();
-
   [[nodiscard]] class_id find(class_id id) const;
   /// Nodes added from now on are of this path.
   void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
-  class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
+  class_id add(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const class_id> operands,
                rule_mask reasons = {});
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
-  enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
+  enode_id add_to(class_id target, op kind, attribute_ref value, std::span<const class_id> operands,
                   rule_mask reasons = {});
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
@@ -7433,29 +8106,23 @@ class engine {
   [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
 
  private:
-  std::uint32_t intern(const shape& extents);
+  shape_id intern(const shape& extents);
   enode_id find_node(const enode& key, std::span<const class_id> operands, std::uint64_t hash) const;
   enode_id append(enode key, std::span<const class_id> operands, std::uint64_t hash, class_id owner);
-  enode make_key(op kind, dtype type, std::uint32_t extents, const attribute& value, rule_mask reasons);
-  void insert_slot(enode_id id, std::uint64_t hash);
+  enode make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons);
   void analyse(enode_id id);
-  [[nodiscard]] std::vector<class_id> deciding_operands(enode_id id) const;
+  [[nodiscard]] class_list deciding_operands(enode_id id) const;
   void mark_decisive(class_id id);
   void repair(class_id id);
-  std::vector<class_id> canonical(std::span<const class_id> operands) const;
+  class_list canonical(std::span<const class_id> operands) const;
 
-  struct slot {
-    enode_id node = no_id;
-    std::uint32_t tag = 0;
-  };
   std::vector<enode> nodes_;
   std::vector<class_id> operands_;
   std::vector<eclass> classes_;
   mutable std::vector<class_id> links_;
-  std::vector<slot> table_;  // open addressing; slots of nodes that changed since are stale and simply never match
-  std::size_t used_slots_ = 0;
+  hash_index<enode_id> ids_;
   std::vector<shape> shapes_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> shape_ids_;
+  hash_index<shape_id> shape_ids_;
   attribute_pool attributes_;
   std::vector<class_id> unions_;  // classes to repair
   std::vector<enode_id> dirty_;
@@ -7509,12 +8176,14 @@ using growth = std::function<void(const extraction& chosen, const std::function<
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 using egraph::class_id;
+using egraph::class_list;
 using egraph::eclass;
 using egraph::engine;
 using egraph::enode;
 using egraph::enode_id;
 using egraph::exactness;
 using egraph::extraction;
+using egraph::node_list;
 using egraph::rule_mask;
 
 using egraph::deciding_arguments;
@@ -7530,7 +8199,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// A region with the classes its accesses' sources name: a region e-node by value.
 struct region_form {
   region_attribute loops;
-  std::vector<class_id> operands;
+  class_list operands;
 };
 
 /// A region e-node by reference: valid until the next node is added.
@@ -7560,12 +8229,7 @@ class region_draft {
   nest loops;  // accesses[0]: output
   bool per_row = false;
 
-  explicit region_draft(const region_limits& limits) : limits_(&limits) {
-    constexpr std::size_t few = 8;  // most have fewer, and thousands are made
-    loops.accesses.reserve(few);
-    reads_.reserve(few);
-    slots_.reserve(few);
-  }
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
 
   /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
   void add_read(class_id source, dtype type, const index_map& how);
@@ -7604,17 +8268,16 @@ class region_draft {
     std::size_t place = 0;                    // of the read in loops.accesses, also when it is inlined
     std::size_t first = 0, reads = 0;         // what it reads now: loops.accesses[first], ...
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
-    std::vector<box> boxes{};
+    std::size_t first_box = 0, boxes = 0;
   };
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
-                                      const std::vector<int>& argument) const;
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
   struct distinct_reads {
-    nest loops;                       // accesses: outputs; then each read once
-    std::vector<class_id> sources{};  // of the reads
-    std::vector<int> argument{};      // by position in the draft's accesses
+    nest loops;                            // accesses: outputs; then each read once
+    small_vector<class_id, 16> sources{};  // of the reads
+    small_vector<int, 16> argument{};      // by position in the draft's accesses
   };
   // `outputs`: places in `loops.accesses`.
   [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
@@ -7640,8 +8303,9 @@ class region_draft {
   }
 
   const region_limits* limits_;
-  std::vector<read_source> reads_;  // of loops.accesses[i + 1]
-  std::vector<slot> slots_;
+  small_vector<read_source, 8> reads_;  // of loops.accesses[i + 1]
+  small_vector<slot, 8> slots_;
+  small_vector<box, 4> boxes_;  // of the slots
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -8210,10 +8874,10 @@ class open_sizes {
 
   /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
   /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
-  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed,
-  /// given twice or below 1.
-  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound,
-                                                 const symbol_extents& more = {}) const;
+  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed to
+  /// another number, given twice or below 1. `memory`: what the result may take the place of, instead of allocating.
+  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound, const symbol_extents& more = {},
+                                                 std::vector<std::int64_t> memory = {}) const;
   /// The same with their names.
   [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
 
@@ -8234,11 +8898,13 @@ class open_sizes {
 
 /// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
 /// for a symbol bound twice.
-void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings);
+void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings);
 
 namespace detail {
+// Adds the symbols of these extents that are not among them.
+void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names);
 // errors: invalid_argument for less than 1.
-[[nodiscard]] std::int64_t checked_extent(const binding& given);
+[[nodiscard]] std::int64_t checked_extent(const symbol_extent& given);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8263,7 +8929,7 @@ class node_value {
  public:
   using value_tag = void;
 
-  node_value() = default;
+  node_value() = default;  // of no graph: every use of it is invalid_argument
   /// errors: invalid_argument unless `id` is a node of that graph with a value.
   node_value(graph& in, node_id id);
 
@@ -8271,7 +8937,7 @@ class node_value {
   [[nodiscard]] node_id id() const;
   // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
   [[nodiscard]] operator node_id() const { return id(); }
-  [[nodiscard]] graph& owner() const { return *graph_; }
+  [[nodiscard]] graph& owner() const;
 
   // What functions of values ask a carrier for, see expr/carrier.hpp.
   [[nodiscard]] detail::facts facts() const;
@@ -8282,8 +8948,8 @@ class node_value {
   [[nodiscard]] node_value lifted(expr<Graph>) const {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
-  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
-  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
+  [[nodiscard]] graph::scope scope(const char* name) const { return {owner(), name}; }
+  [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
  private:
@@ -8292,7 +8958,7 @@ class node_value {
 
   graph* graph_ = nullptr;
   node_id id_ = no_id;
-  std::shared_ptr<const detail::condition> condition_;
+  std::shared_ptr<detail::condition> condition_;
 };
 
 namespace detail {
@@ -8319,7 +8985,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 /// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
 /// large to count, naming symbol, value and limit.
-[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const binding> bindings);
+[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings);
 
 /// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
 [[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
@@ -8331,48 +8997,51 @@ template <class Model>
   return symbols_of(Model::bodies, inputs);
 }
 
-/// One body after its operands are nodes; returns its results. The scopes of the graph that live stand before every
-/// parameter name. errors: invalid_argument when two layers come to one parameter name and neither is `shared`.
-std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                std::span<const binding> bindings);
+/// The last of these bodies, in its scope, after its operands are nodes; returns its results. The others are in the
+/// graph already: what is `shared` and has no namesake in the last one is theirs. The scopes of the graph that live
+/// stand before every parameter name.
+/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`, and for what is shared
+/// and nowhere else.
+std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies, std::span<const node_id> operands,
+                                std::span<const symbol_extent> bindings);
 
 /// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
 /// errors: invalid_argument for such a symbol.
-void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings);
+void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const symbol_extent> bindings);
 
 /// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
 /// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
 template <class Model>
-std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
+std::vector<node_id> lower_into(graph& g, std::span<const symbol_extent> bindings) {
   std::vector<node_id> operands;
   for (int i = 0; i < Model::input_count; ++i) {
     operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
                                bound(*Model::input_types[i].shape, bindings)));
   }
-  return lower_body(g, Model::body, operands, bindings);
+  return lower_last(g, Model::bodies, operands, bindings);
 }
 
 /// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
-/// are the model's.
+/// are the model's. errors: as lower_last, of the names of both.
 template <class Model, class Loss>
-std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const binding> bindings) {
+std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const symbol_extent> bindings) {
   using both = detail::trained<Model, Loss>;
-  const graph::scope in(g, "loss");
   std::vector<node_id> operands(results.begin(), results.end());
   for (int i = 0; i < both::own_inputs::size; ++i) {
     const char* name = both::own_inputs::symbols[i]->text;
-    const bool shared = Model::input_index(name) >= 0;
-    operands.push_back(shared ? g.find_leaf(name)
-                              : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
+    const bool is_models = Model::input_index(name) >= 0;
+    const graph::scope in(g, both::bodies[1].scope);
+    operands.push_back(is_models ? g.find_leaf(name)
+                                 : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
   }
-  return lower_body(g, both::body, operands, bindings);
+  return lower_last(g, both::bodies, operands, bindings);
 }
 
 /// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
 /// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
 /// unknown, and those of lower_into.
 template <class Model>
-[[nodiscard]] graph lower(std::span<const binding> bindings, run_mode mode = run_mode::evaluation) {
+[[nodiscard]] graph lower(std::span<const symbol_extent> bindings, run_mode mode = run_mode::evaluation) {
   check_bindings(symbols_of<Model>(), bindings);
   graph g(mode);
   const std::vector<node_id> results = lower_into<Model>(g, bindings);
@@ -8381,8 +9050,8 @@ template <class Model>
 }
 
 template <class Model>
-[[nodiscard]] graph lower(std::initializer_list<binding> bindings = {}, run_mode mode = run_mode::evaluation) {
-  return lower<Model>(std::span<const binding>(bindings.begin(), bindings.size()), mode);
+[[nodiscard]] graph lower(std::initializer_list<symbol_extent> bindings = {}, run_mode mode = run_mode::evaluation) {
+  return lower<Model>(std::span<const symbol_extent>(bindings.begin(), bindings.size()), mode);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8418,31 +9087,42 @@ class name_patterns {
 };
 
 /// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
-/// have as many '*'. They are not copied.
+/// have as many '*'. A view of them; a name_map has copies.
 struct name_rule {
   std::string_view here, there;
 };
 
-/// Rules in the order in which they are tried.
+/// Rules in the order in which they are tried; a name as it is comes last, or where a rule {"*", "*"} stands.
 class name_map {
  public:
   name_map() = default;
-  name_map(std::initializer_list<name_rule> rules) : rules_(rules) {}
+  /// errors: invalid_argument for a rule whose texts have not as many '*'.
+  name_map(std::initializer_list<name_rule> rules) : name_map(rules.begin(), rules.end()) {}
   template <std::size_t N>
-  name_map(const name_rule (&rules)[N]) : rules_(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
+  name_map(const name_rule (&rules)[N]) : name_map(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
 
   /// What `name` may be called there: as each rule has it, and at last as it is.
   [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
+  /// Whether a rule without '*' says so.
+  [[nodiscard]] bool says(std::string_view here, std::string_view there) const;
 
  private:
-  std::vector<name_rule> rules_;
+  name_map(const name_rule* begin, const name_rule* end);
+  struct copied_rule {
+    std::string here, there;
+  };
+  std::vector<copied_rule> rules_;
 };
 
-/// Layers here have the names that torch.nn's have; around them it puts the names of its wrappers, and norms of old
-/// checkpoints have other ones.
-inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_orig_mod.*"},
-                                           {"*", "_orig_mod.module.*"}, {"*", "module._orig_mod.*"},
-                                           {"*weight", "*gamma"},       {"*bias", "*beta"}};
+/// Layers here have the names that torch.nn's have, and are looked for by these first; around them it puts the names of
+/// its wrappers, and norms of old checkpoints have other ones.
+inline constexpr name_rule from_torch[] = {{"*", "*"},
+                                           {"*", "module.*"},
+                                           {"*", "_orig_mod.*"},
+                                           {"*", "_orig_mod.module.*"},
+                                           {"*", "module._orig_mod.*"},
+                                           {"*weight", "*gamma"},
+                                           {"*bias", "*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -8450,10 +9130,9 @@ inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
+/// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment; as many as an optimiser keeps moments follow the last
-/// one.
+/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
@@ -8480,7 +9159,7 @@ inline constexpr std::uint64_t tensor_alignment = 256;
 }
 
 /// A named tensor in an area.
-struct slot {
+struct named_tensor {
   std::string name;
   dtype type{};
   shape extents;
@@ -8491,35 +9170,35 @@ struct slot {
 };
 
 /// Slots in order, with an index by name.
-class slot_list {
+class named_tensors {
  public:
-  slot_list() = default;
-  explicit slot_list(std::vector<slot> slots);
-  /// Null for a name that no slot has. cost: the logarithm of their number.
-  [[nodiscard]] const slot* find(std::string_view name) const;
-  [[nodiscard]] const slot& operator[](std::size_t i) const { return slots_[i]; }
-  [[nodiscard]] const slot* data() const { return slots_.data(); }
-  [[nodiscard]] std::size_t size() const { return slots_.size(); }
-  [[nodiscard]] auto begin() const { return slots_.begin(); }
-  [[nodiscard]] auto end() const { return slots_.end(); }
+  named_tensors() = default;
+  explicit named_tensors(std::vector<named_tensor> tensors);
+  /// Null for a name that no tensor has. cost: the logarithm of their number.
+  [[nodiscard]] const named_tensor* find(std::string_view name) const;
+  [[nodiscard]] const named_tensor& operator[](std::size_t i) const { return tensors_[i]; }
+  [[nodiscard]] const named_tensor* data() const { return tensors_.data(); }
+  [[nodiscard]] std::size_t size() const { return tensors_.size(); }
+  [[nodiscard]] auto begin() const { return tensors_.begin(); }
+  [[nodiscard]] auto end() const { return tensors_.end(); }
 
  private:
-  std::vector<slot> slots_;
+  std::vector<named_tensor> tensors_;
   std::vector<std::size_t> by_name_;  // indices, in the order of their names
 };
 
 /// Named tensors one after the other in one area.
 struct layout {
-  slot_list slots;
+  named_tensors tensors;
   std::uint64_t bytes = 0;
-  [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
+  [[nodiscard]] const named_tensor* find(std::string_view name) const { return tensors.find(name); }
 };
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a
 /// tensor that is longer.
-[[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
+[[nodiscard]] layout paged(const layout& whole, std::uint64_t page_bytes);
 
 /// What all programs of a model share: its parameters, then its states, each in order of creation.
 [[nodiscard]] layout make_layout(const graph& g);
@@ -8672,13 +9351,15 @@ struct init_options {
 /// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
   bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
-  name_map rename{};       // what the file calls the parameters; the first name that it has is read
+  name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
+                           // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
   name_patterns ignore{};  // of the model or of the file: neither read nor missed
 };
 
 /// What `load` left out, by name.
 struct load_report {
-  std::vector<std::string> missing;     // parameters and states that the file lacks: they keep their values
+  std::vector<std::string> missing;     // parameters and states that the file lacks, or has as another one alone: they
+                                        // keep their values
   std::vector<std::string> unexpected;  // tensors of the file that the model lacks
   std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
@@ -8686,8 +9367,8 @@ struct load_report {
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
 /// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
 /// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
-/// otherwise; states that begin as init::each_run are in no file. Writing waits for nothing: it is ordered before
-/// whatever is submitted next.
+/// otherwise; states that begin as init::each_run are in no file of weights. Writing waits for nothing: it is ordered
+/// before whatever is submitted next.
 class parameters {
  public:
   parameters() = default;
@@ -8695,8 +9376,8 @@ class parameters {
   /// initialised, loaded or set is an error. States are as they begin. errors: out_of_memory; unsupported for a tensor
   /// longer than a buffer of the device.
   parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
-  /// In the order of `slots`, paged for the device.
-  parameters(const device& on, plan::layout slots);
+  /// In the order of `tensors`, paged for the device.
+  parameters(const device& on, plan::layout tensors);
 
   /// Each tensor as its initializer says: layers have PyTorch's defaults, a parameter that says nothing is uniform in
   /// +-1/sqrt(fan_in), a state zeros. Draws depend on seed and name alone: the same everywhere, whatever else a model
@@ -8724,7 +9405,7 @@ class parameters {
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
-  [[nodiscard]] const plan::layout& slots() const { return state().slots; }
+  [[nodiscard]] const plan::layout& layout() const { return state().tensors; }
   [[nodiscard]] std::size_t count() const;  // of scalars, states not included
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
@@ -8735,17 +9416,17 @@ class parameters {
  private:
   struct shared_state {
     device on;
-    plan::layout slots;
+    plan::layout tensors;
     area_memory memory;
-    mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
+    std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
   };
-  [[nodiscard]] const plan::slot& slot(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::slot& of) const {
-    return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+  [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {
+    return state().has_values[static_cast<std::size_t>(&of - layout().tensors.data())];
   }
   /// errors: invalid_argument for a handle that holds no parameters.
-  [[nodiscard]] const shared_state& state() const;
-  std::shared_ptr<const shared_state> state_;
+  [[nodiscard]] shared_state& state() const;
+  std::shared_ptr<shared_state> state_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8766,11 +9447,13 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-// The structural rules by name, in the order they are tried, and what their definitions share.
+// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
+// that implement a primitive, and what they end with, stands in kernel_family.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
+/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
+/// then pattern rules.
 enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
@@ -8780,28 +9463,42 @@ enum class structural : std::uint8_t {
   constant_to_region,
   iota_to_region,
   contract_to_region,
-  contract_to_matmul,
-  convolution_to_convolve,
   fuse_view,       // read through a view
   fuse_pointwise,  // a producer with one consumer
   fuse_rows,       // a producer with row reductions, kept inside the row
   recompute,       // a producer with more consumers, computed again in this one
   matmul_view,
-  matmul_epilogue,
-  convolve_epilogue,
   relu_mask,
   split_sum,      // a product with few results and a long sum
+  split_reduce,   // few long rows
   merge_regions,  // values computed from the same operands as results of one kernel
 };
-inline constexpr int structural_count = static_cast<int>(structural::merge_regions) + 1;
-[[nodiscard]] constexpr const char* to_string(structural rule) {
-  constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
-      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
-      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum",          "merge_regions"};
-  return names[static_cast<int>(rule)];
+
+namespace detail {
+
+inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
+
+// How many kinds before this one implement a primitive.
+constexpr int implementations_before(int kind) {
+  int count = 0;
+  for (int i = 0; i < kind; ++i) count += has_epilogue(static_cast<op>(i)) ? 1 : 0;
+  return count;
 }
+
+}  // namespace detail
+
+inline constexpr int structural_count = detail::rules_by_name + 2 * detail::implementations_before(op_count);
+
+/// What makes nodes of such a kind: "contract_to_matmul".
+[[nodiscard]] constexpr structural making(op kind) {
+  return static_cast<structural>(detail::rules_by_name + 2 * detail::implementations_before(static_cast<int>(kind)));
+}
+/// What fuses a region into them: "matmul_epilogue".
+[[nodiscard]] constexpr structural ending(op kind) {
+  return static_cast<structural>(static_cast<int>(making(kind)) + 1);
+}
+
+[[nodiscard]] std::string to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
@@ -8837,12 +9534,6 @@ struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
 struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
-struct contract_to_matmul : structural_rule<structural::contract_to_matmul, op::contract> {
-  static void apply(lowering& pass, enode_id id);
-};
-struct convolution_to_convolve : structural_rule<structural::convolution_to_convolve, op::convolution> {
-  static void apply(lowering& pass, enode_id id);
-};
 // A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
 struct product_epilogue {
   static constexpr op root = op::region;
@@ -8856,6 +9547,10 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+// Rows too few to occupy the device, likewise; what does not divide is a part of its own.
+struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
   static void apply(lowering& pass, enode_id id);
 };
 
@@ -8878,8 +9573,8 @@ struct rule_list {
   }
 };
 
-using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
-                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
+using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+                            iota_to_region, contract_to_region>;
 using between_implementations = rule_list<product_epilogue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
@@ -8943,7 +9638,7 @@ class lowering {
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(); }
+  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -8988,9 +9683,10 @@ class lowering {
   }
 
   enum class choice : std::uint8_t { leaf, conservative, greedy };
+  using choice_list = small_vector<choice, 16>;
   struct class_forms {
     enode_id conservative = no_id, greedy = no_id;
-    double conservative_cost = 0, greedy_cost = 0;
+    double conservative_cost = 0;
   };
   struct producer {  // an argument of the draft in work, if it reads a class
     class_id id = no_id;
@@ -9010,7 +9706,7 @@ class lowering {
   [[nodiscard]] region_view form_of(enode_id id) const;
   enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
   enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
-                       std::span<const producer> producers, std::vector<choice> choices);
+                       std::span<const producer> producers, choice_list choices);
   // False, with fewer `choices`, where some have to be taken back.
   [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
                                       rule_mask& reasons);
@@ -9057,6 +9753,7 @@ struct optimize_options {
   region_limits region{};
   std::size_t region_forms = 16;
   device_profile device{};
+  bool explain = false;  // write optimize_report::explain
 };
 
 struct rule_report {
@@ -9071,7 +9768,8 @@ struct optimize_report {
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string explain;  // a line for each kernel with the rules that made it, then the fusions that were refused
+  std::string
+      explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
 };
 
 /// What a graph became before extraction: every way that was found to compute it.
@@ -9115,7 +9813,7 @@ static_assert(sizeof(step_values) == 64);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Where the time goes between a model and its first step.
+// Where the time goes between a model and the end of its first step.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -9132,6 +9830,7 @@ struct build_times {
   double allocate = 0;       // device memory
   double pipelines = 0;      // the driver's compiler
   double record = 0;         // command buffers
+  double first_step = 0;     // what drivers and memory do when first used, and the step; 0 before it
 
   [[nodiscard]] double total() const;
 };
@@ -9143,11 +9842,12 @@ struct build_phase {
 
 /// The parts by name.
 inline constexpr build_phase build_phases[] = {
-    {"trace", &build_times::trace},         {"differentiate", &build_times::differentiate},
-    {"saturate", &build_times::saturate},   {"lower", &build_times::lower},
-    {"extract", &build_times::extract},     {"plan", &build_times::plan},
-    {"generate", &build_times::generate},   {"allocate", &build_times::allocate},
-    {"pipelines", &build_times::pipelines}, {"record", &build_times::record},
+    {"trace", &build_times::trace},           {"differentiate", &build_times::differentiate},
+    {"saturate", &build_times::saturate},     {"lower", &build_times::lower},
+    {"extract", &build_times::extract},       {"plan", &build_times::plan},
+    {"generate", &build_times::generate},     {"allocate", &build_times::allocate},
+    {"pipelines", &build_times::pipelines},   {"record", &build_times::record},
+    {"first step", &build_times::first_step},
 };
 
 /// A line for each part, with its share of the total, which comes last.
@@ -9217,6 +9917,16 @@ class optimizer_moments {
   /// out_of_memory.
   optimizer_moments(const device& on, const plan::execution_plan& p);
 
+  /// Values for moments that no program has asked for yet, by name.
+  struct named_values {
+    std::string name;
+    std::vector<std::byte> values;
+  };
+  explicit optimizer_moments(std::vector<named_values> waiting);
+  /// Those of this plan, with the values that wait here, or zero where none do. errors: as above; invalid_argument for
+  /// values of other moments than the plan's.
+  [[nodiscard]] optimizer_moments made_for(const device& on, const plan::execution_plan& p) const;
+
   [[nodiscard]] const std::vector<plan::named_range>& list() const { return state().list; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come. errors:
   /// invalid_argument for what `list` does not have, and another number of bytes.
@@ -9243,7 +9953,13 @@ class optimizer_moments {
   [[nodiscard]] const shared_state& state() const;
   void expect(const plan::named_range& asked) const;
   std::shared_ptr<const shared_state> state_;
+  std::shared_ptr<const std::vector<named_values>> waiting_;
 };
+
+namespace detail {
+// "optimizer.m.fc.weight", as a checkpoint has it.
+std::string moment_name(std::string_view moment, std::string_view parameter);
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -9268,6 +9984,7 @@ struct input_values {
   dtype type{};
   std::span<const std::byte> values;
 
+  input_values() = default;
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
   /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
@@ -9303,9 +10020,9 @@ class program {
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
-  /// only when two steps are in flight already. A step that is refused leaves everything as it was.
-  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
-  /// have no values yet.
+  /// for the first one, which is timed, and otherwise only when two steps are in flight already. A step that is refused
+  /// leaves everything as it was. errors: those of `set_input`; invalid_argument for an input bound twice or not at
+  /// all, and for parameters that have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {}) {
     return submit({&values, 1}, inputs);
   }
@@ -9332,7 +10049,7 @@ class program {
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const fusion::optimize_report& report() const { return alive().report_; }
-  /// Where the time until it could run went; the device's log has it as well, in a line.
+  /// Where the time until it had run once went; the device's log has it as well, in two lines.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
@@ -9382,10 +10099,13 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
-  [[nodiscard]] const plan::slot* checked_input(const input_values& input) const;
-  void check_bound(std::span<const input_values> inputs) const;
-  [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
-  void store(const plan::slot& input, std::span<const std::byte> values);
+  [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input) const;
+  void find_targets(std::span<const input_values> inputs);
+  [[nodiscard]] slot& free_slot();
+  static void store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values);
+  [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
+    return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
+  }
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
   [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
@@ -9404,12 +10124,19 @@ class program {
   meganeura::checks checks_;
   bool profiled_ = false;
   std::vector<detail::index_check> index_checks_;
-  std::vector<bool> input_set_;
-  std::vector<std::string> input_names_;  // of the graph as given, unused ones included
+  std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
+  std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing
+  std::vector<std::string> input_names_;            // of the graph as given, unused ones included
+  std::vector<std::string> tap_names_;              // asked for or not
   std::uint64_t steps_ = 0;
 };
 
 namespace detail {
+
+// With the taps that are asked for as outputs. errors: invalid_argument for a pattern that neither has a tap here nor,
+// where that is known, `elsewhere`.
+[[nodiscard]] graph with_taps(graph g, const name_patterns& asked,
+                              const std::function<std::vector<graph_output>()>& elsewhere = {});
 
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
@@ -9446,8 +10173,9 @@ struct sized {
 
 namespace detail {
 
-/// Programs by sizes. What is built is kept; the one that ran least recently leaves when there are too many, and all do
-/// when memory is short.
+/// Programs by sizes. What ran or was prepared is kept; the one unused longest leaves when there are too many, and half
+/// of them do, again and again, while memory is short, at last the one that ran last. A program that was built for a
+/// run that was refused takes no other one's place: it waits behind them until one runs.
 class sized_programs {
  public:
   using builder = std::function<program(const symbol_extents&)>;
@@ -9460,10 +10188,13 @@ class sized_programs {
   ~sized_programs() = default;
 
   /// The program for what is bound, and for the symbols in `more`; `build` is asked for those sizes that are new.
-  /// errors: those of open_sizes::solved; what `build` throws.
-  const std::shared_ptr<program>& at(std::span<const input_values> inputs, const symbol_extents& more,
-                                     const builder& build);
-  /// The one that `at` gave last. errors: invalid_argument before the first.
+  /// It counts as used when `keep` or `ran` says so. errors: those of open_sizes::solved; what `build` throws.
+  std::shared_ptr<program> at(std::span<const input_values> inputs, const symbol_extents& more, const builder& build);
+  /// What `at` gave last was used: it stays, and another one leaves for it; or it ran as well, and is the latest.
+  void keep() noexcept;
+  void ran() noexcept;
+  /// The one that ran last, whatever was prepared or refused since; before the first run, what was prepared last.
+  /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
 
@@ -9478,7 +10209,12 @@ class sized_programs {
   device device_;
   open_sizes sizes_;
   std::size_t most_;
-  std::vector<entry> entries_;  // the latest first
+  std::vector<entry> entries_;       // the one used last first; one more than most_ where a run was refused
+  std::size_t selected_ = 0;         // of entries_: what `at` gave last
+  std::shared_ptr<program> latest_;  // not of entries_ where others took its place
+  // Of the latest call; kept, so that one with known sizes allocates nothing.
+  std::vector<bound_elements> bound_;
+  std::vector<std::int64_t> solved_;
 };
 
 }  // namespace detail
@@ -9530,11 +10266,15 @@ class inference {
     return program().output_as<Number>(name);
   }
 
-  /// Builds the program for these sizes now, so that no run waits for it.
-  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last.
+  const meganeura::program& prepare(const symbol_extents& sizes) {
+    const meganeura::program& made = select({}, sizes);
+    programs_.keep();
+    return made;
+  }
 
-  /// What ran last, or was prepared: plan, report, times, profile and outputs of any type. errors: invalid_argument
-  /// before the first.
+  /// What ran last, or before the first run was prepared: plan, report, times, profile and outputs of any type. errors:
+  /// invalid_argument before either.
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
@@ -9564,43 +10304,50 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-template <fixed_string Name, class Element>
-input_values values_of(const bound_input<Name, Element>& input) {
-  return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
-}
-
 // What bind<...>() gave, apart: inputs with their values, symbols with their extents.
-template <class Bound>
-auto as_input(const Bound& bound) {
-  if constexpr (binds_symbol<Bound>) {
-    return std::tuple<>();
-  } else {
-    return std::tuple(values_of(bound));
+template <std::size_t Count>
+class bound_values {
+ public:
+  template <class... Bound>
+  explicit bound_values(const Bound&... bound) {
+    (add(bound), ...);
   }
-}
+  [[nodiscard]] std::span<const input_values> inputs() const { return {inputs_.data(), input_count_}; }
+  [[nodiscard]] std::span<const symbol_extent> symbols() const { return {symbols_.data(), symbol_count_}; }
 
-template <class Bound>
-auto as_symbol(const Bound& bound) {
-  if constexpr (binds_symbol<Bound>) {
-    return std::tuple(binding{bound.name, bound.extent});
-  } else {
-    return std::tuple<>();
+ private:
+  template <fixed_string Name, class Element>
+  void add(const bound_input<Name, Element>& one) {
+    inputs_[input_count_++] = {one.name, dtype_of<Element>, std::as_bytes(std::span(one.data, one.size))};
   }
+  template <fixed_string Name>
+  void add(const meganeura::bound_symbol<Name>& one) {
+    symbols_[symbol_count_++] = {one.name, one.extent};
+  }
+  std::array<input_values, Count> inputs_;
+  std::array<symbol_extent, Count> symbols_;
+  std::size_t input_count_ = 0, symbol_count_ = 0;
+};
+
+// An input may be called like a symbol.
+template <class... Bound>
+constexpr bool bound_once() {
+  const std::string_view names[] = {"", Bound::name...};
+  const bool symbols[] = {false, binds_symbol<Bound>...};
+  for (std::size_t i = 1; i <= sizeof...(Bound); ++i) {
+    for (std::size_t k = 1; k < i; ++k) {
+      if (symbols[i] == symbols[k] && names[i] == names[k]) return false;
+    }
+  }
+  return true;
 }
 
-template <class Element, class... Tuples>
-auto listed(const Tuples&... tuples) {
-  return std::apply([](const auto&... each) { return std::array<Element, sizeof...(each)>{each...}; },
-                    std::tuple_cat(tuples...));
-}
-
-template <class... Bound>
-auto bound_inputs(const Bound&... bound) {
-  return listed<input_values>(as_input(bound)...);
-}
-template <class... Bound>
-auto bound_symbols(const Bound&... bound) {
-  return listed<binding>(as_symbol(bound)...);
+template <class Model, class... Bound>
+bound_values<sizeof...(Bound)> checked_values(const Bound&... bound) {
+  (check_bound<Model>(bound), ...);
+  static_assert(bound_once<Bound...>(),
+                "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
+  return bound_values<sizeof...(Bound)>(bound...);
 }
 
 // `Model`: one, or one with its loss.
@@ -9666,11 +10413,11 @@ class session : public inference {
   }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
-  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a
-  /// std::vector of float, std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] =
-  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
-  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
+  /// not have, one bound twice, or another element type, does not compile. A symbol that inputs leave open is bound as
+  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float,
+  /// std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] = s.run(...), or
+  /// s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape it should
+  /// have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);
@@ -9680,8 +10427,8 @@ class session : public inference {
   /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
-    (check_bound<Model>(bound), ...);
-    return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+    const auto values = detail::checked_values<Model>(bound...);
+    return inference::start(values.inputs(), values.symbols());
   }
 
   /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:
@@ -9758,11 +10505,12 @@ struct gradient_model<Model, of<Of>, wrt<Wrt...>> {
 
 }  // namespace detail
 
-/// The gradient's nodes, in the order of the inputs in the list.
+/// The gradient's nodes, in the order of the inputs in the list. States stay as they are.
 template <class Gradient>
   requires requires { typename Gradient::differentiated; }
-std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
+std::vector<node_id> lower_into(graph& g, std::span<const symbol_extent> bindings) {
   const node_id of = lower_into<typename Gradient::differentiated>(g, bindings)[Gradient::of_result];
+  g.drop_effects();
   std::vector<node_id> inputs;
   for (int i = 0; i < Gradient::output_list::size; ++i)
     inputs.push_back(g.find_leaf(Gradient::output_list::symbols[i]->text));
@@ -9773,7 +10521,8 @@ std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
 /// A session whose results are d sum(result) / d input, of the dtype and shape of each input and called like it:
 /// gradient<classifier, of<"logits">, wrt<"image">> slope(gpu, weights); slope.run(bind<"image">(images)). A result
 /// without a name is "output". Of one class, or weighted: a model that returns its sum. Any graph: `gradients` of
-/// autodiff/gradient.hpp. errors: static_asserts for names that the model does not have, and integers.
+/// autodiff/gradient.hpp. No state is assigned: a run changes nothing that others see. errors: static_asserts for names
+/// that the model does not have, and integers.
 template <class Model, class Of, class Wrt>
 using gradient = session<detail::gradient_model<Model, Of, Wrt>>;
 
@@ -9935,9 +10684,13 @@ namespace detail {
 
 template <class T>
 [[nodiscard]] consteval bool rates_and_numbers_fit() {
-  bool found = false;
-  for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
-  return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+  if constexpr (requires(const T& chosen) { std::begin(T::rates), chosen.numbers(1u); }) {
+    bool found = false;
+    for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
+    return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+  } else {
+    return false;
+  }
 }
 
 }  // namespace detail
@@ -9961,6 +10714,14 @@ concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyabl
   { chosen.update(element) } -> std::same_as<std::vector<scalar_expression>>;
   requires detail::rates_and_numbers_fit<T>();
 };
+
+namespace detail {
+// Meant as an optimiser, though something is missing.
+template <class T>
+concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimizer> && requires(const T& chosen) {
+  chosen.learning_rate;
+};
+}  // namespace detail
 
 /// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
 /// source: torch.optim.SGD, dampening 0, no Nesterov.
@@ -10058,6 +10819,13 @@ class optimizer {
       : definition_(std::make_shared<const defined_by<T>>(chosen)) {
   } catch (...) {
     rethrow_as_error("choosing an optimizer");
+  }
+
+  template <detail::nearly_optimizer T>
+  optimizer(const T&) {  // NOLINT(google-explicit-constructor): to say what is missing
+    static_assert(optimizer_definition<T>,
+                  "meganeura: optimizer: a struct with the rates (learning_rate among them), name(), moments(), "
+                  "numbers(step) and update(element) of optimizer_definition is one; docs/extending.md writes one");
   }
 
   [[nodiscard]] std::string name() const { return definition_->name(); }
@@ -10167,37 +10935,51 @@ optimizer_attribute optimizer::defined_by<T>::rule() const {
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Parameters whose rates are not the optimiser's: {.names = "encoder.*", .rate = 0.1f}. The first group that has a
-/// parameter is its own.
+/// parameter is its own; one that is left with none is an error.
 struct parameter_group {
   name_patterns names{};
-  float rate = 1;                       // times the learning rate
+  float rate = 1;                       // times the learning rate; finite and at least 0, as a weight decay
   std::optional<float> weight_decay{};  // instead of the optimiser's
 };
 
-/// The parameters of a graph by what they are updated with.
+/// The parameters of a model by what they are updated with.
 class parameter_groups {
  public:
   parameter_groups() = default;
-  /// `no_decay` has weight decay 0, whatever its group says.
-  /// errors: invalid_argument for a pattern that no parameter of the graph matches, naming those that are near.
-  parameter_groups(const graph& g, const name_patterns& frozen, const name_patterns& no_decay,
-                   std::span<const parameter_group> groups);
+  /// `no_decay` has weight decay 0, whatever its group says. Groups of `known`, of other sizes, keep their numbers.
+  /// errors: invalid_argument for a pattern that no parameter matches, naming those that are near, and for a group with
+  /// a wrong rate, without names, or left without parameters.
+  parameter_groups(std::span<const std::string> names, const name_patterns& frozen, const name_patterns& no_decay,
+                   std::span<const parameter_group> groups, parameter_groups known);
 
-  [[nodiscard]] bool is_frozen(std::string_view name) const { return !group_of_.contains(name); }
+  [[nodiscard]] bool is_frozen(std::string_view name) const {
+    const auto found = group_of_.find(name);
+    return found == group_of_.end() || found->second == frozen_group;
+  }
   /// Those of equal rates are one group; 0 is that of the optimiser's own. Only of a name that is not frozen.
   [[nodiscard]] std::uint32_t of(std::string_view name) const { return group_of_.find(name)->second; }
-  /// The optimiser as each group has it. errors: invalid_argument for an optimiser without a rate that a group changes.
+  /// The optimiser as each group has it. errors: invalid_argument for an optimiser without a rate that a group changes,
+  /// and for a product of rates that is not finite.
   [[nodiscard]] std::vector<optimizer> optimizers(const optimizer& chosen) const;
+  /// By name, what a checkpoint says of parameters whose rates are not the optimiser's own: "frozen", or
+  /// "learning_rate * 0.1, weight_decay 0".
+  [[nodiscard]] std::map<std::string, std::string> described() const;
 
  private:
+  static constexpr auto frozen_group = std::numeric_limits<std::uint32_t>::max();
   struct rates {
     float factor = 1;
     std::optional<float> weight_decay;
     friend bool operator==(const rates&, const rates&) = default;
   };
   std::vector<rates> groups_{rates{}};
-  std::map<std::string, std::uint32_t, std::less<>> group_of_;  // of all that are not frozen
+  std::map<std::string, std::uint32_t, std::less<>> group_of_;
 };
+
+namespace detail {
+// errors: invalid_argument, whatever the parameters are.
+void check_groups(std::span<const parameter_group> groups);
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -10206,7 +10988,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
 /// "*norm*"}}. A pattern that no parameter has is an error.
 struct training_options {
-  program_options program{};
+  program_options
+      program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
   std::uint64_t seed = 0;
   std::size_t most_sizes = 8;
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
@@ -10257,7 +11040,8 @@ class training {
            meganeura::parameters weights = {});
 
   /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
-  /// the counter are those of all of them.
+  /// the counter are those of all of them; unless given, parameters are made by the first program: prepare some sizes,
+  /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
 
@@ -10273,13 +11057,18 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Builds the program for these sizes now, so that no step waits for it.
-  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
+  const meganeura::program& prepare(const symbol_extents& sizes) {
+    const meganeura::program& made = *select({}, sizes);
+    programs_.keep();
+    return made;
+  }
 
   /// The loss of these inputs as the model is evaluated, with the parameters and states of the steps so far: nothing is
-  /// updated, no second set of weights is made. The program for it is built when it is first asked for at these sizes.
-  /// errors: as step; invalid_argument where the model does something else in training and was given as a graph: give
-  /// what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); .. }}, ..).
+  /// updated or assigned, no second set of weights is made. The program for it is built when it is first asked for at
+  /// these sizes. errors: as step; invalid_argument where the model does something else in training and was given as a
+  /// graph: give what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); ..
+  /// }}, ..).
   float evaluate(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
@@ -10300,30 +11089,32 @@ class training {
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates and seed. A training built alike that loads it
-  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
-  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
+  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
+  /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
+  /// whether the moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are
+  /// loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
   /// errors: invalid_argument before the first program is built.
   [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
 
-  /// What ran last, or was prepared: plan, report, times, profile and outputs. errors: invalid_argument before the
-  /// first.
+  /// What ran last, or before the first step was prepared: plan, report, times, profile and outputs. errors:
+  /// invalid_argument before either.
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
-  [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
-  void choose(const optimizer& chosen);
+  std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
-  std::vector<optimizer> group_optimizers_;  // of each group, from optimizer_
+  std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
+  std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
   meganeura::parameters parameters_;
@@ -10345,14 +11136,13 @@ template <class Model, class Loss>
   check_bindings(symbols_of<both>(), symbols.list());
   const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
   const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
+  const bool evaluates = mode == run_mode::evaluation;
   for (int i = 0; i < both::body.result_count; ++i) {
-    const std::string_view name = both::output_list::symbols[i]->text;
-    if (name != "loss") g.add_output(name, results[static_cast<std::size_t>(i)]);
+    const std::string name = both::output_list::symbols[i]->text;
+    if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  for (int i = 0; mode == run_mode::evaluation && i < Model::result_count; ++i) {  // a step need not keep them
-    const std::string_view name = Model::output_list::symbols[i]->text;
-    if (name != "loss" && g.find_output(name) == no_id) g.add_output(name, predicted[static_cast<std::size_t>(i)]);
-  }
+  for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
+    g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -10406,21 +11196,25 @@ class trainer : public training {
   }
 
   /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
-  /// loss are bound by name, and symbols that they leave open; a name that neither has, or another element type, does
-  /// not compile. errors: those of training::step.
+  /// loss are bound by name, and symbols that they leave open; a name that neither has, one bound twice, or another
+  /// element type, does not compile. errors: those of training::step.
   template <class... Bound>
   pending step(const Bound&... bound) {
-    (check_bound<trained>(bound), ...);
-    return pending(training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...)));
+    const auto values = detail::checked_values<trained>(bound...);
+    return pending(training::step(values.inputs(), values.symbols()));
   }
 
   /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
-  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(). errors: those of
+  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(); those of the loss are
+  /// outputs behind "loss.": fit.evaluation().read("loss.kl"). errors: "the model has a result \"loss\""; those of
   /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
-    (check_bound<trained>(bound), ...);
-    return training::evaluate(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
+                  "the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate(values.inputs(), values.symbols());
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
@@ -10465,26 +11259,6 @@ MEGANEURA_INLINE void shape::refuse_axis(int axis) const {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/scalar.hpp.
-// Mixing of 64-bit words, for the hash-consing tables; stable within one process and across runs.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Folds one word into a running hash (multiply and xor-shift; the constants are those of MurmurHash3's 64-bit
-/// finaliser).
-[[nodiscard]] constexpr std::uint64_t hash_combine(std::uint64_t hash, std::uint64_t word) {
-  hash ^= word;
-  hash *= 0xff51afd7ed558ccdull;
-  hash ^= hash >> 33;
-  hash *= 0xc4ceb9fe1a85ec53ull;
-  return hash ^ (hash >> 29);
-}
-
-[[nodiscard]] constexpr std::uint64_t hash_string(std::string_view text, std::uint64_t hash = 0x9e3779b97f4a7c15ull) {
-  for (char character : text) hash = hash_combine(hash, static_cast<unsigned char>(character));
-  return hash_combine(hash, text.size());
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -10520,12 +11294,6 @@ inline std::uint64_t hash_node(std::uint64_t seed, const scalar_node& node) {
   return hash_combine(hash_combine(seed, head), std::bit_cast<std::uint64_t>(node.value));
 }
 
-// Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
-inline bool same_node(const scalar_node& a, const scalar_node& b) {
-  return a.op == b.op && a.type == b.type && std::ranges::equal(a.operands, b.operands) &&
-         std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value);
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
@@ -10538,18 +11306,15 @@ MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
 MEGANEURA_INLINE std::optional<scalar_ref> scalar_builder::find(const scalar_node& node) {
   constexpr std::size_t short_program = 64;
   if (nodes_.size() <= short_program) {
-    const auto found =
-        std::ranges::find_if(nodes_, [&](const scalar_node& known) { return detail::same_node(known, node); });
+    const auto found = std::ranges::find(nodes_, node);
     if (found == nodes_.end()) return {};
     return static_cast<scalar_ref>(found - nodes_.begin());
   }
   for (; indexed_ < nodes_.size(); ++indexed_)
-    index_.emplace(detail::hash_node(0, nodes_[indexed_]), static_cast<scalar_ref>(indexed_));
-  const auto [begin, end] = index_.equal_range(detail::hash_node(0, node));
-  const auto found =
-      std::find_if(begin, end, [&](const auto& each) { return detail::same_node(nodes_[each.second], node); });
-  if (found == end) return {};
-  return found->second;
+    index_.insert(detail::hash_node(0, nodes_[indexed_]), static_cast<scalar_ref>(indexed_));
+  const scalar_ref found = index_.find(detail::hash_node(0, node), [&](scalar_ref at) { return nodes_[at] == node; });
+  if (found == no_id) return {};
+  return found;
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
@@ -10558,7 +11323,6 @@ MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }
-  if (nodes_.empty()) nodes_.reserve(16);  // most programs are shorter, and compiling a model writes thousands
   nodes_.push_back(node);
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
@@ -10712,7 +11476,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
 
 MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& program,
                                                     std::span<const scalar_ref> arguments) {
-  std::vector<scalar_ref> copies;
+  small_vector<scalar_ref, 64> copies;
   copies.reserve(program.nodes.size());
   for (const scalar_node& node : program.nodes) {
     if (node.op == scalar_op::argument) {
@@ -10733,14 +11497,13 @@ namespace detail {
 
 // Post-order from the results, which become places in the program: equal DAGs get equal programs, whatever order their
 // nodes were built in. Programs grow by fusion to thousands of operations in a row: no recursion.
-inline scalar_program post_order(const std::vector<scalar_node>& nodes, std::span<scalar_ref> results) {
+inline scalar_program post_order(std::span<const scalar_node> nodes, std::span<scalar_ref> results) {
   scalar_program program;
   struct visit {
     int copy = -1, next_operand = 0;
     scalar_ref user{0};
   };
-  std::vector<visit> visits(nodes.size());
-  program.nodes.reserve(nodes.size());
+  small_vector<visit, 48> visits(nodes.size());
   for (scalar_ref& result : results) {
     for (scalar_ref at = result; visits[result].copy < 0;) {  // an operand is visited for the first user that needs it
       visit& here = visits[at];
@@ -10909,7 +11672,7 @@ class program_printer {
 
   static constexpr double longest = 24;  // nodes that are still read at a glance
   static constexpr int deepest = 100;    // calls inside of calls
-  const std::vector<scalar_node>& nodes_;
+  std::span<const scalar_node> nodes_;
   std::span<const scalar_ref> results_;
   std::vector<int> names_;  // of the nodes already written; -1: none
   int shared_ = 0;
@@ -10950,10 +11713,15 @@ class attribute_hasher {
       hash_ = hash_string(value, hash_);
     } else if constexpr (std::is_same_v<Value, double>) {
       word(std::bit_cast<std::uint64_t>(value));
+    } else if constexpr (std::is_array_v<Value>) {
+      std::size_t count = std::size(value);  // strides and the like end in zeros
+      while (count > 0 && value[count - 1] == 0) --count;
+      for (std::size_t i = 0; i < count; ++i) add(value[i]);
+      word(count);
     } else if constexpr (std::ranges::range<Value>) {
       std::uint64_t count = 0;
       for (const auto& element : value) add(element), ++count;
-      if constexpr (!std::is_array_v<Value>) word(count);
+      word(count);
     } else {
       word(static_cast<std::uint64_t>(value));
     }
@@ -10982,15 +11750,23 @@ struct attribute_printer {
   std::string operator()(const Attribute& a) const {
     std::string text;
     Attribute::each(a, [&](const char* name, const auto& member) {
+      using type = std::remove_cvref_t<decltype(member)>;
       text += fmt::format("{}{}=", text.empty() ? "" : " ", name);
-      if constexpr (std::is_array_v<std::remove_cvref_t<decltype(member)>>) {
+      if constexpr (std::is_array_v<type>) {
         text += list(member, static_cast<int>(std::size(member)));
+      } else if constexpr (requires { to_string(member); }) {
+        text += to_string(member);
+      } else if constexpr (requires { type::each(member, [](const char*, const auto&) {}); }) {
+        text += '(' + (*this)(member) + ')';
+      } else if constexpr (std::is_enum_v<type>) {
+        text += fmt::format("{}", static_cast<int>(member));
       } else {
         text += fmt::format("{}", member);
       }
     });
     return text;
   }
+  std::string operator()(const epilogue& a) const { return to_string(a.program); }
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
@@ -11034,8 +11810,9 @@ struct attribute_printer {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
                        a.k_axes, to_string(a.finish.program));
   }
-  std::string operator()(const convolve_attribute& a) const {
-    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
+  template <class Attribute>
+  std::string operator()(const implementation_of<Attribute>& a) const {
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.primitive), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
   }
@@ -11043,10 +11820,43 @@ struct attribute_printer {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
-  detail::attribute_hasher hasher(value.index());
-  std::visit([&](const auto& each) { hasher.add(each); }, value);
+namespace detail {
+// f(value) as the alternative `index` of the variant.
+template <class Function, class... Kinds>
+void visit_kind(const std::variant<Kinds...>*, std::size_t index, const void* value, const Function& f) {
+  std::size_t at = 0;
+  ((at++ == index ? f(*static_cast<const Kinds*>(value)) : void()), ...);
+}
+}  // namespace detail
+
+template <class Function>
+void attribute_ref::visit(Function&& f) const {
+  detail::visit_kind(static_cast<const attribute*>(nullptr), index_, value_, f);
+}
+
+MEGANEURA_INLINE attribute_ref::attribute_ref(const attribute& value)
+    : index_(value.index()),
+      value_(std::visit([](const auto& kind) { return static_cast<const void*>(&kind); }, value)) {}
+
+MEGANEURA_INLINE std::uint64_t attribute_ref::hash() const {
+  detail::attribute_hasher hasher(index_);
+  visit([&](const auto& kind) { hasher.add(kind); });
   return hasher.result();
+}
+
+MEGANEURA_INLINE attribute attribute_ref::copy() const {
+  attribute made;
+  visit([&](const auto& kind) { made = kind; });
+  return made;
+}
+
+MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
+  bool equal = false;
+  visit([&](const auto& kind) {
+    const auto* same = std::get_if<std::remove_cvref_t<decltype(kind)>>(&other);
+    equal = same && *same == kind;
+  });
+  return equal;
 }
 
 MEGANEURA_INLINE std::string to_string(const initializer& value) {
@@ -11086,15 +11896,25 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
   std::string text = modules_[parent].text;
   if (!text.empty()) text += '.';
   text += name;
-  for (std::uint32_t i = modules_[parent].first_child; i != none; i = modules_[i].next_sibling) {
-    if (modules_[i].text == text) return at(i, of);
-  }
   const auto made = static_cast<std::uint32_t>(modules_.size());
+  if (slots_.size() < 2 * modules_.size()) {
+    slots_.assign(std::bit_ceil(4 * modules_.size()), none);
+    for (std::uint32_t i = 1; i < made; ++i) slots_[slot_of(modules_[i].text)] = i;
+  }
+  std::uint32_t& known = slots_[slot_of(text)];
+  if (known != none) return at(known, of);
   modules_.push_back({.text = std::move(text), .parent = parent});
+  known = made;
   entry& from = modules_[parent];
   (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
   from.last_child = made;
   return at(made, of);
+}
+
+MEGANEURA_INLINE std::size_t path_pool::slot_of(std::string_view text) const {
+  std::size_t slot = hash_string(text) & (slots_.size() - 1);
+  while (slots_[slot] != none && modules_[slots_[slot]].text != text) slot = (slot + 1) & (slots_.size() - 1);
+  return slot;
 }
 
 MEGANEURA_INLINE std::string path_pool::text(path_id id) const {
@@ -11199,15 +12019,13 @@ MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noe
 MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
-MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
-  const std::uint64_t key = hash(value);
-  const auto [begin, end] = ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    if (values_[it->second] == value) return it->second;
-  }
+MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
+  const std::uint64_t key = value.hash();
+  const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
+  if (known != no_id) return known;
   const auto id = static_cast<attribute_id>(values_.size());
-  values_.push_back(std::move(value));
-  ids_.emplace(key, id);
+  values_.push_back(value.copy());
+  ids_.insert(key, id);
   return id;
 }
 
@@ -11223,28 +12041,28 @@ inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribu
 }
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
+MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
                                          std::span<const node_id> operands) {
   const attribute_id interned = attributes_.intern(value);
   const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
-  const auto [begin, end] = ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    const node& known = nodes_[it->second];
-    if (known.kind == kind && known.type == type && known.attribute == interned && known.extents == extents &&
-        std::ranges::equal(this->operands(it->second), operands)) {
-      return it->second;
-    }
-  }
+  const node_id known = ids_.find(key, [&](node_id each) {
+    const node& n = nodes_[each];
+    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
+           std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
+  });
+  if (known != no_id) return known;
   const bool is_effect = info(kind).stage == op_stage::effect;
   if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
                     static_cast<std::uint32_t>(operands.size()), path_});
   // `operands` may be a view into operands_ itself: copy before growing.
-  const std::vector<node_id> copy(operands.begin(), operands.end());
+  const small_vector<node_id, 8> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
-  ids_.emplace(key, id);
-  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
+  ids_.insert(key, id);
+  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) {
+    leaf_names_.insert(hash_string(leaf->name), id);
+  }
   if (is_effect) {
     effects_.push_back(id);
     for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
@@ -11271,6 +12089,18 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
   }
 }
 
+MEGANEURA_INLINE void graph::drop_effects() {
+  effects_.clear();
+  writers_.clear();
+}
+
+// An effect that drop_effects took away: it stays a node, which no new one is equal to.
+MEGANEURA_INLINE bool graph::is_dropped(node_id id) const {
+  if (info(nodes_[id].kind).stage != op_stage::effect) return false;
+  const auto found = writers_.find(operands(id)[0]);
+  return found == writers_.end() || found->second != id;
+}
+
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
@@ -11287,12 +12117,12 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
 
 MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
   expect_values(fmt::format("tap \"{}\"", name), {node});
-  const auto known = std::ranges::find(taps_, name, &graph_output::name);
-  if (known == taps_.end()) {
+  const auto [known, is_new] = tap_names_.emplace(std::string(name), node);
+  if (is_new) {
     taps_.push_back({std::string(name), node});
-  } else if (known->node != node) {
+  } else if (known->second != node) {
     fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
-         node, known->node);
+         node, known->second);
   }
 }
 
@@ -11313,8 +12143,7 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 }
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
-  const auto found = leaf_names_.find(name);
-  return found == leaf_names_.end() ? no_id : found->second;
+  return leaf_names_.find(hash_string(name), [&](node_id id) { return get<leaf_attribute>(id).name == name; });
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
@@ -11383,7 +12212,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
   }
   if (begin && !before) {
     nodes_[known].attribute = attributes_.intern(leaf_attribute{std::string(name), begin});
-    ids_.emplace(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
+    ids_.insert(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
   }
   return known;
 }
@@ -11745,7 +12574,7 @@ inline void check_rule(const optimizer_attribute& rule) {
          "each new moment",
          rule.name, rule.moments.size(), rule.results.size());
   }
-  const std::vector<scalar_node>& nodes = rule.program.nodes;
+  const std::span<const scalar_node> nodes = rule.program.nodes;
   for (scalar_ref result : rule.results) {
     if (result < nodes.size() && nodes[result].type == dtype::f32) continue;
     fail(error_category::invalid_argument, "optimizer_step: {} names node {} of its program, which is no f32 value",
@@ -11827,9 +12656,30 @@ MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
   return all;
 }
 
+MEGANEURA_INLINE std::vector<bool> graph::pullbacks() const {
+  const auto followed = [&](node_id id) {
+    return operands(id).first(nodes_[id].kind == op::custom_gradient ? 1 : nodes_[id].operand_count);
+  };
+  std::vector<bool> left_out(size(), false), read(size(), false), needed(size(), false);
+  for (node_id id{0}; id < size(); ++id) {
+    left_out[id] = nodes_[id].kind == op::adjoint ||
+                   std::ranges::any_of(followed(id), [&](node_id from) { return left_out[from]; });
+    for (node_id from : operands(id)) read[from] = true;
+  }
+  for (const graph_output& output : outputs_) needed[output.node] = true;
+  for (node_id effect : effects_) needed[effect] = true;
+  for (node_id id = static_cast<node_id>(size()); id-- > 0;) {
+    left_out[id] = !needed[id] && (read[id] || left_out[id]);
+    if (left_out[id]) continue;
+    for (node_id from : followed(id)) needed[from] = true;
+  }
+  return left_out;
+}
+
 MEGANEURA_INLINE double graph::flops() const {
+  const std::vector<bool> left_out = pullbacks();
   double total = 0;
-  for (node_id id{0}; id < size(); ++id) total += flops(id);
+  for (node_id id{0}; id < size(); ++id) total += left_out[id] ? 0.0 : flops(id);
   return total;
 }
 
@@ -11845,8 +12695,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
       symbolic_shape from[2];
       for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
       const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-      using own = typename detail::flop_rule<Kind>::attribute_type;
-      return detail::flop_rule<Kind>::of(get<own>(id), from, n.extents, extent);
+      using traits = detail::primitive_traits<Kind>;
+      return traits::flops(get<typename traits::attribute_type>(id), from, n.extents, extent);
     }
     return 0.0;
   });
@@ -11922,7 +12772,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   std::vector<node_id> copies(g.size(), no_id);
   for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
-    std::vector<node_id> operands;
+    small_vector<node_id, 8> operands;
     for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);
     const graph::scope in(result, g[id].path);
     copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
@@ -11942,17 +12792,32 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 /// `build` checks the operands, as many as op_info says, and adds the node; `extents` are those of the result where
-/// they do not follow from the operands. errors: invalid_argument.
+/// they do not follow from the operands. Written out for primitives of which their traits do not say enough.
+/// errors: invalid_argument.
 template <op Kind>
-struct primitive_rule;
-template <op Kind>
-inline constexpr bool has_rule = requires {
-  typename primitive_rule<Kind>::attribute_type;
+struct primitive_rule {
+  using traits = primitive_traits<Kind>;
+  static node_id build(graph& g, std::span<const node_id> operands, const typename traits::attribute_type& value,
+                       const shape&) {
+    g.expect_values(to_string(Kind), operands);
+    std::vector<tensor_facts> from;
+    for (node_id operand : operands) from.push_back({g[operand].type, g[operand].extents});
+    if (const char* rule = traits::refuses(value, from.data())) {
+      std::string found;
+      for (node_id operand : operands) {
+        found += fmt::format("{}{} {}", found.empty() ? "" : " and ", to_string(g[operand].type),
+                             to_string(g[operand].extents));
+      }
+      fail(error_category::invalid_argument, "{} {} of {}: {}", to_string(Kind), to_string(attribute(value)), found,
+           rule);
+    }
+    const tensor_facts made = traits::result(value, from.data());
+    return g.add_node(Kind, made.type, numeric(made.shape), value, operands);
+  }
 };
 
 template <>
 struct primitive_rule<op::reduce> {
-  using attribute_type = reduce_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const reduce_attribute& rule, const shape&) {
     const node_id a = operands[0];
     g.expect_values("reduce", {a});
@@ -12022,7 +12887,6 @@ inline node_id build_contract(graph& g, node_id a, node_id b, const contract_att
 
 template <>
 struct primitive_rule<op::contract> {
-  using attribute_type = contract_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const contract_attribute& labels, const shape&) {
     g.expect_values("contract", operands);
     return build_contract(g, operands[0], operands[1], labels, "abcdefghijklmnop");
@@ -12036,7 +12900,6 @@ struct primitive_rule<op::contract> {
 
 template <>
 struct primitive_rule<op::pad> {
-  using attribute_type = pad_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const pad_attribute& border, const shape&) {
     const node_id a = operands[0];
     g.expect_values("pad", operands);
@@ -12058,7 +12921,6 @@ struct primitive_rule<op::pad> {
 
 template <>
 struct primitive_rule<op::concat> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
     const int axis = along.axis;
     g.expect_values("concat", operands);
@@ -12079,7 +12941,6 @@ struct primitive_rule<op::concat> {
 
 template <>
 struct primitive_rule<op::gather> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
     const node_id data = operands[0], indices = operands[1];
     const int axis = along.axis;
@@ -12103,7 +12964,6 @@ struct primitive_rule<op::gather> {
 
 template <>
 struct primitive_rule<op::scatter_add> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
     const node_id indices = operands[0], updates = operands[1];
     const int axis = along.axis;
@@ -12121,6 +12981,48 @@ struct primitive_rule<op::scatter_add> {
                       {},
                       fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
     return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+  }
+};
+
+// What narrow and update_rows have in common: `rows` rows of `whole` from a position on.
+inline void expect_rows(graph& g, op kind, const shape& whole, const shape& rows, int axis, node_id position) {
+  const node& at = g[position];
+  if (!are_rows_of(whole, rows, axis) || at.type != dtype::i32 || at.extents.rank() != 0) {
+    fail(error_category::invalid_argument,
+         "{} of {} along axis {} by rows {} from {} {} on: the rows must have the other extents of the first and at "
+         "most "
+         "as many rows, and the position must be one i32",
+         to_string(kind), to_string(whole), axis, to_string(rows), to_string(at.type), to_string(at.extents));
+  }
+  const std::int64_t places = whole[axis] - rows[axis] + 1;
+  g.expect_indices(
+      {position,
+       places,
+       {},
+       fmt::format("{} takes {} of the {} rows of {}", to_string(kind), rows[axis], whole[axis], to_string(whole))});
+}
+
+template <>
+struct primitive_rule<op::narrow> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
+    const node_id data = operands[0], position = operands[1];
+    g.expect_values("narrow", operands);
+    expect_rows(g, op::narrow, g[data].extents, extents, along.axis, position);
+    return g.add_node(op::narrow, g[data].type, extents, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::update_rows> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id x = operands[0], rows = operands[1], position = operands[2];
+    g.expect_values("update_rows", operands);
+    expect_rows(g, op::update_rows, g[x].extents, g[rows].extents, along.axis, position);
+    if (g[x].type != g[rows].type) {
+      fail(error_category::invalid_argument, "update_rows of {} {} by {} {}: dtypes must agree; cast the rows",
+           to_string(g[x].type), to_string(g[x].extents), to_string(g[rows].type), to_string(g[rows].extents));
+    }
+    return g.add_node(op::update_rows, g[x].type, shape(g[x].extents), along, operands);
   }
 };
 
@@ -12159,7 +13061,6 @@ inline symbolic_shape checked_window_shape(const window_attribute& w, const shap
 
 template <>
 struct primitive_rule<op::convolution> {
-  using attribute_type = convolution_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const convolution_attribute& c,
                        const shape& extents) {
     const node_id a = operands[0], b = operands[1];
@@ -12184,7 +13085,6 @@ struct primitive_rule<op::convolution> {
 
 template <>
 struct primitive_rule<op::window_reduce> {
-  using attribute_type = window_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape&) {
     const node_id a = operands[0];
     g.expect_values("window_reduce", {a});
@@ -12204,7 +13104,6 @@ struct primitive_rule<op::window_reduce> {
 
 template <>
 struct primitive_rule<op::window_scatter> {
-  using attribute_type = window_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape& extents) {
     g.expect_values("window_scatter", operands);
     const bool is_max = w.kind == reduce_kind::max;
@@ -12227,12 +13126,21 @@ struct primitive_rule<op::window_scatter> {
 };
 
 template <>
-struct primitive_rule<op::stop_gradient> {
-  using attribute_type = no_attribute;
+struct primitive_rule<op::custom_gradient> {
   static node_id build(graph& g, std::span<const node_id> operands, const no_attribute&, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("stop_gradient", {a});
-    return g.add_node(op::stop_gradient, g[a].type, shape(g[a].extents), no_attribute{}, operands);
+    const node_id y = operands[0], x = operands[1], gradient = operands[2], seed = operands[3];
+    g.expect_values("custom_gradient", operands);
+    const auto alike = [&](node_id a, node_id b) { return g[a].type == g[b].type && g[a].extents == g[b].extents; };
+    if (g[seed].kind != op::adjoint || !alike(y, seed) || !alike(x, gradient) || !is_float(g[y].type) ||
+        !is_float(g[x].type)) {
+      const auto text = [&](node_id id) { return to_string(g[id].type) + (' ' + to_string(g[id].extents)); };
+      fail(
+          error_category::invalid_argument,
+          "custom_gradient of {} by {}: found a gradient {} and, of the kind {}, {}; both are floats, the gradient has "
+          "the operand's dtype and shape, and the last is an adjoint of the first one's",
+          text(y), text(x), text(gradient), to_string(g[seed].kind), text(seed));
+    }
+    return g.add_node(op::custom_gradient, g[y].type, shape(g[y].extents), no_attribute{}, operands);
   }
 };
 
@@ -12347,7 +13255,7 @@ struct gradient_rule<Kind> : gradient_step {
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
-[[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
+[[nodiscard]] program_flags smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
 
 /// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
 /// value of each node of the program there. no_id when nothing is smooth.
@@ -12366,6 +13274,8 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 [[nodiscard]] node_id view_adjoint(graph& g, node_id gradient, const view_attribute& map, const shape& source);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -12418,7 +13328,7 @@ class map_writer {
   [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
     scalar_program program = builder_.finish(result);
     if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
-    std::vector<node_id> used;
+    small_vector<node_id, 8> used;
     for (scalar_node& node : program.nodes) {
       if (node.op != scalar_op::argument) continue;
       used.push_back(sources_[static_cast<std::size_t>(node.value)]);
@@ -12431,7 +13341,7 @@ class map_writer {
  private:
   graph& graph_;
   scalar_builder builder_;
-  std::vector<node_id> sources_;
+  small_vector<node_id, 8> sources_;
 };
 
 template <>
@@ -12439,16 +13349,14 @@ struct gradient_rule<op::map> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
     const scalar_program& program = g.get<map_attribute>(id).program;
-    const std::size_t count = g.operands(id).size();
-    const auto flags = std::make_unique<bool[]>(count);
-    flags[index] = true;
-    return smooth_nodes(program, {flags.get(), count}).back();
+    program_flags arguments(g.operands(id).size());
+    arguments[index] = true;
+    return smooth_nodes(program, arguments).back();
   }
   void propagate(node_id id, node_id g) {
-    const std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+    const small_vector<node_id, 8> operands(graph_.operands(id).begin(), graph_.operands(id).end());
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const bool first = std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
-                         operands.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool first = std::find(operands.begin(), operands.end(), operands[i]) == operands.begin() + i;
       if (first && is_active(operands[i])) map_operand(id, g, operands, operands[i]);
     }
   }
@@ -12456,17 +13364,16 @@ struct gradient_rule<op::map> : gradient_step {
  private:
   // All arguments that are `target` together. A single operation may read its own result instead of computing it again
   // (exp, tanh, sqrt, a quotient); longer programs repeat their arithmetic, which is cheaper than reading more memory.
-  void map_operand(node_id id, node_id g, const std::vector<node_id>& operands, node_id target) {
+  void map_operand(node_id id, node_id g, std::span<const node_id> operands, node_id target) {
     const scalar_program program = graph_.get<map_attribute>(id).program;
-    const auto flags = std::make_unique<bool[]>(operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i] == target;
-    const std::span<const bool> arguments(flags.get(), operands.size());
+    program_flags arguments(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) arguments[i] = operands[i] == target;
     if (!smooth_nodes(program, arguments).back()) return;
 
     map_writer writer(graph_);
     scalar_builder& builder = writer.builder();
     const bool single = is_one_operation(program) && keeps_bounds(program, graph_[id].type);
-    std::vector<scalar_ref> forward;
+    small_vector<scalar_ref, 64> forward;
     for (const scalar_node& node : program.nodes) {
       scalar_ref inputs[3]{};
       const int arity = info(node.op).arity;
@@ -12655,6 +13562,30 @@ struct gradient_rule<op::scatter_add> : gradient_step {
   }
 };
 
+template <>
+struct gradient_rule<op::narrow> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), position = graph_.operand(id, 1);
+    const axis_attribute along = graph_.get<axis_attribute>(id);
+    add(data, graph_.apply(op::update_rows, along, {graph_.full_like(data, 0), g, position}));
+  }
+};
+
+template <>
+struct gradient_rule<op::update_rows> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index < 2; }
+  void propagate(node_id id, node_id g) {
+    const node_id x = graph_.operand(id, 0), rows = graph_.operand(id, 1), position = graph_.operand(id, 2);
+    const axis_attribute along = graph_.get<axis_attribute>(id);
+    const bool wants_x = wants(id, 0), wants_rows = wants(id, 1);
+    if (wants_x) add(x, graph_.apply(op::update_rows, along, {g, graph_.full_like(rows, 0), position}));
+    if (wants_rows) add(rows, graph_.apply(op::narrow, along, {g, position}, extents(rows)));
+  }
+};
+
 // The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
 template <>
 struct gradient_rule<op::convolution> : gradient_step {
@@ -12771,6 +13702,55 @@ struct gradient_rule<op::stop_gradient> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return false; }
   void propagate(node_id, node_id) {}
+};
+
+template <>
+struct gradient_rule<op::adjoint> : gradient_rule<op::stop_gradient> {
+  using gradient_rule<op::stop_gradient>::gradient_rule;
+};
+
+// One operand of a function that has a backward of its own: behind the last operand's node stands the next one's.
+template <>
+struct gradient_rule<op::custom_gradient> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index < 2; }
+  void propagate(node_id id, node_id g) {
+    const node_id before = graph_.operand(id, 0), x = graph_.operand(id, 1);
+    const node_id gradient = graph_.operand(id, 2), seed = graph_.operand(id, 3);
+    add(before, g);
+    if (wants(id, 1)) add(x, substituted(gradient, seed, g));
+  }
+
+ private:
+  // `gradient` once more, with g for the seed: what depends on it is copied.
+  [[nodiscard]] node_id substituted(node_id gradient, node_id seed, node_id g) {
+    std::set<node_id> below;  // the gradient and what it is computed from, behind the seed
+    std::vector<node_id> open{gradient};
+    while (!open.empty()) {
+      const node_id id = open.back();
+      open.pop_back();
+      if (id < seed || !below.insert(id).second) continue;
+      open.insert(open.end(), graph_.operands(id).begin(), graph_.operands(id).end());
+    }
+    std::map<node_id, node_id> copies{{seed, g}};
+    for (node_id id : below) {
+      if (id == seed) continue;
+      std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+      // A function inside of the backward that gives the same value has this seed too, and it is its own.
+      const bool own = graph_[id].kind == op::custom_gradient && operands[3] == seed;
+      bool changed = false;
+      for (std::size_t i = 0; i < (own ? 2 : operands.size()); ++i) {
+        const auto copy = copies.find(operands[i]);
+        if (copy != copies.end()) operands[i] = copy->second, changed = true;
+      }
+      if (!changed) continue;
+      const node n = graph_[id];
+      const attribute value = graph_.attribute_of(id);
+      copies[id] = graph_.add_node(n.kind, n.type, n.extents, value, operands);
+    }
+    const auto copy = copies.find(gradient);
+    return copy == copies.end() ? gradient : copy->second;
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
@@ -13224,7 +14204,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE std::int64_t symbol_extents::operator[](std::string_view name) const try {
   std::vector<std::string> names;
-  for (const binding& each : list_) {
+  for (const symbol_extent& each : list_) {
     if (name == each.symbol) return each.extent;
     names.emplace_back(each.symbol);
   }
@@ -13354,9 +14334,10 @@ MEGANEURA_INLINE model_summary summary(const graph& g) {
   const auto give = [&](node_id id, path_id module) {
     if (given[module] == no_id || given[module] < id) given[module] = id;
   };
+  const std::vector<bool> left_out = g.pullbacks();
   for (node_id id{0}; id < g.size(); ++id) {
-    modules[g[id].path].flops += g.flops(id);
-    if (g[id].kind == op::parameter) modules[g[id].path].parameters += g[id].extents.elements();
+    if (!left_out[id]) modules[g[id].path].flops += g.flops(id);
+    if (g[id].kind == op::parameter) modules[g[id].path].parameters += static_cast<double>(g[id].extents.elements());
     for (node_id operand : g.operands(id)) {
       const bool forward = !path_pool::is_backward(g[id].path) && !path_pool::is_backward(g[operand].path);
       if (!forward || info(g[operand].kind).arity == 0) continue;
@@ -13393,6 +14374,12 @@ inline std::string_view names_of(const layer_summary& row) {
   constexpr std::string_view direction = " backward";
   const std::string_view path = row.path;
   return path.ends_with(direction) ? path.substr(0, path.size() - direction.size()) : path;
+}
+
+// Of parameters: exact where there are no symbols.
+inline std::string exact_text(const symbolic_count& count) {
+  const bool is_number = count.terms.empty() || (count.terms.size() == 1 && count.terms.begin()->first.empty());
+  return is_number ? grouped_digits(static_cast<std::int64_t>(count.value())) : to_string(count);
 }
 
 // One past the last row of the module at `first`.
@@ -13450,10 +14437,10 @@ MEGANEURA_INLINE std::string to_text(const model_summary& model) {
   using cells = std::array<std::string, 4>;
   std::vector<cells> table = {{"module", "result", "parameters", "flops"}};
   for (const layer_summary& row : detail::folded(model.layers)) {
-    table.push_back({row.path.empty() ? "(model)" : row.path, row.result, detail::grouped_digits(row.parameters),
+    table.push_back({row.path.empty() ? "(model)" : row.path, row.result, detail::exact_text(row.parameters),
                      to_string(row.flops)});
   }
-  table.push_back({"total", "", detail::grouped_digits(model.parameters), to_string(model.flops)});
+  table.push_back({"total", "", detail::exact_text(model.parameters), to_string(model.flops)});
   std::array<std::size_t, 3> widths{};
   for (const cells& line : table) {
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
@@ -13469,15 +14456,13 @@ MEGANEURA_INLINE std::string to_text(const model_summary& model) {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for expr/summary.hpp: a walk over the bodies of a model, every call and every turn once.
 
-#include <set>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
 // What is bound as a number, the rest as symbols.
 struct symbolic_extents {
-  std::span<const binding> bindings;
+  std::span<const symbol_extent> bindings;
 
   symbolic_count operator()(const dim& extent) const { return extent.value<symbolic_count>(*this); }
   symbolic_count operator()(const symbol& name) const {
@@ -13500,19 +14485,17 @@ struct symbolic_extents {
   }
   // 0: not bound
   [[nodiscard]] std::int64_t extent_of(const symbol& name) const {
-    for (const binding& each : bindings) {
-      if (texts_equal(each.symbol, name.text)) return each.extent;
-    }
-    return 0;
+    const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
+    return found == end ? 0 : found->extent;
   }
 };
 
 class summary_walk {
  public:
-  explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
+  explicit summary_walk(std::span<const symbol_extent> bindings) : count_{{bindings}} {}
 
   void visit(const module_body& body, path_id path) {
-    const needed_nodes needed(body, run_mode::evaluation);
+    const needed_nodes needed(body, run_mode::evaluation, false);
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (n.body) {
@@ -13520,10 +14503,10 @@ class summary_walk {
         continue;
       }
       if (needed[i]) modules_[path].flops += count_.of(body, n);
+      if (n.kind != primitive::parameter) continue;
       const std::string module = paths_.text(path);
-      if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
-        modules_[path].parameters += n.shape->coefficient();
-      }
+      if (names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second)
+        modules_[path].parameters += elements_of(*n.shape, count_.extent);
     }
   }
 
@@ -13560,10 +14543,10 @@ class summary_walk {
 };
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
-                                          std::span<const binding> bindings) {
+                                          std::span<const symbol_extent> bindings) {
   const scoped_body all{"", &body};
   check_bindings(symbols_of({&all, 1}, inputs), bindings);
-  for (const binding& each : bindings) {
+  for (const symbol_extent& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;
     alone.push_back(dim(1, &name));
@@ -13911,7 +14894,6 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 
 // The JSON header of a .safetensors file, read value by value: no tree of it is ever in memory.
 
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::io::detail {
@@ -14424,6 +15406,18 @@ MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // Definitions for fusion/affine.hpp.
+// A stable sort of few elements that needs no memory: std::stable_sort asks for some.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// As std::stable_sort(first, last, before); n^2 moves in the worst case.
+template <class Iterator, class Before>
+void insertion_sort(Iterator first, Iterator last, const Before& before) {
+  for (Iterator next = first; next != last; ++next)
+    std::rotate(std::upper_bound(first, next, *next, before), next, next + 1);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -14441,8 +15435,23 @@ void insert_at(T (&values)[max_rank], int at, T value) {
   values[at] = value;
 }
 
+// What says nothing is zero, so that equal accesses are equal.
+inline void clear_unused(index_map& access, int rank) {
+  access.bounded &= (1u << rank) - 1;
+  for (int i = 0; i < max_rank; ++i) {
+    if (i >= rank) access.strides[i] = 0;
+    if (!(access.bounded >> i & 1)) access.low[i] = access.high[i] = 0;
+  }
+}
+
 // Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
 inline void reorder(nest& loops, const int* order, int count) {
+  bool same = count == loops.space.rank();
+  for (int i = 0; i < count; ++i) same = same && order[i] == i;
+  if (same) {
+    for (index_map& access : loops.accesses) clear_unused(access, count);
+    return;
+  }
   const nest from = loops;
   loops.space = {};
   for (int i = 0; i < count; ++i) {
@@ -14507,7 +15516,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   for (int i = 0; i < loops.space.rank(); ++i) {
     if (loops.space[i] != 1) order[count++] = i;
   }
-  std::stable_sort(order, order + count, [&](int x, int y) {
+  insertion_sort(order, order + count, [&](int x, int y) {
     if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
     for (const index_map& a : loops.accesses) {
       const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
@@ -14542,8 +15551,8 @@ struct target_axes {
     for (int j = 0; j < axes; ++j) {
       if (target[j] > 1) order[count++] = j;
     }
-    std::stable_sort(order, order + count,
-                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
+    insertion_sort(order, order + count,
+                   [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
   }
   [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
     for (int i = 0; i < count; ++i) {
@@ -14691,12 +15700,12 @@ inline bool picks_what_it_compares(const scalar_program& program, const scalar_n
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
-  const std::vector<scalar_node>& nodes = program.nodes;
-  std::vector<bool> deciding(nodes.size(), false);
+MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
+  const std::span<const scalar_node> nodes = program.nodes;
+  program_flags deciding(nodes.size(), false);
   const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
   if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
-  std::vector<bool> harmless(nodes.size(), true);
+  program_flags harmless(nodes.size(), true);
   for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
     const bool result_of_program = i + 1 == nodes.size();
     const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
@@ -14711,9 +15720,9 @@ MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program)
   return deciding;
 }
 
-MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
-  const std::vector<bool> nodes = deciding_nodes(program);
-  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
+MEGANEURA_INLINE program_flags deciding_arguments(const scalar_program& program) {
+  const program_flags nodes = deciding_nodes(program);
+  program_flags result(static_cast<std::size_t>(program.arguments()), false);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
     if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
@@ -14721,8 +15730,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
   return result;
 }
 
-MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  const std::vector<scalar_node>& nodes = program.nodes;
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, std::span<const bool> unstable) {
+  const std::span<const scalar_node> nodes = program.nodes;
   const auto starts = [&](const scalar_node& node) {
     if (node.op != scalar_op::argument)
       return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
@@ -14731,7 +15740,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   };
   const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
   if (first == nodes.size()) return {};
-  std::vector<bool> moves(nodes.size(), false);
+  program_flags moves(nodes.size(), false);
   for (std::size_t i = first; i < nodes.size(); ++i) {
     bool found = starts(nodes[i]);
     for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
@@ -14740,7 +15749,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   stability found;
   found.result = moves.back();
   if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
-  const std::vector<bool> deciding = deciding_nodes(program);
+  const program_flags deciding = deciding_nodes(program);
   for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   return found;
 }
@@ -14751,7 +15760,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const double> arguments) {
-  std::vector<double> values;
+  small_vector<double, 16> values;
   for (const scalar_node& node : program.nodes) {
     double value = node.value;
     if (node.op == scalar_op::argument) {
@@ -14777,76 +15786,46 @@ inline std::uint64_t hash_node(const enode& key, std::span<const class_id> opera
 
 }  // namespace detail
 
-MEGANEURA_INLINE engine::engine() : table_(1024) {}
-
 MEGANEURA_INLINE class_id engine::find(class_id id) const {
   while (links_[id] != id) id = links_[id] = links_[links_[id]];  // path halving
   return id;
 }
 
-MEGANEURA_INLINE std::uint32_t engine::intern(const shape& extents) {
+MEGANEURA_INLINE shape_id engine::intern(const shape& extents) {
   std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  const auto [begin, end] = shape_ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    if (shapes_[it->second] == extents) return it->second;
-  }
-  const auto id = static_cast<std::uint32_t>(shapes_.size());
+  const shape_id known = shape_ids_.find(key, [&](shape_id id) { return shapes_[id] == extents; });
+  if (known != no_id) return known;
+  const auto id = static_cast<shape_id>(shapes_.size());
   shapes_.push_back(extents);
-  shape_ids_.emplace(key, id);
+  shape_ids_.insert(key, id);
   return id;
 }
 
-MEGANEURA_INLINE std::vector<class_id> engine::canonical(std::span<const class_id> operands) const {
-  std::vector<class_id> result(operands.begin(), operands.end());
+MEGANEURA_INLINE class_list engine::canonical(std::span<const class_id> operands) const {
+  class_list result(operands.begin(), operands.end());
   for (class_id& operand : result) operand = find(operand);
   return result;
 }
 
 MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
                                             std::uint64_t hash) const {
-  const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = hash & mask; table_[at].node != no_id; at = (at + 1) & mask) {
-    if (table_[at].tag != static_cast<std::uint32_t>(hash >> 32)) continue;
-    const enode_id id = table_[at].node;
+  return ids_.find(hash, [&](enode_id id) {
     const enode& known = nodes_[id];
-    if (!known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
-        known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands)) {
-      return id;
-    }
-  }
-  return no_id;
+    return !known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
+           known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands);
+  });
 }
 
-MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
-  const auto place = [&](enode_id node, std::uint64_t key) {
-    const std::size_t mask = table_.size() - 1;
-    std::size_t at = key & mask;
-    while (table_[at].node != no_id) at = (at + 1) & mask;
-    table_[at] = {node, static_cast<std::uint32_t>(key >> 32)};
-  };
-  if (++used_slots_ * 2 > table_.size()) {
-    table_.assign(table_.size() * 2, {});
-    used_slots_ = 1;
-    for (enode_id known{0}; known < nodes_.size(); ++known) {
-      if (known == id || nodes_[known].dead) continue;
-      place(known, detail::hash_node(nodes_[known], operands(known)));
-      ++used_slots_;
-    }
-  }
-  place(id, hash);
-}
-
-MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t extents, const attribute& value,
-                                        rule_mask reasons) {
-  int symbol = symbol_of(kind);
-  if (const auto* map = std::get_if<map_attribute>(&value)) {
+MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons) {
+  int head = head_of(kind);
+  if (const auto* map = value.get_if<map_attribute>()) {
     const scalar_op last = map->program.nodes.back().op;
-    if (map->program.is_single(last)) symbol = symbol_of(last);
+    if (map->program.is_single(last)) head = head_of(last);
   }
   return {.kind = kind,
           .type = type,
-          .symbol = static_cast<std::uint8_t>(symbol),
+          .head = static_cast<std::uint8_t>(head),
           .extents = extents,
           .attribute = attributes_.intern(value),
           .path = path_,
@@ -14862,22 +15841,22 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   nodes_.push_back(key);
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   for (class_id operand : operands) {
-    std::vector<enode_id>& parents = classes_[operand].parents;
+    node_list& parents = classes_[operand].parents;
     if (parents.empty() || parents.back() != id) parents.push_back(id);
   }
-  insert_slot(id, hash);
+  ids_.insert(hash, id);
   classes_[owner].nodes.push_back(id);
-  classes_[owner].symbols |= bit_set<symbol_count>::of(key.symbol);
+  classes_[owner].heads |= bit_set<head_count>::of(key.head);
   dirty_.push_back(id);
   analyse(id);
   for (class_id operand : deciding_operands(id)) mark_decisive(operand);
   return id;
 }
 
-MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, const attribute& value,
+MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, attribute_ref value,
                                       std::span<const class_id> operands, rule_mask reasons) {
   const enode key = make_key(kind, type, intern(extents), value, reasons);
-  const std::vector<class_id> children = canonical(operands);
+  const class_list children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) return find(nodes_[known].owner);
@@ -14888,11 +15867,11 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   return owner;
 }
 
-MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribute& value,
+MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, attribute_ref value,
                                          std::span<const class_id> operands, rule_mask reasons) {
   target = find(target);
   const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
-  const std::vector<class_id> children = canonical(operands);
+  const class_list children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) {
@@ -14915,9 +15894,9 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
   if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
   eclass &kept = classes_[a], &gone = classes_[b];
   links_[b] = a;
-  kept.nodes.insert(kept.nodes.end(), gone.nodes.begin(), gone.nodes.end());
-  kept.parents.insert(kept.parents.end(), gone.parents.begin(), gone.parents.end());
-  kept.symbols |= gone.symbols;
+  kept.nodes.append(gone.nodes.begin(), gone.nodes.end());
+  kept.parents.append(gone.parents.begin(), gone.parents.end());
+  kept.heads |= gone.heads;
   if (!kept.constant) kept.constant = gone.constant;
   gone.nodes = {};
   gone.parents = {};
@@ -14928,17 +15907,17 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
 
 MEGANEURA_INLINE void engine::retire(enode_id id) {
   nodes_[id].dead = true;
-  std::erase(classes_[find(nodes_[id].owner)].nodes, id);
+  node_list& members = classes_[find(nodes_[id].owner)].nodes;
+  members.erase_from(std::remove(members.begin(), members.end(), id));
 }
 
 MEGANEURA_INLINE void engine::repair(class_id id) {
-  const std::vector<enode_id> parents = std::move(classes_[id].parents);
-  classes_[id].parents.clear();
-  std::vector<enode_id> kept;
+  const node_list parents = std::move(classes_[id].parents);
+  node_list kept;
   for (enode_id parent : parents) {
     enode& node = nodes_[parent];
     if (node.dead) continue;
-    const std::vector<class_id> children = canonical(operands(parent));
+    const class_list children = canonical(operands(parent));
     if (!std::ranges::equal(children, operands(parent))) {
       const std::uint64_t hash = detail::hash_node(node, children);
       const enode_id known = find_node(node, children, hash);
@@ -14948,15 +15927,15 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
         merge(node.owner, nodes_[known].owner);
         continue;
       }
-      if (known == no_id) insert_slot(parent, hash);
+      if (known == no_id) ids_.insert(hash, parent);
     }
     kept.push_back(parent);
   }
   // A merge above may have moved this class.
-  std::vector<enode_id>& now = classes_[find(id)].parents;
-  now.insert(now.end(), kept.begin(), kept.end());
+  node_list& now = classes_[find(id)].parents;
+  now.append(kept.begin(), kept.end());
   std::sort(now.begin(), now.end());
-  now.erase(std::unique(now.begin(), now.end()), now.end());
+  now.erase_from(std::unique(now.begin(), now.end()));
   for (enode_id parent : kept) analyse(parent);
 }
 
@@ -14969,20 +15948,20 @@ MEGANEURA_INLINE void engine::rebuild() {
     todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
     for (class_id id : todo) repair(find(id));
     for (class_id id : todo) {
-      std::vector<enode_id>& nodes = classes_[find(id)].nodes;
-      std::erase_if(nodes, [&](enode_id node) { return nodes_[node].dead; });
+      node_list& nodes = classes_[find(id)].nodes;
+      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
     }
   }
 }
 
 MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
-  const std::vector<class_id> found = deciding_operands(id);
+  const class_list found = deciding_operands(id);
   return std::find(found.begin(), found.end(), operand) != found.end();
 }
 
 MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
   any_decides_ = true;
-  std::vector<class_id> todo = {id};
+  class_list todo = {id};
   while (!todo.empty()) {
     eclass& next = classes_[find(todo.back())];
     todo.pop_back();
@@ -14991,13 +15970,13 @@ MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
     bool state = false;
     for (enode_id node : next.nodes) {
       const auto all = operands(node);
-      todo.insert(todo.end(), all.begin(), all.end());
+      todo.append(all.begin(), all.end());
       state = state || nodes_[node].kind == op::state;
     }
     for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
-      const std::vector<class_id> carried =
-          nodes_[next.parents[i]].kind == op::assign ? deciding_operands(next.parents[i]) : std::vector<class_id>{};
-      todo.insert(todo.end(), carried.begin(), carried.end());
+      if (nodes_[next.parents[i]].kind != op::assign) continue;
+      const class_list carried = deciding_operands(next.parents[i]);
+      todo.append(carried.begin(), carried.end());
     }
   }
 }
@@ -15041,7 +16020,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 template <op Kind>
 struct node_analysis {
   static std::optional<double> constant(const engine&, enode_id) { return {}; }
-  static std::vector<class_id> deciding(const engine&, enode_id) { return {}; }
+  static class_list deciding(const engine&, enode_id) { return {}; }
 };
 using no_analysis = node_analysis<op::input>;
 
@@ -15067,7 +16046,7 @@ struct node_analysis<op::reduce> {
     const auto terms = static_cast<double>(g.extents(from).elements() / results);
     return meganeura::evaluate(scalar_op::multiply, *g[from].constant, terms, 0, g.node(id).type);
   }
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     const class_id from = g.operand(id, 0);
     if (!is_arg(g.get<reduce_attribute>(id).kind) || !is_float(g[from].type)) return {};
     return {from};  // which of its elements is the largest
@@ -15077,7 +16056,7 @@ struct node_analysis<op::reduce> {
 template <>
 struct node_analysis<op::map> {
   static std::optional<double> constant(const engine& g, enode_id id) {
-    std::vector<double> values;
+    small_vector<double, 8> values;
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
       const std::optional<double>& value = g[g.operand(id, i)].constant;
       if (!value) return {};
@@ -15085,9 +16064,9 @@ struct node_analysis<op::map> {
     }
     return evaluate(g.get<map_attribute>(id).program, values);
   }
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
-    const std::vector<bool> decides = deciding_arguments(g.get<map_attribute>(id).program);
-    std::vector<class_id> found;
+  static class_list deciding(const engine& g, enode_id id) {
+    const program_flags decides = deciding_arguments(g.get<map_attribute>(id).program);
+    class_list found;
     for (std::size_t i = 0; i < g.node(id).operand_count && i < decides.size(); ++i) {
       if (decides[i]) found.push_back(g.operand(id, i));
     }
@@ -15097,7 +16076,7 @@ struct node_analysis<op::map> {
 
 template <>
 struct node_analysis<op::window_scatter> : no_analysis {
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
     return {g.operand(id, 0)};  // where the maximum is
   }
@@ -15105,7 +16084,7 @@ struct node_analysis<op::window_scatter> : no_analysis {
 
 template <>
 struct node_analysis<op::assign> : no_analysis {
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     if (!g[g.operand(id, 0)].decides) return {};
     return {g.operand(id, 1)};  // the next step decides by what is stored
   }
@@ -15220,8 +16199,8 @@ class extractor {
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
     std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
-    std::vector<enode_id> candidates;
-    std::vector<class_id> readers;  // classes with a candidate reading this one
+    node_list candidates;
+    class_list readers;  // classes with a candidate reading this one
   };
   struct live_class {
     enode_id node = no_id;
@@ -15264,7 +16243,7 @@ class extractor {
 
   void note_reader(class_id id, enode_id node) {
     for (class_id operand : g_.operands(node)) {
-      std::vector<class_id>& readers = classes_[g_.find(operand)].readers;
+      class_list& readers = classes_[g_.find(operand)].readers;
       if (readers.empty() || readers.back() != id) readers.push_back(id);
     }
   }
@@ -15358,13 +16337,17 @@ class extractor {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
-    std::vector<std::pair<class_id, enode_id>> undo;
+    struct step {
+      class_id reader;
+      enode_id before;
+    };
+    small_vector<step, 16> undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
     for (class_id reader : shared.readers) {
       if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
-      undo.emplace_back(reader, live_[reader].node);
+      undo.push_back({reader, live_[reader].node});
       delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
-      if (live_[reader].node == undo.back().second) undo.pop_back();
+      if (live_[reader].node == undo.back().before) undo.pop_back();
     }
     if (!was_live) delta -= release(id);
     if (delta < -tolerance) {
@@ -15430,7 +16413,7 @@ MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
   for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
   loops.accesses.push_back(region.output);
-  loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
+  loops.accesses.append(region.accesses.begin(), region.accesses.end());
   return loops;
 }
 
@@ -15441,7 +16424,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
     for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
   }
   loops.accesses = {product.output, product.a, product.b};
-  loops.accesses.insert(loops.accesses.end(), product.finish.accesses.begin(), product.finish.accesses.end());
+  loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
   return loops;
 }
 
@@ -15508,7 +16491,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   std::int64_t length = 1;
   for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
   const bool have_rows = loops.count(row) > 0;
-  std::vector<int> free;  // axes the read does not depend on
+  small_vector<int, max_rank> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
   for (int k = 0; k < loops.space.rank(); ++k) {
     const index_map& from = loops.accesses[which];
@@ -15613,7 +16596,8 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
               .value = from.fill,
               .place = slots_[index].place,
               .first = first,
-              .program = &inner.program};
+              .program = &inner.program,
+              .first_box = boxes_.size()};
   const bool copy = inner.program.is_identity();
   for (const index_map& read : inner.accesses) {
     index_map composed;
@@ -15635,11 +16619,12 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     if (!(from.bounded >> k & 1)) continue;
     index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
-    filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
+    boxes_.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     push_read(coordinate, {no_id, dtype::i32});
   }
   filled.reads = loops.accesses.size() - first;
-  slots_[index] = std::move(filled);
+  filled.boxes = boxes_.size() - filled.first_box;
+  slots_[index] = filled;
   return nullptr;
 }
 
@@ -15647,7 +16632,7 @@ namespace detail {
 
 inline scalar_program without_rows(const scalar_program& program) {
   scalar_builder builder;
-  std::vector<scalar_ref> copies;
+  small_vector<scalar_ref, 64> copies;
   for (const scalar_node& node : program.nodes) {
     scalar_ref operands[3]{};
     const int arity = info(node.op).arity;
@@ -15670,15 +16655,14 @@ inline scalar_program without_rows(const scalar_program& program) {
 // ---- finishing ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
-                                                     const std::vector<int>& argument) const {
+                                                     std::span<const int> argument) const {
   const auto read = [&](std::size_t position) { return builder.argument(argument[position], read_of(position).type); };
   if (from.kind == slot::constant) return builder.constant(from.value, from.type);
   if (from.kind == slot::read) return read(from.first);
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(from.reads);
-  for (std::size_t i = 0; i < from.reads - from.boxes.size(); ++i) arguments.push_back(read(from.first + i));
+  small_vector<scalar_ref, 16> arguments;
+  for (std::size_t i = 0; i < from.reads - from.boxes; ++i) arguments.push_back(read(from.first + i));
   scalar_ref value = builder.inlined(*from.program, arguments);
-  for (const box& b : from.boxes) {
+  for (const box& b : std::span(boxes_).subspan(from.first_box, from.boxes)) {
     const scalar_ref at = read(b.coordinate);
     const scalar_ref below =
         builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
@@ -15694,9 +16678,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::s
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  result.loops.accesses.reserve(loops.accesses.size());
   for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
-  result.sources.reserve(reads_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for_each_read([&](std::size_t position) {
     const class_id source = read_of(position).source;
@@ -15719,10 +16701,9 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::s
 namespace detail {
 
 // Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
-inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
-  std::vector<int> number(count, -1);
-  std::vector<std::size_t> used;
-  used.reserve(count);
+inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, std::size_t count) {
+  small_vector<int, 16> number(count, -1);
+  small_vector<std::size_t, 16> used;
   for (scalar_node& node : program.nodes) {
     if (node.op != scalar_op::argument) continue;
     const auto old = static_cast<std::size_t>(node.value);
@@ -15744,16 +16725,15 @@ MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program,
     if (per_row) return "the reduction folded away";
     std::fill(all.loops.group, all.loops.group + max_rank, outer);
   }
-  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
+  const small_vector<std::size_t, 16> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
   kept = std::move(all.loops);
-  const std::vector<index_map> accesses = std::exchange(kept.accesses, {});
-  const auto first_read = accesses.begin() + static_cast<std::ptrdiff_t>(accesses.size() - all.sources.size());
-  kept.accesses.reserve(accesses.size());
+  const auto accesses = std::move(kept.accesses);
+  const index_map* const first_read = accesses.end() - all.sources.size();
   kept.accesses.assign(accesses.begin(), first_read);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = first_read[static_cast<std::ptrdiff_t>(old)];
+    index_map read = first_read[old];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -15764,7 +16744,7 @@ MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program,
   normalise(kept);
   result.loops.space = kept.space;
   result.loops.row_axes = kept.count(row);
-  result.loops.accesses.assign(kept.accesses.end() - static_cast<std::ptrdiff_t>(used.size()), kept.accesses.end());
+  result.loops.accesses.assign(kept.accesses.end() - used.size(), kept.accesses.end());
   return nullptr;
 }
 
@@ -15773,8 +16753,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   constexpr std::size_t output = 0;
   distinct_reads all = collect_reads(std::span(&output, 1));
   scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(slots_.size());
+  small_vector<scalar_ref, 16> arguments;
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
   nest kept;
@@ -15790,11 +16769,11 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
 MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
                                                           std::vector<std::size_t>& number) const {
   if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
-  std::vector<std::size_t> outputs;
+  small_vector<std::size_t, 8> outputs;
   for (const slot& s : slots_) outputs.push_back(s.place);
   distinct_reads all = collect_reads(outputs);
   scalar_builder builder;
-  std::vector<scalar_ref> values;
+  small_vector<scalar_ref, 8> values;
   for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(values);
   nest kept;
@@ -15821,7 +16800,7 @@ MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor
 }
 
 MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
-  std::vector<int> axes;
+  small_vector<int, max_rank> axes;
   std::int64_t elements = 1;
   for (int k = 0; k < loops.space.rank(); ++k) {
     if (loops.group[k] == row) continue;
@@ -15829,7 +16808,8 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
     elements *= loops.space[k];
   }
   if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
-  std::ranges::stable_sort(axes, {}, [&](int k) { return loops.accesses[0].strides[k]; });
+  const std::int64_t* const strides = loops.accesses[0].strides;
+  insertion_sort(axes.begin(), axes.end(), [&](int x, int y) { return strides[x] < strides[y]; });
   index_map position;
   std::int64_t stride = 1;
   for (int k : axes) {
@@ -16952,19 +17932,21 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
-  std::vector<std::string> names;
-  for (const sized_input& input : inputs) {
-    for (int i = 0; i < input.extents.rank; ++i) {
-      for (const symbol* name : input.extents[i].names) {
-        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-      }
+MEGANEURA_INLINE void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
     }
   }
+}
+
+inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
+  std::vector<std::string> names;
+  for (const sized_input& input : inputs) add_symbols(input.extents, names);
   return names;
 }
 
-MEGANEURA_INLINE std::int64_t checked_extent(const binding& given) {
+MEGANEURA_INLINE std::int64_t checked_extent(const symbol_extent& given) {
   if (given.extent >= 1) return given.extent;
   fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
        given.extent);
@@ -16977,15 +17959,15 @@ inline const bound_elements* find(std::span<const bound_elements> bound, std::st
 
 }  // namespace detail
 
-MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings) {
-  for (const binding& each : bindings) {
+MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings) {
+  for (const symbol_extent& each : bindings) {
     if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
       fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
            detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
     }
-    for (const binding& other : bindings) {
+    for (const symbol_extent& other : bindings) {
       if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
       fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
            each.symbol, each.extent, other.extent);
@@ -17013,7 +17995,7 @@ MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const
 
 MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
   check_bindings(symbols_, given.list());
-  for (const binding& each : given.list()) {
+  for (const symbol_extent& each : given.list()) {
     std::int64_t& extent = extents[index_of(each.symbol)];
     if (extent != 0 && extent != each.extent) {
       fail(error_category::invalid_argument,
@@ -17024,12 +18006,13 @@ MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const 
   }
 }
 
-// Exact for as many as can be bound.
+// Exact for as many as can be bound; none where an extent is below 1.
 MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
   double product = 1;
   for (int i = 0; i < of.rank; ++i) {
-    product *=
-        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
+    product *= std::max(
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); }),
+        0.0);
   }
   return product;
 }
@@ -17058,9 +18041,10 @@ MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wa
     extent = candidate;
     return elements(from.extents, extents);
   };
-  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
-    return;
-  std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
+  const double most = static_cast<double>(shape::max_elements), guess = goal / std::max(with(1), 1.0);
+  if (with(static_cast<std::int64_t>(std::clamp(guess, 1.0, most))) == goal) return;
+  std::int64_t low = 1, high = 1;
+  while (high < shape::max_elements && with(high) < goal) high *= 2;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (with(middle) < goal)
@@ -17086,7 +18070,7 @@ MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t g
 
 MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
                                                  std::span<const std::int64_t> extents) const {
-  std::vector<std::string> unknown, inputs;
+  std::vector<std::string> unknown, inputs, absent, strange;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
   }
@@ -17097,17 +18081,25 @@ MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements>
     const bound_elements* given = detail::find(bound, input.name);
     inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
                                  given ? fmt::format("given {} elements", given->elements) : "not bound"));
+    if (!given) absent.push_back(quote(input.name));
   }
+  for (const bound_elements& each : bound) {
+    if (std::ranges::find(inputs_, each.name, &sized_input::name) == inputs_.end()) strange.push_back(quote(each.name));
+  }
+  const std::string first = absent.empty() ? "" : absent.front() + ", which says it, or ";
   fail(error_category::invalid_argument,
-       "what {} {} worth is not known: {}; bind one of them by its name, bind<{}>(n) or {{{}, n}}",
+       "what {} {} worth is not known: {}{}; bind {}{} by its name, bind<{}>(n) or {{{}, n}}",
        fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
-       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")), unknown.back(),
-       unknown.back());
+       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
+       strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
+       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
 }
 
 MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
-                                                              const symbol_extents& more) const try {
-  std::vector<std::int64_t> extents = fixed_;
+                                                              const symbol_extents& more,
+                                                              std::vector<std::int64_t> memory) const try {
+  std::vector<std::int64_t> extents = std::move(memory);
+  extents = fixed_;
   set(extents, more);
   if (!any()) return extents;  // whatever is bound has one size, which the program knows
   for (bool learnt = any(); learnt;) {
@@ -17131,7 +18123,7 @@ MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bo
 }
 
 MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
-  std::vector<binding> list;
+  std::vector<symbol_extent> list;
   for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
   return list;
 }
@@ -17148,12 +18140,37 @@ struct condition {
   scalar_op function{};
   shape extents;
   std::vector<node_value> operands;
+  std::shared_ptr<condition> next{};  // of those that are being destroyed
+
+  condition() = default;
+  condition(const condition&) = delete;
+  condition& operator=(const condition&) = delete;
+  // One after the other: a chain of any length takes no deeper a stack.
+  ~condition() {
+    std::shared_ptr<condition> left;
+    const auto take = [&left](condition& from) {
+      for (node_value& each : from.operands) {
+        std::shared_ptr<condition> inner = std::move(each.condition_);
+        if (inner.use_count() != 1) continue;
+        inner->next = std::move(left);
+        left = std::move(inner);
+      }
+    };
+    for (take(*this); left;) {
+      const std::shared_ptr<condition> last = std::exchange(left, std::move(left->next));
+      take(*last);
+    }
+  }
 
   [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
-  [[nodiscard]] static node_value make(graph& in, condition parts) {
+  [[nodiscard]] static node_value make(graph& in, scalar_op function, const shape& extents,
+                                       std::span<const node_value> operands) {
     node_value result;
     result.graph_ = &in;
-    result.condition_ = std::make_shared<const condition>(std::move(parts));
+    result.condition_ = std::make_shared<condition>();
+    result.condition_->function = function;
+    result.condition_->extents = extents;
+    result.condition_->operands.assign(operands.begin(), operands.end());
     return result;
   }
 };
@@ -17165,31 +18182,51 @@ class program_writer {
   program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
       : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
 
-  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  // Conditions among the operands are written into the program, each once and behind those it reads; everything else
+  // becomes an operand.
   scalar_ref write(scalar_op function, std::span<const node_value> operands) {
-    scalar_ref refs[3]{};
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      if (const condition* inner = condition::of(operands[k])) {
-        const auto known = conditions_.find(inner);
-        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
-        conditions_.emplace(inner, refs[k]);
-        continue;
-      }
-      const node_id id = graph_.expand(operands[k], whole_);
-      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
-      if (place == operands_.end()) place = operands_.insert(place, id);
-      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
+    std::vector<const condition*> open;
+    for (add_unwritten(operands, open); !open.empty();) {
+      const condition* next = open.back();
+      const std::size_t before = open.size();
+      if (!conditions_.contains(next)) add_unwritten(next->operands, open);
+      if (open.size() != before) continue;
+      open.pop_back();
+      if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
     }
-    return builder_.apply(function, {refs, operands.size()});
+    return applied(function, operands);
   }
   node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
 
  private:
+  // The first one last: it is written first.
+  void add_unwritten(std::span<const node_value> operands, std::vector<const condition*>& open) const {
+    for (std::size_t k = operands.size(); k-- > 0;) {
+      const condition* inner = condition::of(operands[k]);
+      if (inner && !conditions_.contains(inner)) open.push_back(inner);
+    }
+  }
+  scalar_ref applied(scalar_op function, std::span<const node_value> operands) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        refs[k] = conditions_.at(inner);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      const auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      const auto index = static_cast<int>(place - operands_.begin());
+      if (place == operands_.end()) operands_.push_back(id);
+      refs[k] = builder_.argument(index, graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()});
+  }
+
   graph& graph_;
   const shape& whole_;
   bool reuses_;
   scalar_builder builder_{};
-  std::vector<node_id> operands_{};
+  small_vector<node_id, 8> operands_{};
   std::map<const condition*, scalar_ref> conditions_{};
 };
 
@@ -17201,7 +18238,7 @@ MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
 inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto function = static_cast<scalar_op>(spec.function);
   const shape whole = numeric(spec.shape);
-  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
+  if (spec.type == dtype::boolean) return condition::make(g, function, whole, operands);
   if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
       g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
     return {g, g.operand(operands[0], 0)};  // -(-x)
@@ -17220,11 +18257,11 @@ inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
 
 inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto kind = static_cast<op>(spec.function);
-  std::vector<node_id> from;
+  small_vector<node_id, 4> from;
   for (const node_value& each : operands) from.push_back(each.id());
   return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
-      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
+    if constexpr (has_traits<Kind>) {
+      return g.apply(Kind, unpacked<typename primitive_traits<Kind>::attribute_type>(spec.list), from,
                      numeric(spec.shape));
     }
     fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
@@ -17330,7 +18367,18 @@ MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id
   in.expect_values("node_value", {id});
 }
 
+MEGANEURA_INLINE graph& node_value::owner() const {
+  if (graph_ && (condition_ || id_ < graph_->size())) return *graph_;
+  if (graph_) {
+    fail(error_category::invalid_argument,
+         "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
+  }
+  fail(error_category::invalid_argument,
+       "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))");
+}
+
 MEGANEURA_INLINE node_id node_value::id() const {
+  (void)owner();
   if (condition_) {
     fail(error_category::invalid_argument,
          "a condition is used by something other than select; select values first, then reshape or reduce");
@@ -17340,7 +18388,7 @@ MEGANEURA_INLINE node_id node_value::id() const {
 
 MEGANEURA_INLINE detail::facts node_value::facts() const {
   if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
-  const node& n = (*graph_)[id_];
+  const node& n = owner()[id_];
   const bool number = n.kind == op::constant;
   return {.kind = number                ? primitive::constant
                   : n.kind == op::state ? primitive::state
@@ -17352,18 +18400,18 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
 
 MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
                                               int count) const {
-  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
+  return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
-  if (other.graph_ != graph_) {
+  if (&other.owner() != &owner()) {
     fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
   }
   return other;
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
-  return detail::lowered_leaf(*graph_, body);
+  return detail::lowered_leaf(owner(), body);
 }
 
 MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
@@ -17388,12 +18436,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 // What a symbol is worth, at least 1.
-inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
-  const binding* found = nullptr;
-  for (const binding& each : bindings) {
-    if (texts_equal(each.symbol, name.text)) found = &each;
-  }
-  if (!found) {
+inline std::int64_t extent_of(const symbol& name, std::span<const symbol_extent> bindings) {
+  const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
+  if (found == end) {
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
@@ -17404,9 +18449,10 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings,
+                                      bool beyond) {
   const auto valued = [&](const symbol& name) {
-    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
+    return fmt::format("({} = {})", name.text, extent_of(name, bindings));
   };
   fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
        beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
@@ -17415,8 +18461,8 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
 
 }  // namespace detail
 
-MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
-  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
+MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings) {
+  const auto number = [&](const symbol& name) { return detail::extent_of(name, bindings); };
   const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
@@ -17430,14 +18476,6 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
 
 namespace detail {
 
-inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
-  for (int i = 0; i < extents.rank; ++i) {
-    for (const symbol* name : extents[i].names) {
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-    }
-  }
-}
-
 inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
   for (int i = 0; i < body.size; ++i) {
     add_symbols(*body.nodes[i].shape, names);
@@ -17445,37 +18483,102 @@ inline void add_symbols(const module_body& body, std::vector<std::string>& names
   }
 }
 
-// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
-// so that a layer called "layers.0" beside it is found as well.
+// What is done for each turn of a call or a repeat, in its scope.
+template <class Do>
+void for_each_turn(graph& g, const typed_node& call, const Do& act) {
+  const graph::scope in(g, call.name->text);
+  for (int turn = 0; turn < call.count; ++turn) {
+    const graph::scope in_turn(g, call.kind == primitive::repeat ? std::to_string(turn) : "");
+    act();
+  }
+}
+
+// visit(node, is shared, is needed in the graph's mode) for the nodes of a body and of what it calls, in their scopes.
+template <class Visit>
+void for_each_node(graph& g, const module_body& body, const Visit& visit, bool shared = false, bool is_needed = true) {
+  const needed_nodes needed(body, g.mode());
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    const bool both_shared = shared || is_shared(n), both_needed = is_needed && needed[i];
+    visit(n, both_shared, both_needed);
+    if (n.body) for_each_turn(g, n, [&] { for_each_node(g, *n.body, visit, both_shared, both_needed); });
+  }
+}
+
+// Full names of a model, or of a model with its loss. While compiling, "layers.*" stands for every turn of a repeat;
+// here the numbers are known, so that a layer called "layers.0" beside it is found as well.
 class used_names {
  public:
-  void use(const std::string& name, bool shared) {
-    if (shared) {
-      shared_.insert(name);
-    } else if (!declared_.insert(name).second) {
-      fail(error_category::invalid_argument,
-           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
-           "shared(layer)",
-           name);
-    }
+  // Those of a body where the graph is.
+  void add(graph& g, const module_body& body) {
+    scopes_.push_back(full_name(g, symbol{""}));
+    for_each_node(g, body, [&](const typed_node& n, bool shared, bool needed) {
+      if (!is_named(n)) return;
+      const std::string name = name_in(g, n.kind, *n.name);
+      if (shared) {
+        shared_.insert(name);
+      } else if (!declared_.emplace(name, needed).second) {
+        fail(error_category::invalid_argument,
+             "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+             "shared(layer)",
+             name);
+      }
+    });
   }
+
   void check() const {
     for (const std::string& name : shared_) {
-      if (declared_.contains(name)) continue;
+      if (declared_.contains(owner_of(name))) continue;
+      std::vector<std::string> names;
+      for (const auto& [each, needed] : declared_) names.push_back(each);
       fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
-           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+           did_you_mean(nearest(name, names)));
     }
   }
 
+  // A named node where the graph is; a shared one of a loss is the model's where the loss has none of that name.
+  node_value node(graph& g, node_spec spec, std::span<const node_value> operands, bool shared) {
+    if (!shared) return run_time_node(g, spec, operands);
+    const std::string name = name_in(g, spec.kind, *spec.name), owner = owner_of(name);
+    if (spec.kind == primitive::tap) {
+      const auto other = declared_.find(owner);
+      if (other == declared_.end() || std::exchange(other->second, true)) return operands[0];  // the other has the name
+    }
+    if (owner == name) return run_time_node(g, spec, operands);
+    const graph::scope outermost(g, path_pool::root);
+    const symbol full{owner.c_str() + kind_of(spec.kind).size()};
+    spec.name = &full;
+    return run_time_node(g, spec, operands);
+  }
+
  private:
-  std::set<std::string> declared_, shared_;
+  [[nodiscard]] static std::string_view kind_of(primitive kind) {
+    return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
+  }
+  [[nodiscard]] static std::string name_in(const graph& g, primitive kind, const symbol& name) {
+    return std::string(kind_of(kind)) + full_name(g, name);
+  }
+  // The declared name that is meant by a shared one: in the last scope, or else in one before.
+  [[nodiscard]] std::string owner_of(const std::string& name) const {
+    const std::string& last = scopes_.back();
+    const std::size_t kind = name.find(last);
+    for (std::size_t i = scopes_.size() - 1; !declared_.contains(name) && kind != std::string::npos && i-- > 0;) {
+      std::string other = std::string(name).replace(kind, last.size(), scopes_[i]);
+      if (declared_.contains(other)) return other;
+    }
+    return name;
+  }
+
+  std::vector<std::string> scopes_;       // of the bodies, with the dot behind them
+  std::map<std::string, bool> declared_;  // whether the mode computes what it names
+  std::set<std::string> shared_;
 };
 
 // Lowers one body; a call makes another one over the same graph.
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
+                std::span<const symbol_extent> bindings, used_names& names, bool shared = false, bool is_needed = true)
       : graph_(g),
         body_(body),
         arguments_(operands),
@@ -17487,6 +18590,7 @@ class body_lowering {
 
   // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
   std::vector<node_value> run() {
+    values_.reserve(static_cast<std::size_t>(body_.size));
     for (int i = 0; i < body_.size; ++i) {
       const typed_node& n = body_.nodes[i];
       const bool needed = is_needed_ && needed_[i];
@@ -17506,39 +18610,37 @@ class body_lowering {
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
     if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
-    const bool shared = shared_ || is_shared(n);
-    if (is_named(n)) {
-      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
-      names_.use(kind + full_name(graph_, *n.name), shared);
-    }
-    const std::vector<node_value> operands = operands_of(n);
-    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
+    const auto all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands);
+    return is_named(n) ? names_.node(graph_, spec, operands, shared_ || is_shared(n))
+                       : run_time_node(graph_, spec, operands);
   }
 
-  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
-    std::vector<node_value> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+  [[nodiscard]] std::array<node_value, max_operands> operands_of(const typed_node& n) const {
+    std::array<node_value, max_operands> operands;
+    for (int k = 0; k < n.operand_count; ++k) {
+      operands[static_cast<std::size_t>(k)] = values_[static_cast<std::size_t>(n.operand(k))];
+    }
     return operands;
   }
 
   std::vector<node_value> call(const typed_node& n, bool needed) {
-    std::vector<node_value> operands = operands_of(n), results;
-    const graph::scope in(graph_, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
+    std::array<node_value, max_operands> all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
+    std::vector<node_value> results;
+    for_each_turn(graph_, n, [&] {
       results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
       if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    }
+    });
     return results;
   }
 
   graph& graph_;
   const module_body& body_;
   std::span<const node_value> arguments_;
-  std::span<const binding> bindings_;
+  std::span<const symbol_extent> bindings_;
   used_names& names_;
   bool shared_, is_needed_;
   needed_nodes needed_;
@@ -17548,18 +18650,31 @@ class body_lowering {
 
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
+  names.add(g, body);
   return body_lowering(g, body, {}, {}, names).run()[0];
+}
+
+inline used_names names_of(graph& g, std::span<const scoped_body> bodies) {
+  used_names names;
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    names.add(g, *each.body);
+  }
+  names.check();
+  return names;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                                 std::span<const binding> bindings) {
-  detail::used_names names;
+MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies,
+                                                 std::span<const node_id> operands,
+                                                 std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
   std::vector<node_value> arguments;
   for (node_id id : operands) arguments.emplace_back(g, id);
-  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
-  names.check();
+  const graph::scope in(g, bodies.back().scope);
+  const std::vector<node_value> results =
+      detail::body_lowering(g, *bodies.back().body, arguments, bindings, names).run();
   for (const node_value& each : results) {
     if (each.facts().type != dtype::boolean) continue;
     fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
@@ -17567,29 +18682,17 @@ MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& bo
   return {results.begin(), results.end()};
 }
 
-namespace detail {
-inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
-  for (int i = 0; i < body.size; ++i) {
-    const typed_node& n = body.nodes[i];
-    if (is_leaf(n)) {
-      node_spec spec = spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      run_time_node(g, spec, {});
-    }
-    if (!n.body) continue;
-    const graph::scope in(g, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      lower_leaves(g, *n.body, bindings);
-    }
-  }
-}
-}  // namespace detail
-
-MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
+                                   std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
   for (const scoped_body& each : bodies) {
     const graph::scope in(g, each.scope);
-    detail::lower_leaves(g, *each.body, bindings);
+    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
+      if (!detail::is_leaf(n)) return;
+      detail::node_spec spec = detail::spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      names.node(g, spec, {}, shared);
+    });
   }
 }
 
@@ -17638,9 +18741,26 @@ MEGANEURA_INLINE bool name_patterns::match(std::string_view name) const {
   return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
 }
 
+MEGANEURA_INLINE name_map::name_map(const name_rule* begin, const name_rule* end) {
+  for (const name_rule& rule : std::span(begin, end)) {
+    rules_.push_back({std::string(rule.here), std::string(rule.there)});
+    const auto here = std::ranges::count(rule.here, '*'), there = std::ranges::count(rule.there, '*');
+    if (here == there) continue;
+    fail(error_category::invalid_argument,
+         "the rule {{{}, {}}} has {} '*' on one side and {} on the other; give both as many", quote(rule.here),
+         quote(rule.there), here, there);
+  }
+}
+
+MEGANEURA_INLINE bool name_map::says(std::string_view here, std::string_view there) const {
+  return std::ranges::any_of(rules_, [&](const copied_rule& rule) {
+    return rule.here == here && rule.there == there && here.find('*') == here.npos;
+  });
+}
+
 MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view name) const {
   std::vector<std::string> all;
-  for (const name_rule& rule : rules_) {
+  for (const copied_rule& rule : rules_) {
     const auto stars = detail::matched(rule.here, name);
     if (!stars) continue;
     all.emplace_back();
@@ -17648,7 +18768,7 @@ MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view 
     for (const char character : rule.there) {
       if (character != '*') {
         all.back() += character;
-      } else if (next < stars->size()) {
+      } else {
         all.back() += (*stars)[next++];
       }
     }
@@ -17670,15 +18790,16 @@ MEGANEURA_INLINE std::string to_string(area where) {
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
 
-MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
+MEGANEURA_INLINE named_tensors::named_tensors(std::vector<named_tensor> tensors)
+    : tensors_(std::move(tensors)), by_name_(tensors_.size()) {
   std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
-  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return slots_[i].name; });
+  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return tensors_[i].name; });
 }
 
-MEGANEURA_INLINE const slot* slot_list::find(std::string_view name) const {
-  const auto name_of = [&](std::size_t i) -> std::string_view { return slots_[i].name; };
+MEGANEURA_INLINE const named_tensor* named_tensors::find(std::string_view name) const {
+  const auto name_of = [&](std::size_t i) -> std::string_view { return tensors_[i].name; };
   const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found == by_name_.end() || name_of(*found) != name ? nullptr : &slots_[*found];
+  return found == by_name_.end() || name_of(*found) != name ? nullptr : &tensors_[*found];
 }
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
@@ -17714,10 +18835,10 @@ inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint6
 
 }  // namespace detail
 
-MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
-  std::vector<slot> slots(tensors.slots.begin(), tensors.slots.end());
+MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
+  std::vector<named_tensor> tensors(whole.tensors.begin(), whole.tensors.end());
   std::uint64_t end = 0;
-  for (slot& s : slots) {
+  for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported,
            "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
@@ -17726,23 +18847,23 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
   }
-  return {slot_list(std::move(slots)), end};
+  return {named_tensors(std::move(tensors)), end};
 }
 
 namespace detail {
 inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
-  std::vector<slot> slots;
+  std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
     const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
       const auto& [name, begin] = g.get<leaf_attribute>(id);
-      slots.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
+      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
   }
-  return {slot_list(std::move(slots)), end};
+  return {named_tensors(std::move(tensors)), end};
 }
 }  // namespace detail
 
@@ -17803,8 +18924,7 @@ class occupied_bytes {
   }
   /// The lowest offset at which `bytes` of one page are free during all these levels.
   [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
-    std::vector<const interval_set*> taken;
-    taken.reserve(128);  // four for each level of the tree
+    small_vector<const interval_set*, 128> taken;  // four for each level of the tree
     const auto look_at = [&](const interval_set& each) {
       if (!each.empty()) taken.push_back(&each);
     };
@@ -17852,6 +18972,8 @@ struct placement {
 };
 
 class planner {
+  using node_list = small_vector<node_id, 4>;
+
  public:
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
@@ -17887,9 +19009,9 @@ class planner {
   /// The node whose step stores this value.
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
-  [[nodiscard]] std::vector<node_id> values_of(node_id id) const {
+  [[nodiscard]] node_list values_of(node_id id) const {
     if (!g().has_several_results(id)) return {id};
-    std::vector<node_id> values(g().results(id).size(), no_id);
+    node_list values(g().results(id).size(), no_id);
     for (node_id reader : readers_[id]) values[g().get<result_attribute>(reader).index] = reader;
     return values;
   }
@@ -17964,7 +19086,8 @@ class planner {
     std::uint64_t kept = 0;
     for (node_id operand : g().operands(id)) {
       const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
-      const bool waits = !is_leaf(operand) && std::all_of(others.rbegin(), others.rend(), [&](node_id reader) {
+      const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
+      const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
         return reader == id || places_[reader].level < level;
       });
       if (waits) kept += tensor_bytes(g()[operand]);
@@ -17972,9 +19095,9 @@ class planner {
     return kept;
   }
 
-  void place_leaf(node_id id, area where, const layout& slots) {
+  void place_leaf(node_id id, area where, const layout& tensors) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const slot* found = slots.find(name);
+    const named_tensor* found = tensors.find(name);
     if (!found || found->kind != g()[id].kind || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
@@ -18028,18 +19151,18 @@ class planner {
       if (writer_[id] != no_id && g()[writer_[id]].kind == op::optimizer_step)
         names.insert(g().get<leaf_attribute>(id).name);
     }
-    std::vector<slot> found;
-    for (const slot& each : result_.parameters.slots) {
+    std::vector<named_tensor> found;
+    for (const named_tensor& each : result_.parameters.tensors) {
       if (names.contains(each.name)) found.push_back(each);
     }
-    return paged({slot_list(std::move(found)), 0}, options_.page_bytes);
+    return paged({named_tensors(std::move(found)), 0}, options_.page_bytes);
   }
   [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
     return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
   }
 
-  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied
-  // otherwise.
+  // A value assigned to a state is computed right into it where nobody reads the old value any more and the host does
+  // not read the new one, and copied otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -18074,7 +19197,7 @@ class planner {
     const node_id state = g().operand(effect, 0), source = g().operand(effect, 1), made_by = producer(source);
     placement& value = places_[source];
     const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
-    if (value.placed || kept) return;
+    if (value.placed || kept || is_output_[source]) return;
     std::uint32_t level = value.level;  // after all other kernels that read the old value
     for (node_id reader : readers_[state]) {
       if (reader != made_by) level = std::max(level, places_[reader].level + 1);
@@ -18157,10 +19280,12 @@ class planner {
 
   void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
 
-  // The host reads an output after the step: the old value of a leaf that is overwritten has to be kept for it.
+  // The host reads an output after the step, when this or another program may have written parameters and states: what
+  // they were in the step is kept for it.
   void save_outputs() {
     for (node_id id{0}; id < g().size(); ++id) {
-      if (is_output_[id] && is_written(id)) saved_outputs_[id] = save(id, places_[writer_[id]].level, never);
+      if (!is_output_[id] || (g()[id].kind != op::parameter && g()[id].kind != op::state)) continue;
+      saved_outputs_[id] = save(id, is_written(id) ? places_[writer_[id]].level : 1, never);
     }
   }
 
@@ -18184,7 +19309,7 @@ class planner {
 
   // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
   void find_unnamed_results(node_id id) {
-    const std::vector<node_id> values = values_of(id);
+    const node_list values = values_of(id);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
       const tensor_type unnamed = g().results(id)[i];
@@ -18199,7 +19324,7 @@ class planner {
     same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
       const node_id made_by = producer(id);
-      if (g()[made_by].kind != op::region || !places_[id].in_arena) continue;
+      if (!places_[id].in_arena) continue;
       for (std::size_t k = 0; k < g().operands(made_by).size(); ++k) {
         const node_id operand = g().operand(made_by, k);
         const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
@@ -18223,9 +19348,10 @@ class planner {
   // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
     const node_id made_by = producer(id);
+    const auto operands = g().operands(made_by);
+    if (info(g()[made_by].kind).updates) return which == 0 && std::ranges::count(operands, operands[0]) == 1;
     if (g()[made_by].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(made_by);
-    const auto operands = g().operands(made_by);
     const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
     const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
     if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
@@ -18428,7 +19554,7 @@ class planner {
   plan_options options_;
   execution_plan result_;
   std::vector<placement> places_;
-  std::vector<std::vector<node_id>> readers_;
+  std::vector<node_list> readers_;
   std::vector<node_id> same_memory_;
   std::vector<std::size_t> block_of_;  // of nodes in the arena
   std::vector<bool> is_output_, read_by_effect_;
@@ -18528,13 +19654,13 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                      std::pair(op::state, &p.parameters)}) {
+    for (const auto& [kind, tensors] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
+                                        std::pair(op::state, &p.parameters)}) {
       const area where = kind == op::input ? area::input : area::parameter;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const slot* found = slots->find(name);
-        check(found && found->name == name, "a leaf has no slot");
+        const named_tensor* found = tensors->find(name);
+        check(found && found->name == name, "a leaf has no place");
         leaves_[id] = {where, found->offset, found->bytes};
         write(leaves_[id], id);
       }
@@ -18684,6 +19810,7 @@ class replay {
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
   [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand, std::size_t number) const {
+    if (info(g()[id].kind).updates) return operand == 0;
     if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
     const dtype type = number == 0 ? g()[id].type : region.further[number - 1].type;
@@ -18768,8 +19895,8 @@ class replay {
       for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
         for (std::size_t i = 0; i < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
-          const slot* found = plan_.updated.find(name);
-          check(found && found->name == name, "an updated parameter has no slot");
+          const named_tensor* found = plan_.updated.find(name);
+          check(found && found->name == name, "an updated parameter has no place");
           check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
                       "has no moments of its own");
         }
@@ -18780,9 +19907,12 @@ class replay {
       check_value(where, found == after.end() ? value{leaf} : found->second, g().get<leaf_attribute>(leaf).name,
                   "does not hold its value after the step");
     }
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
+      if (plan_.outputs[i].where.where == area::parameter)
+        fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
+    }
   }
 
   const execution_plan& plan_;
@@ -18970,14 +20100,14 @@ inline double fan_of(const shape& extents, initial_fan which) {
   return fans[static_cast<int>(which)];
 }
 
-inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
-  std::mt19937_64 random(hash_string(slot.name, seed));
-  std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  const double spread = std::sqrt(slot.begin.square / fan_of(slot.extents, slot.begin.fan));
+inline std::vector<float> initial_values(const plan::named_tensor& tensor, std::uint64_t seed) {
+  std::mt19937_64 random(hash_combine(hash_string(tensor.name), seed));  // the other way round, seeds are xor-ed away
+  std::vector<float> values(static_cast<std::size_t>(tensor.extents.elements()));
+  const double spread = std::sqrt(tensor.begin.square / fan_of(tensor.extents, tensor.begin.fan));
   const auto fill = [&](auto&& draw) {
-    for (float& value : values) value = static_cast<float>(slot.begin.centre + spread * draw());
+    for (float& value : values) value = static_cast<float>(tensor.begin.centre + spread * draw());
   };
-  switch (slot.begin.draw) {
+  switch (tensor.begin.draw) {
     case initial_draw::none:
       fill([] { return 0.0; });
       break;
@@ -18988,7 +20118,7 @@ inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t s
       fill([&] { return normal(random); });
       break;
     case initial_draw::orthogonal: {
-      const auto rows = static_cast<std::size_t>(slot.extents[0]);
+      const auto rows = static_cast<std::size_t>(tensor.extents[0]);
       const std::vector<double> draws = orthogonal_draws(random, rows, values.size() / rows);
       fill([next = draws.begin()]() mutable { return *next++; });
       break;
@@ -19005,16 +20135,19 @@ inline std::optional<dtype> float_named(std::string_view name) {
   return {};
 }
 
-inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
-  if (is_float(slot.type)) {
-    const std::vector<float> values = initial_values(slot, seed);
+inline std::vector<std::byte> initial_bytes(const plan::named_tensor& tensor, std::uint64_t seed) {
+  if (is_float(tensor.type)) {
+    const std::vector<float> values = initial_values(tensor, seed);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
-    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, tensor.type);
   }
-  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
-  const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
-  return {bytes.begin(), bytes.end()};
+  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(tensor.begin.centre));
+  const std::span<const std::byte> whole = std::as_bytes(std::span(&word, 1));  // the least byte first
+  const std::span<const std::byte> element = whole.first(static_cast<std::size_t>(storage_bytes(tensor.type, 1)));
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < tensor.extents.elements(); ++i)
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  return bytes;
 }
 
 // What a file may hold for a parameter of this dtype, as a sentence says it.
@@ -19044,14 +20177,14 @@ inline bool is_readable(std::string_view found, dtype type) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
-  slots = plan::paged(slots, page_bytes_of(on.facts()));
-  const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
+MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout tensors) try {
+  tensors = plan::paged(tensors, page_bytes_of(on.facts()));
+  const std::uint64_t bytes = std::max(tensors.bytes, plan::tensor_alignment);
   const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
   if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
-  std::vector<std::atomic<bool>> unset(slots.slots.size());
+  std::vector<std::atomic<bool>> unset(tensors.tensors.size());
   auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});
+      std::make_shared<shared_state>(shared_state{on, std::move(tensors), area_memory(on, bytes), std::move(unset)});
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
@@ -19061,10 +20194,11 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
-MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
+MEGANEURA_INLINE parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer, "
+         "of a graph of open sizes after prepare; for a "
          "run-time graph g make them: parameters(gpu, g)");
   }
   return *state_;
@@ -19072,26 +20206,26 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   rethrow_as_error("using parameters");
 }
 
-MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const {
-  const plan::slot* found = slots().find(name);
+MEGANEURA_INLINE const plan::named_tensor& parameters::tensor(std::string_view name) const {
+  const plan::named_tensor* found = layout().find(name);
   if (!found) {
     fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
-         detail::did_you_mean(detail::nearest_of(name, slots().slots)));
+         detail::did_you_mean(detail::nearest_of(name, layout().tensors)));
   }
   return *found;
 }
 
 MEGANEURA_INLINE std::size_t parameters::count() const {
   std::size_t total = 0;
-  for (const auto& slot : slots().slots)
-    total += slot.kind == op::parameter ? static_cast<std::size_t>(slot.extents.elements()) : 0;
+  for (const auto& tensor : layout().tensors)
+    total += tensor.kind == op::parameter ? static_cast<std::size_t>(tensor.extents.elements()) : 0;
   return total;
 }
 
 MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
-    if (!has_values(slot(name))) missing.push_back('"' + name + '"');
+    if (!has_values(tensor(name))) missing.push_back('"' + name + '"');
   }
   if (missing.empty()) return;
   const std::span<const std::string> first(missing.data(), std::min<std::size_t>(missing.size(), 3));
@@ -19103,7 +20237,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
 }
 
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) try {
-  const auto& target = slot(name);
+  const auto& target = tensor(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
@@ -19115,7 +20249,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
 }
 
 MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
-  const auto& source = slot(name);
+  const auto& source = tensor(name);
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameter \"{}\" has no values; init, load or set it first", name);
   }
@@ -19125,7 +20259,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 }
 
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) try {
-  const auto& target = slot(name);
+  const auto& target = tensor(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
@@ -19138,7 +20272,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
-  const auto& source = slot(name);
+  const auto& source = tensor(name);
   if (!is_float(source.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
@@ -19152,20 +20286,20 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 }
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
-  for (const auto& target : slots().slots) {
+  for (const auto& target : layout().tensors) {
     if (is_float(target.type) || target.begin.draw == initial_draw::none) continue;
     fail(
         error_category::invalid_argument,
         "init: parameter \"{}\" is {}{} and does not say how it begins; give it a constant, or set or load all of them",
         target.name, to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) set_bytes(target.name, detail::initial_bytes(target, options.seed));
+  for (const auto& target : layout().tensors) set_bytes(target.name, detail::initial_bytes(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
 }
 
 MEGANEURA_INLINE void parameters::reset_states() try {
-  for (const auto& target : slots().slots) {
+  for (const auto& target : layout().tensors) {
     if (target.kind == op::state) set_bytes(target.name, detail::initial_bytes(target, 0));
   }
 } catch (...) {
@@ -19176,9 +20310,9 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
   load_report report;
-  std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
-  std::set<const io::safetensors_tensor*> wanted;
-  for (const auto& target : slots().slots) {
+  std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
+  std::map<const io::safetensors_tensor*, const plan::named_tensor*> readers;
+  for (const auto& target : layout().tensors) {
     if (!target.begin.saved || options.ignore.match(target.name)) continue;
     const io::safetensors_tensor* entry = nullptr;
     const std::vector<std::string> names = options.rename.candidates(target.name);
@@ -19187,6 +20321,22 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
       report.missing.push_back(target.name);
       if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
       continue;
+    }
+    const auto [reader, is_first] = readers.emplace(entry, &target);
+    const plan::named_tensor& other = *reader->second;
+    if (!is_first && !options.rename.says(target.name, entry->name) && !options.rename.says(other.name, entry->name)) {
+      if (options.strict) {
+        problems.add([&] {
+          return fmt::format("{} comes to both \"{}\" and \"{}\", which a rule without '*' may say", quote(entry->name),
+                             other.name, target.name);
+        });
+      }
+      const bool is_own = entry->name == target.name;
+      report.missing.push_back(is_own ? other.name : target.name);
+      if (!is_own) continue;
+      std::erase_if(matches, [&](const auto& match) { return match.first == &other; });
+      std::erase(report.reshaped, other.name);
+      reader->second = &target;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
     const bool same_order =
@@ -19200,11 +20350,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     }
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
-    wanted.insert(entry);
   }
   const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
-    if (wanted.contains(&entry) || options.ignore.match(entry.name)) continue;
+    if (readers.contains(&entry) || options.ignore.match(entry.name)) continue;
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
@@ -19236,11 +20385,11 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
-  for (const auto& source : slots().slots) names.push_back(source.name);
+  for (const auto& source : layout().tensors) names.push_back(source.name);
   check_values("save", names);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
-  for (const auto& source : slots().slots) {
+  for (const auto& source : layout().tensors) {
     if (!source.begin.saved) continue;
     values.push_back(get_bytes(source.name));
     entries.push_back({source.name,
@@ -19268,80 +20417,7 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const device
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-// What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-/// `seconds`: of one kernel; unless said otherwise it reads its operands and writes its result once.
-///
-/// A family that can end with a scalar program, as products do, says so by `epilogue_rule`, the rule that fuses a
-/// region into it, and has
-/// - `finish(g, node)`: that program as it is;
-/// - `refuses(result)`: why it does not store that dtype, or nullptr;
-/// - `is_short(g, node)`: whether computing it twice costs less than storing it;
-/// - `fuse(pass, region, operand, node)`: adds the node that ends with the region, which reads `node` as `operand`; or
-///   says why there is none.
-template <op Kind>
-struct kernel_family {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::gather> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::region> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::matmul> {
-  static constexpr structural epilogue_rule = structural::matmul_epilogue;
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-  static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
-  static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
-  static bool is_short(const engine& g, enode_id id);
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
-};
-
-template <>
-struct kernel_family<op::convolve> {
-  static constexpr structural epilogue_rule = structural::convolve_epilogue;
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-  static const epilogue& finish(const engine& g, enode_id id) { return g.get<convolve_attribute>(id).finish; }
-  static const char* refuses(dtype) { return nullptr; }
-  static bool is_short(const engine&, enode_id) { return false; }
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
-};
-
-template <op Kind>
-inline constexpr bool has_epilogue = requires {
-  kernel_family<Kind>::epilogue_rule;
-};
-
-[[nodiscard]] inline rule_mask epilogue_rules() {
-  rule_mask rules;
-  for (int kind = 0; kind < op_count; ++kind) {
-    visit_op(static_cast<op>(kind), [&]<op Kind> {
-      if constexpr (has_epilogue<Kind>) rules |= bit(kernel_family<Kind>::epilogue_rule);
-    });
-  }
-  return rules;
-}
-
-/// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
-[[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
-  return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
-    if constexpr (has_epilogue<Kind>) return &kernel_family<Kind>::finish(g, id);
-    return nullptr;
-  });
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-
-// Convolutions: the kernels they become, what these cost and what they end with.
+// What the choice of kernels knows of each kind of node that runs.
 // What the costs of kernels are put together from.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
@@ -19393,1178 +20469,105 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
-inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
-
-// The product's own, then the region that reads the product.
-class epilogue_draft {
- public:
-  epilogue finish;
-  std::vector<class_id> others;  // operands 2, 3, ... of the result
-  index_map output;
-
-  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
-      : g_(g),
-        region_id_(region),
-        region_(g.get<region_attribute>(region)),
-        operand_(operand),
-        most_(limits.buffers < 2 ? 0 : std::min(widest_epilogue, limits.buffers - 2)) {
-    for (class_id id : g.operands(product).subspan(2)) others.push_back(g.find(id));
-  }
-
-  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
-  const char* combine(nest& loops, bool may_split, const epilogue& inner) {
-    int which = -1;
-    if (const char* problem = find_read(which)) return problem;
-    const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
-    axis_map map;
-    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
-      return "the product's order is not affine in the region's loops";
-    }
-    finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-    scalar_builder builder;
-    std::vector<scalar_ref> arguments(region_.accesses.size());
-    arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
-    for (const scalar_node& node : region_.program.nodes) {
-      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
-      const auto k = static_cast<std::size_t>(node.value);
-      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
-      if (problem) return problem;
-    }
-    if (others.size() > most_) return "too many operands";
-    const class_id owner = g_.find(g_.node(region_id_).owner);
-    if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
-      return "the result's border is not a box in the product's loops";
-    }
-    if (!is_forward(output)) return "the result would be stored backwards";
-    finish.program = builder.finish(builder.inlined(region_.program, arguments));
-    return nullptr;
-  }
-
- private:
-  const char* find_read(int& which) const {
-    for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
-      if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
-      if (which >= 0) return "the product is read in two ways";
-      which = static_cast<int>(k);
-    }
-    if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
-    const class_id product = g_.operand(region_id_, operand_);
-    const bool all = region_.space.elements() == g_.extents(product).elements();
-    return all ? nullptr : "elements of the product are left out or repeated";
-  }
-
-  // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
-  [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
-    std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
-    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
-      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
-    }
-    std::vector<scalar_ref> arguments;
-    for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
-    return builder.inlined(inner.program, arguments);
-  }
-
-  // What the region reads besides the product becomes an access over the product's loops.
-  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
-                       dtype type, scalar_ref& argument) {
-    index_map composed;
-    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
-      return "a border is not a box in the product's loops";
-    }
-    if (composed.bounded) return "an operand has a border";
-    if (!is_forward(composed)) return "an operand would be read backwards";
-    if (composed.source >= 0) {
-      const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
-      const auto found = std::find(others.begin(), others.end(), other);
-      composed.source = 2 + static_cast<int>(found - others.begin());
-      if (found == others.end()) others.push_back(other);
-    }
-    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
-    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
-    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
-    return nullptr;
-  }
-
-  const engine& g_;
-  enode_id region_id_;
-  const region_attribute& region_;
-  std::size_t operand_;
-  std::size_t most_;  // others there may be
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-MEGANEURA_INLINE void convolution_to_convolve::apply(lowering& pass, enode_id id) {
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-  const shape& space = g.extents(owner);
-  const convolve_attribute value{
-      g.get<convolution_attribute>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
-  g.add_to(owner, op::convolve, value, operands, bit(rule));
-  pass.note_applied(rule);
-}
-
-MEGANEURA_INLINE const char* kernel_family<op::convolve>::fuse(lowering& pass, enode_id region, std::size_t operand,
-                                                               enode_id product) {
-  engine& g = pass.graph();
-  const auto& inner = g.get<convolve_attribute>(product);
-  nest loops{.space = inner.space};
-  loops.accesses = {inner.output, {}, {}};  // a and b are not read through these loops
-  loops.accesses.insert(loops.accesses.end(), inner.finish.accesses.begin(), inner.finish.accesses.end());
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
-  std::vector<class_id> operands = {g.operand(product, 0), g.operand(product, 1)};
-  operands.insert(operands.end(), made.others.begin(), made.others.end());
-  const convolve_attribute value{inner.convolution, inner.space, made.output, made.finish};
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(epilogue_rule);
-  g.add_to(g.find(g.node(region).owner), op::convolve, value, operands, reasons);
-  return nullptr;
-}
-
-MEGANEURA_INLINE double kernel_family<op::convolve>::seconds(const engine& g, enode_id id,
-                                                             const device_profile& device) {
-  const auto& c = g.get<convolve_attribute>(id);
-  const class_id self = g.find(g.node(id).owner);
-  const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
-  const auto form = c.convolution.form;
-  const shape& y = form == convolution_attribute::output ? own : form == convolution_attribute::input ? first : second;
-  const shape& w = form == convolution_attribute::filter ? own : second;
-  double bytes = bytes_of(g, self) * (is_coalesced(c.output, own) ? 1 : device.strided_read);
-  bytes += bytes_of(g, g.operand(id, 0)) + bytes_of(g, g.operand(id, 1));
-  const double extra = epilogue_cost(g, id, c.finish, own, 0, device, bytes);
-  const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-  return overlapped(bytes / device.bandwidth, flops / device.matmul_flops + extra / device.scalar_flops) +
-         device.launch;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// The rule that fuses a pointwise region into the matmul or convolution it reads.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-inline constexpr std::size_t tried_products = 4;  // forms of one product that are tried
-
+/// A kind that implements a primitive (op_info::implements), over the primitive's operands as they lie in memory, with
+/// implementation_of<what the primitive carries>. What of this does not hold of a kind its `kernel_family` hides.
 template <op Kind>
-void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
-  using family = kernel_family<Kind>;
-  constexpr structural rule = family::epilogue_rule;
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(region).owner), source = g.operand(region, operand);
-  if (!pass.enabled(rule)) return;
-  const auto problem = [&]() -> const char* {
-    if (pass.rounds(source)) return "a rounding to its dtype would be lost";
-    if (const char* refusal = family::refuses(g[owner].type)) return refusal;
-    if (pass.uses(source) > 1 && !family::is_short(g, product)) return "the product has other consumers";
-    if (pass.uses(source) > 1 && pass.decides_by_product(product)) return "computed twice it could decide two ways";
-    g.at(g.node(product).path);  // it stays that product
-    return family::fuse(pass, region, operand, product);
-  }();
-  if (problem) {
-    pass.note_missed({owner, source, rule, problem});
-  } else {
-    pass.note_applied(rule);
-  }
-}
+struct implementation_family {
+  using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
+  /// Adds a node of the kind to the class of `id`, one of the primitive.
+  static void make(lowering& pass, enode_id id);
+  /// The program that the node ends with as it is.
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
+  /// Why it does not store that dtype, or nullptr.
+  static const char* refuses(dtype) { return nullptr; }
+  /// Whether computing it twice costs less than storing it.
+  static bool is_short(const engine&, enode_id) { return false; }
+  /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
+  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node);
+  /// Of one kernel.
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  /// The same, with `flops` of the primitive besides the epilogue's.
+  static double seconds_with(double flops, const engine& g, enode_id id, const device_profile& device);
+};
 
-MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  if (g.get<region_attribute>(id).row_axes > 0) return;
-  const class_id owner = g.find(g.node(id).owner);
-  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-    const class_id product = g.operand(id, i);
-    if (product == owner) continue;
-    std::size_t tried = 0;
-    const std::vector<enode_id> candidates = g[product].nodes;
-    for (enode_id candidate : candidates) {
-      visit_op(g.node(candidate).kind, [&]<op Kind> {
-        if constexpr (has_epilogue<Kind>) {
-          if (++tried <= tried_products) fuse_epilogue<Kind>(pass, id, i, candidate);
-        }
-      });
-    }
-  }
-}
+/// Of the other kinds only the cost of one kernel is asked; unless said otherwise it reads its operands and writes its
+/// result once.
+template <op Kind>
+struct kernel_family {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+template <op Kind>
+  requires(has_epilogue(Kind))
+struct kernel_family<Kind> : implementation_family<Kind> {};
 
-}  // namespace detail
+template <>
+struct kernel_family<op::gather> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
 
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
+template <>
+struct kernel_family<op::narrow> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
 
-namespace meganeura::inline MEGANEURA_ABI::fusion {
+template <>
+struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
 
-// ---- traversal ------------------------------------------------------------------------------------------------------
+template <>
+struct kernel_family<op::region> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
 
-MEGANEURA_INLINE void lowering::visit(class_id root) {
-  // Depth first without recursion: models are deeper than stacks.
-  struct frame {
-    class_id id;
-    std::size_t node, operand;
-  };
-  std::vector<frame> stack;
-  const auto open = [&](class_id id) {
-    if (state_[id] != 0) return;
-    state_[id] = 1;
-    stack.push_back({id, 0, 0});
-  };
-  open(g_.find(root));
-  while (!stack.empty()) {
-    frame& top = stack.back();
-    const std::vector<enode_id>& nodes = g_[top.id].nodes;
-    if (top.node == nodes.size()) {
-      state_[top.id] = 2;
-      order_.push_back(top.id);
-      stack.pop_back();
-    } else if (top.operand == g_.node(nodes[top.node]).operand_count) {
-      ++top.node;
-      top.operand = 0;
-    } else {
-      open(g_.operand(nodes[top.node], top.operand++));
-    }
-  }
-}
+template <>
+struct kernel_family<op::matmul> {
+  static void make(lowering& pass, enode_id id);
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
+  static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
+  static bool is_short(const engine& g, enode_id id);
+  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
 
-MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
-  uses_.assign(g_.class_slots(), 0);
-  deciding_uses_.assign(g_.class_slots(), 0);
-  hard_.assign(g_.class_slots(), false);
-  for (class_id root : roots) {
-    ++uses_[g_.find(root)];
-    hard_[g_.find(root)] = true;
-  }
-  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
-  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
-    const class_id id = order_[i];
-    for (enode_id parent : g_[id].parents) {
-      const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
-      const op kind = g_.node(parent).kind;
-      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
-        decided_for[user] = id;
-        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
-      }
-      if (counted_for[user] == id) continue;
-      counted_for[user] = id;
-      if (kind == op::view) {
-        uses_[id] += uses_[user];
-        hard_[id] = hard_[id] || hard_[user];
-      } else {
-        ++uses_[id];
-        if (kind != op::map && kind != op::reduce && kind != op::pad && kind != op::concat) hard_[id] = true;
-      }
-    }
-  }
-}
-
-MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
-  state_.assign(g_.class_slots(), 0);
-  forms_.assign(g_.class_slots(), {});
-  kernel_.assign(g_.class_slots(), false);
-  unstable_.assign(g_.class_slots(), false);
-  for (class_id root : roots) visit(root);
-  count_uses(roots);
-  for (class_id id : order_) lower(id);
-  g_.rebuild();
-}
-
-MEGANEURA_INLINE void lowering::lower(class_id id) {
-  id = g_.find(id);
-  g_.at(g_[id].path);
-  if (g_[id].constant && enabled(structural::constant_to_region)) {
-    region_draft constant = draft();
-    detail::flat_loops(constant, g_.extents(id));
-    constant.add_constant(*g_[id].constant, g_[id].type);
-    emit_regions(id, constant, detail::identity_program(g_[id].type), structural::constant_to_region);
-    return;
-  }
-  const std::vector<enode_id> primitives = g_[id].nodes;
-  for (enode_id node : primitives) {
-    if (g_.node(node).dead) continue;
-    reasons_ = g_.node(node).reasons;
-    detail::to_implementation::apply(*this, node);
-  }
-  reasons_ = {};
-  const std::vector<enode_id> made = g_[g_.find(id)].nodes;
-  note_kernel(id, made);
-  for (enode_id node : made) {
-    const std::size_t before = g_[g_.find(id)].nodes.size();
-    detail::between_implementations::apply(*this, node);
-    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
-    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
-  }
-  note_unstable(g_.find(id));
-}
-
-// ---- adding nodes ---------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
-  owner = g_.find(owner);
-  if (detail::is_copy(form.loops) && !form.operands.empty()) {
-    const class_id source = g_.find(form.operands[0]);
-    const index_map& read = form.loops.accesses[0];
-    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
-                      g_[source].type == g_[owner].type &&
-                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
-    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
-      g_.merge(owner, source);  // a copy of a value is the value
-      return no_id;
-    }
-  }
-  for (class_id operand : form.operands) {
-    if (g_.find(operand) == owner) return no_id;
-  }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
-MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
-
-MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
-  return {g_.get<region_attribute>(id), g_.operands(id)};
-}
-
-MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
-  const enode_id form = forms(id).conservative;
-  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
-}
-
-MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
-  for (enode_id node : nodes) {
-    const op kind = g_.node(node).kind;
-    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
-  }
-}
-
-// ---- decisions ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
-  const auto& loops = g_.get<region_attribute>(region);
-  std::vector<bool> unstable;
-  for (const index_map& read : loops.accesses) {
-    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
-    // What every reader takes from memory is one and the same.
-    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
-    unstable.push_back(!stored && unstable_[source]);
-  }
-  return trace_unstable(loops.program, unstable);
-}
-
-MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
-  for (enode_id node : g_[id].nodes) {
-    const bool region = g_.node(node).kind == op::region;
-    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
-  }
-}
-
-// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
-// Readers that decide nothing may add it up again.
-MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
-  if (form == no_id || uses_[id] <= 1) return false;
-  const stability found = trace(form);
-  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
-}
-
-MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
-  const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, {true}).decision;
-}
-
-// ---- choices --------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
-  const auto& region = g_.get<region_attribute>(form);
-  if (region.space.elements() >= base.loops.space.elements()) return true;
-  // Repeated for each element of a larger space: fine for cheap programs only.
-  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
-}
-
-// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
-MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
-  if (g_.node(node).kind != op::map) return false;
-  const dtype type = g_.node(node).type;
-  const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
-  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
-  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
-}
-
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast asks for the rounding itself.
-MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
-  const dtype type = g_[id].type;
-  if (!is_narrow(type)) return false;
-  const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
-  const std::vector<enode_id>& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
-}
-
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
-  producer result{.id = id};
-  if (id == no_id) return result;
-  const class_forms& f = forms(id);
-  if (f.conservative == no_id || rounds(id)) return result;
-  const auto& region = g_.get<region_attribute>(f.conservative);
-  const bool reads_memory = g_.node(f.conservative).operand_count > 0;
-  if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
-    result.conservative = result.greedy = result.other = choice::conservative;
-    return result;
-  }
-  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
-    result.conservative = result.other = choice::conservative;
-    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
-    result.greedy = more ? choice::greedy : choice::conservative;
-    return result;
-  }
-  const bool cheap = worth_inlining(id, f.conservative, base);
-  const bool alone = uses_[id] <= 1;
-  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
-  result.other = choice::conservative;
-  if (alone && cheap && enabled(structural::fuse_pointwise)) {
-    result.conservative = choice::conservative;
-    result.greedy = choice::greedy;
-    if (has_kernel(id)) result.other = choice::leaf;
-  } else if (!enabled(structural::recompute)) {
-    result.other = choice::leaf;
-  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
-    result.greedy = choice::greedy;
-  }
-  return result;
-}
-
-MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
-  operand = g_.find(operand);
-  if (g_[operand].constant) {
-    draft.add_constant(*g_[operand].constant, g_[operand].type);
-  } else {
-    draft.add_read(operand, g_[operand].type, how);
-  }
-}
-
-// A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
-MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> producers, std::span<choice> choices,
-                                                std::size_t which) {
-  bool first = true;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (producers[i].id != producers[which].id) continue;
-    first = first && (i >= which || choices[i] == choice::leaf);
-    choices[i] = choice::leaf;
-  }
-  return first;
-}
-
-MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const producer> producers,
-                                                 std::span<choice> choices, rule_mask& reasons) {
-  for (std::size_t i = 0; i < producers.size(); ++i) {
-    if (choices[i] == choice::leaf) continue;
-    const class_id id = producers[i].id;
-    const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
-    const region_view view = form_of(form);
-    const bool copy = detail::is_copy(view.loops);
-    const structural rule = copy                      ? structural::fuse_view
-                            : uses_[id] > 1           ? structural::recompute
-                            : view.loops.row_axes > 0 ? structural::fuse_rows
-                                                      : structural::fuse_pointwise;
-    const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
-    if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
-    for (class_id operand : view.operands) {
-      if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
-    }
-    if (!problem) problem = draft_.inline_form(i, view);
-    if (problem) {
-      note_missed({owner, id, rule, problem});
-      if (!read_everywhere(producers, choices, i)) return false;
-      continue;
-    }
-    note_applied(rule);
-    reasons |= bit(rule) | g_.node(form).reasons;
-    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
-  }
-  return true;
-}
-
-MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
-                                                structural rule, std::span<const producer> producers,
-                                                std::vector<choice> choices) {
-  for (;;) {
-    draft_ = base;
-    rule_mask reasons = bit(rule) | reasons_;
-    note_applied(rule);
-    if (!inline_producers(owner, producers, choices, reasons)) continue;
-    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
-    const char* problem = draft_.finish(root, form_, fused);
-    if (!problem) return emit_region(owner, form_, reasons);
-    // Too large: give up the last fusion that is more than a view, and try again.
-    std::size_t last = choices.size();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
-    }
-    if (last == choices.size()) {
-      note_missed({owner, no_id, rule, problem});
-      return no_id;
-    }
-    note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
-    (void)read_everywhere(producers, choices, last);
-  }
-}
-
-MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
-                                             structural rule) {
-  std::vector<producer> producers;
-  std::vector<choice> conservative, greedy;
-  std::vector<bool> deciding = deciding_arguments(root);
-  deciding.resize(base.arguments(), false);
-  producers.reserve(base.arguments());
-  conservative.reserve(base.arguments());
-  greedy.reserve(base.arguments());
-  for (std::size_t i = 0; i < base.arguments(); ++i) {
-    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
-    conservative.push_back(producers.back().conservative);
-    greedy.push_back(producers.back().greedy);
-  }
-  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
-  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
-  std::size_t made = 2;
-  for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
-    const auto same = [&](const producer& other) { return other.id == producers[i].id; };
-    if (producers[i].other == producers[i].conservative) continue;
-    if (std::any_of(producers.begin(), producers.begin() + static_cast<std::ptrdiff_t>(i), same)) continue;
-    std::vector<choice> toggled = conservative;
-    for (std::size_t k = i; k < producers.size(); ++k) {
-      if (same(producers[k])) toggled[k] = producers[k].other;
-    }
-    emit_choice(owner, base, root, rule, producers, toggled);
-    ++made;
-  }
-}
-
-MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
-  if (node == no_id || g_.node(node).kind != op::region) return;
-  owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.device);
-  class_forms& f = forms(owner);
-  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
-    f.conservative = node;
-    f.conservative_cost = cost;
-  }
-  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
-    f.greedy = node;
-    f.greedy_cost = cost;
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// The rule that lets a backward mask read the stored activation.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
-  if (node.op == scalar_op::constant) return node.value == 0;
-  return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
-}
-
-// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it
-// passes.
-enum class mask_use : std::uint8_t { none, positive, stopped };
-
-// How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
-inline mask_use only_masks(const engine& g, enode_id id, double index) {
-  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  mask_use found = mask_use::none;
-  for (const scalar_node& node : nodes) {
-    for (int k = 0; k < info(node.op).arity; ++k) {
-      const scalar_node& operand = nodes[node.operands[k]];
-      if (operand.op != scalar_op::argument || operand.value != index) continue;
-      const bool positive = node.op == scalar_op::less && k == 1 && is_zero(g, id, nodes[node.operands[0]]);
-      const bool stopped = node.op == scalar_op::less_equal && k == 0 && is_zero(g, id, nodes[node.operands[1]]);
-      if (!positive && !stopped) return mask_use::none;
-      if (stopped || found == mask_use::none) found = stopped ? mask_use::stopped : mask_use::positive;
-    }
-  }
-  return found;
-}
-
-// maximum(x, 0) or x <= 0 ? 0 : x of the first operand, which keep a NaN, or 0 < x ? x : 0, which drops it and serves
-// only masks that are false for it either way.
-inline bool is_relu(const engine& g, enode_id id, mask_use use) {
-  if (g.node(id).kind != op::map || g.node(id).dead) return false;
-  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
-  const auto is_x = [&](scalar_ref at) { return nodes[at].op == scalar_op::argument && nodes[at].value == 0; };
-  const auto zero = [&](scalar_ref at) { return is_zero(g, id, nodes[at]); };
-  const scalar_node& last = nodes.back();
-  if (last.op == scalar_op::maximum) return is_x(last.operands[0]) && zero(last.operands[1]);
-  if (last.op != scalar_op::select) return false;
-  const scalar_node& condition = nodes[last.operands[0]];
-  if (condition.op == scalar_op::less_equal) {
-    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) &&
-           is_x(last.operands[2]);
-  }
-  return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
-         is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);
-}
-
-inline class_id relu_of(const engine& g, class_id x, mask_use use) {
-  for (enode_id parent : g[x].parents) {
-    const class_id activation = g.find(g.node(parent).owner);
-    // In a narrower dtype a small positive x would have become 0.
-    if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
-  }
-  return no_id;
-}
-
-MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
-  engine& g = pass.graph();
-  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-    const mask_use use = only_masks(g, id, static_cast<double>(i));
-    if (use == mask_use::none) continue;
-    const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
-    if (activation == no_id || activation == owner) continue;
-    const attribute program = g.attribute_of(id);
-    std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
-    operands[i] = activation;
-    g.add_to(owner, op::map, program, operands, bit(rule));
-    g.retire(id);  // x would seem to have one more consumer
-    pass.note_applied(rule);
-    return;
-  }
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
-// The loops of a contract by what becomes of its labels: batch, m, n, k.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-struct contract_loops {
-  static constexpr int max_labels = 2 * max_rank;
-  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
-  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
-  int group[max_labels]{};  // of each label; -1: in no operand
-  std::int64_t extents[max_labels]{};  // of each label
-
-  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
-    const shape* operands[2] = {&a, &b};
-    index_map reads[2];
-    std::int64_t strides[2][max_labels]{};
-    bool in[2][max_labels]{};
-    for (std::size_t side = 0; side < 2; ++side) {
-      reads[side] = dense_access(*operands[side]);
-      for (int i = 0; i < operands[side]->rank(); ++i) {
-        const int label = (side == 0 ? labels.a : labels.b)[i];
-        extents[label] = (*operands[side])[i];
-        strides[side][label] = reads[side].strides[i];
-        in[side][label] = true;
-      }
-    }
-    for (int label = 0; label < max_labels; ++label) {
-      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
-      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
-    }
-    const index_map stored = dense_access(result);
-    loops.accesses.resize(3);
-    for (int wanted = 0; wanted < 4; ++wanted) {
-      for (int label = 0; label < max_labels; ++label) {
-        if (group[label] != wanted || extents[label] == 1) continue;
-        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
-        if (loops.space.rank() == max_rank) {
-          fits = false;
-          return;
-        }
-        const int axis = loops.space.rank();
-        loops.group[axis] = static_cast<std::uint8_t>(wanted);
-        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
-        loops.accesses[1].strides[axis] = strides[0][label];
-        loops.accesses[2].strides[axis] = strides[1][label];
-        loops.space.push_back(extents[label]);
-      }
-    }
+template <>
+struct kernel_family<op::convolve> : implementation_family<op::convolve> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device) {
+    const convolve_attribute& c = g.get<convolve_attribute>(id);
+    const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
+    const auto form = c.primitive.form;
+    const shape& y = form == convolution_attribute::output  ? own
+                     : form == convolution_attribute::input ? first
+                                                            : second;
+    const shape& w = form == convolution_attribute::filter ? own : second;
+    return seconds_with(2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]), g, id,
+                        device);
   }
 };
 
-inline contract_loops loops_of(const engine& g, enode_id id) {
-  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
-  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+/// f.operator()<kind>() for each kind that implements a primitive.
+template <class Function>
+void for_each_implementation(Function f) {
+  const auto visit = [&]<op Kind> {
+    if constexpr (has_epilogue(Kind)) f.template operator()<Kind>();
+  };
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (visit.template operator()<static_cast<op>(I)>(), ...); }
+  (std::make_index_sequence<op_count>{});
+}
+
+/// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
+[[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
+  return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
+    if constexpr (has_epilogue(Kind)) return &kernel_family<Kind>::finish(g, id);
+    return nullptr;
+  });
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
 
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-  std::int64_t overhead = 0;
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
-/// an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
-                                               {.side = 64, .share = 0.78, .overhead = 110},
-                                               {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16}};
-
-/// The best of them for `batch` products of [m, n] results, sums of k terms each.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k, std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  const bool sums = product.loops.count(3) > 0;
-  if (!product.fits) return;
-  const dtype type = g[owner].type;
-  if (sums && type == dtype::f32 && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
-  region_draft draft = pass.draft();
-  draft.loops.space = product.loops.space;
-  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
-  draft.per_row = sums;
-  draft.loops.accesses = {product.loops.accesses[0]};
-  scalar_builder builder;
-  for (std::size_t side = 0; side < 2; ++side) {
-    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
-  }
-  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
-  if (sums) value = builder.unary(scalar_op::row_sum, value);
-  pass.emit_regions(owner, draft, builder.finish(value), rule);
-}
-
-// Replaces the operand by what its view reads.
-inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
-  const auto& region = g.get<region_attribute>(copy);
-  const index_map& read = region.accesses[0];
-  if (read.bounded || read.source < 0) return "the operand has a border";
-  if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
-  const nest before = loops;
-  axis_map map;
-  index_map composed;
-  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
-      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
-    loops = before;
-    return "the operand's view is not affine in the product's loops";
-  }
-  if (!is_forward(composed)) {
-    loops = before;
-    return "the operand would be read backwards";
-  }
-  loops.accesses[which] = composed;
-  source = g.operand(copy, 0);
-  return nullptr;
-}
-
-// `accesses` of the loops: the result, both operands, and then what the epilogue reads.
-inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, class_id b,
-                        const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
-  engine& g = pass.graph();
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank(); ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
-    }
-    std::swap(loops.accesses[1], loops.accesses[2]);
-    std::swap(a, b);
-  }
-  normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
-    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
-         to_string(g.extents(g.find(owner))));
-  }
-  matmul_attribute value;
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  value.finish.program = finish;
-  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  std::vector<class_id> operands = {a, b};
-  operands.insert(operands.end(), others.begin(), others.end());
-  for (class_id operand : operands) {
-    if (g.find(operand) == g.find(owner)) return;
-  }
-  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
-  pass.note_applied(structural::contract_to_matmul);
-}
-
-MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  if (!product.fits || g[owner].type != dtype::f32) return;  // the kernels of products read and store f32
-  nest loops = product.loops;
-  const nest plain = loops;
-  class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
-  const class_id direct[2] = {sources[0], sources[1]};
-  bool through = false, strided = false;
-  for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
-    const enode_id copy = pass.copy_form(sources[side]);
-    if (copy == no_id) continue;
-    const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
-    if (problem) {
-      pass.note_missed({owner, sources[side], structural::matmul_view, problem});
-      continue;
-    }
-    pass.note_applied(structural::matmul_view);
-    through = true;
-    strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
-  }
-  const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : rule_mask());
-  emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
-  // Reading through a view that leaves no unit stride competes with copying the operand first.
-  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, bit(rule));
-}
-
-// Products over few terms cost less again than they do in memory.
-MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
-  const auto& product = g.get<matmul_attribute>(id);
-  std::int64_t terms = 1;
-  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
-  return terms <= 16;
-}
-
-MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, enode_id region, std::size_t operand,
-                                                             enode_id product) {
-  const engine& g = pass.graph();
-  const auto& inner = g.get<matmul_attribute>(product);
-  nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  loops.accesses[0] = made.output;
-  loops.accesses.resize(3);
-  loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(epilogue_rule);
-  emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
-              made.finish.program, made.others, reasons);
-  return nullptr;
-}
-
-inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
-                     k = extent(product.k_axes);
-  const auto flops = 2 * static_cast<double>(product.space.elements());
-  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share = device.parallel
-                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
-                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
-  return flops / (device.matmul_flops * share);
-}
-
-MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  const auto& product = g.get<matmul_attribute>(id);
-  double bytes = bytes_of(g, g.find(g.node(id).owner));
-  for (const index_map* read : {&product.a, &product.b}) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
-    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
-  }
-  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  return overlapped(bytes / device.bandwidth, product_seconds(product, device) + extra / device.scalar_flops) +
-         device.launch;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  region_draft draft = pass.draft();
-  flat_loops(draft, g.extents(owner));
-  const index_map flat = draft.loops.accesses[0];
-  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
-  const scalar_program program = g.get<map_attribute>(id).program;
-  pass.emit_regions(owner, draft, program, rule);
-}
-
-MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const auto& view = g.get<view_attribute>(id);
-  region_draft draft = pass.draft();
-  draft.loops.space = g.extents(owner);
-  draft.loops.accesses = {dense_access(draft.loops.space)};
-  index_map how{.offset = view.offset};
-  std::copy(view.strides, view.strides + max_rank, how.strides);
-  pass.add_operand(draft, g.operand(id, 0), how);
-  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
-}
-
-inline scalar_program row_program(reduce_kind kind, dtype type) {
-  scalar_builder builder;
-  return builder.finish(builder.unary(info(kind).row, builder.argument(0, type)));
-}
-
-// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
-// one node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look
-// gives the same value and there is such an element.
-inline scalar_program arg_program(reduce_kind kind, dtype type) {
-  const bool is_max = kind == reduce_kind::arg_max;
-  scalar_builder b;
-  const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
-  const scalar_ref extremum = b.unary(info(kind).row, x);
-  const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
-  const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
-  const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);
-  const scalar_ref place = b.select(b.binary(scalar_op::logical_or, reaches, nan), position, beyond);
-  return b.finish(b.unary(scalar_op::row_min, place));
-}
-
-// The row-major position along the row axes.
-inline index_map row_position(const nest& loops) {
-  index_map position;
-  std::int64_t stride = 1;
-  for (int i = loops.space.rank(); i-- > 0;) {
-    if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
-    position.strides[i] = stride;
-    stride *= loops.space[i];
-  }
-  return position;
-}
-
-MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
-  const auto reduce = g.get<reduce_attribute>(id);
-  region_draft draft = pass.draft();
-  draft.loops.space = g.extents(operand);
-  draft.per_row = true;
-  const index_map result = dense_access(g.extents(owner));
-  index_map output;
-  for (int i = 0, kept = 0; i < draft.loops.space.rank(); ++i) {
-    if (reduce.axes >> i & 1) {
-      draft.loops.group[i] = region_draft::row;
-    } else {
-      output.strides[i] = result.strides[kept++];
-    }
-  }
-  draft.loops.accesses = {output};
-  pass.add_operand(draft, operand, dense_access(draft.loops.space));
-  const dtype type = g[operand].type;
-  if (is_arg(reduce.kind)) draft.add_index(row_position(draft.loops));
-  pass.emit_regions(owner, draft, is_arg(reduce.kind) ? arg_program(reduce.kind, type) : row_program(reduce.kind, type),
-                    rule);
-}
-
-MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
-  const auto& pad = g.get<pad_attribute>(id);
-  region_draft draft = pass.draft();
-  draft.loops.space = g.extents(owner);
-  draft.loops.accesses = {dense_access(draft.loops.space)};
-  index_map how = dense_access(g.extents(operand));
-  how.fill = pad.value;
-  for (int i = 0; i < draft.loops.space.rank(); ++i) {
-    if (pad.low[i] == 0 && pad.high[i] == 0) continue;
-    how.offset -= pad.low[i] * how.strides[i];
-    how.bounded |= 1u << i;
-    how.low[i] = pad.low[i];
-    how.high[i] = pad.low[i] + g.extents(operand)[i];
-  }
-  // A border around a constant is not a constant: the box is needed, so the operand is read even then.
-  draft.add_read(operand, g[operand].type, how);
-  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
-}
-
-MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const int axis = g.get<axis_attribute>(id).axis;
-  std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
-  if (pieces.size() > concat_pieces) return;
-  const shape space = g.extents(owner);
-  region_draft draft = pass.draft();
-  draft.loops.space = space;
-  draft.loops.accesses = {dense_access(space)};
-  scalar_builder builder;
-  index_map coordinate;
-  coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
-  draft.add_index(coordinate);
-  const scalar_ref at = builder.argument(0, dtype::i32);
-  std::int64_t start = space[axis];
-  scalar_ref value{0};
-  for (std::size_t i = pieces.size(); i-- > 0;) {
-    const class_id piece = g.find(pieces[i]);
-    const shape& extents = g.extents(piece);
-    const std::int64_t end = start;
-    start -= extents[axis];
-    index_map how = dense_access(extents);
-    how.offset = -start * how.strides[axis];
-    how.bounded = 1u << axis;
-    how.low[axis] = start;
-    how.high[axis] = end;
-    const scalar_ref read = builder.argument(static_cast<int>(draft.arguments()), g[piece].type);
-    pass.add_operand(draft, piece, how);
-    const scalar_ref bound = builder.constant(static_cast<double>(end), dtype::i32);
-    value = i + 1 == pieces.size() ? read : builder.select(builder.binary(scalar_op::less, at, bound), read, value);
-  }
-  pass.emit_regions(owner, draft, builder.finish(value), rule);
-}
-
-MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  region_draft draft = pass.draft();
-  flat_loops(draft, g.extents(owner));
-  draft.add_index(draft.loops.accesses[0]);
-  pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// The rule that splits the sum of a product over more workgroups than its results would occupy.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-// How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's longest axis.
-inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
-  std::int64_t group[4] = {1, 1, 1, 1};
-  for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
-  const auto results = static_cast<double>(group[0] * group[1] * group[2]);
-  const auto seconds = [&](std::int64_t parts) {
-    const double share =
-        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
-    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
-  };
-  std::int64_t best = 1;
-  double least = seconds(1);
-  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
-  for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (longest % parts != 0 || seconds(parts) >= least) continue;
-    least = seconds(parts);
-    best = parts;
-  }
-  return best;
-}
-
-// An operand with the axis of `label` as two, (parts, rest), and its labels: label 0 is the part, the others move up.
-inline class_id split_operand(engine& g, class_id operand, std::uint8_t (&labels)[max_rank], int label,
-                              std::int64_t parts, rule_mask reasons) {
-  const shape before = g.extents(operand);
-  shape extents;
-  std::uint8_t moved[max_rank]{};
-  for (int i = 0; i < before.rank(); ++i) {
-    if (labels[i] == label) {
-      moved[extents.rank()] = 0;
-      extents.push_back(parts);
-    }
-    moved[extents.rank()] = static_cast<std::uint8_t>(labels[i] + 1);
-    extents.push_back(labels[i] == label ? before[i] / parts : before[i]);
-  }
-  std::ranges::copy(moved, labels);
-  return g.add(op::view, g[operand].type, extents, dense_view(extents), std::span(&operand, 1), reasons);
-}
-
-inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts) {
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  shape extents{parts};
-  for (const std::int64_t extent : g.extents(owner)) extents.push_back(extent);
-  if (extents.bytes(g[owner].type) > pass.limits().tensor_bytes) return;
-  const rule_mask reasons = bit(structural::split_sum) | g.node(id).reasons;
-  contract_attribute labels = g.get<contract_attribute>(id);
-  const class_id a = split_operand(g, g.operand(id, 0), labels.a, label, parts, reasons);
-  const class_id b = split_operand(g, g.operand(id, 1), labels.b, label, parts, reasons);
-  ++labels.result_rank;
-  const class_id operands[] = {a, b};
-  const class_id sums = g.add(op::contract, g[owner].type, extents, labels, operands, reasons);
-  g.add_to(owner, op::reduce, reduce_attribute{reduce_kind::sum, 1}, std::span(&sums, 1), reasons);
-  pass.note_applied(structural::split_sum);
-}
-
-MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
-  const contract_loops product = loops_of(g, id);
-  const nest& loops = product.loops;
-  if (!product.fits || loops.count(1) == 0 || loops.count(2) == 0) return;
-  int longest = -1;
-  for (int label = 0; label < contract_loops::max_labels; ++label) {
-    if (product.group[label] != 3) continue;
-    if (longest < 0 || product.extents[label] > product.extents[longest]) longest = label;
-  }
-  const int most =
-      std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
-  if (longest < 0 || most == max_rank) return;
-  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.device());
-  if (parts > 1) add_split(pass, id, longest, parts);
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for fusion/optimize.hpp.
 // How long the parts of a job took.
 
@@ -20657,7 +20660,7 @@ template <scalar_op Kind, class... Arguments>
 struct map_term : term {
   static constexpr use_mask uses = (Arguments::uses | ...);
   static constexpr int depth = depth_over<Arguments...>;
-  static constexpr int symbol = symbol_of(Kind);
+  static constexpr int head = head_of(Kind);
   std::tuple<Arguments...> arguments;
   constexpr explicit map_term(const Arguments&... list) : arguments(list...) {}
 };
@@ -20666,7 +20669,7 @@ template <reduce_kind Kind, std::size_t Tag, class Argument>
 struct reduce_term : term {
   static constexpr use_mask uses = Argument::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<Argument>;
-  static constexpr int symbol = symbol_of(op::reduce);
+  static constexpr int head = head_of(op::reduce);
   Argument argument;
   constexpr explicit reduce_term(const Argument& a) : argument(a) {}
 };
@@ -20675,7 +20678,7 @@ template <std::size_t Tag, class A, class B>
 struct contract_term : term {
   static constexpr use_mask uses = A::uses | B::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<A, B>;
-  static constexpr int symbol = symbol_of(op::contract);
+  static constexpr int head = head_of(op::contract);
   A a;
   B b;
   constexpr contract_term(const A& left, const B& right) : a(left), b(right) {}
@@ -20685,7 +20688,7 @@ template <std::size_t Tag, class Argument>
 struct view_term : term {
   static constexpr use_mask uses = Argument::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<Argument>;
-  static constexpr int symbol = symbol_of(op::view);
+  static constexpr int head = head_of(op::view);
   Argument argument;
   constexpr explicit view_term(const Argument& a) : argument(a) {}
 };
@@ -20749,9 +20752,6 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 
 // ---- matching -------------------------------------------------------------------------------------------------------
 
-// 0 and -0 are two numbers.
-[[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
-
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
 // match_class(g, term, class, captures, next): calls next() for every way the class has the term's form. Continuations
 // are lambdas, so that the compiler turns each rule into one nest of loops.
@@ -20768,7 +20768,7 @@ void match_class(const engine&, const variable<I>&, class_id id, captures& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, captures& b, Next&& next) {
-  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
+  if (!g[id].constant) return;
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
     return;
@@ -20785,12 +20785,12 @@ void match_class(const engine& g, const literal& term, class_id id, captures&, N
 }
 
 template <class Term, class Next>
-  requires requires { Term::symbol; }
+  requires requires { Term::head; }
 void match_class(const engine& g, const Term& term, class_id id, captures& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
-  if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
+  if (!g[id].heads[Term::head] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
-    if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
+    if (!g.node(node).dead && g.node(node).head == Term::head) match_node(g, term, node, b, next);
   }
 }
 
@@ -20876,8 +20876,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
   }
   const shape extents = g.extents(like);
   const dtype type = g[like].type;
-  std::vector<class_id> operands;
-  std::vector<dtype> types(count, compute_type(type));
+  class_list operands;
+  const small_vector<dtype, 3> types(count, compute_type(type));
   for (std::size_t i = 0; i < count; ++i) {
     const class_id operand =
         arguments[i].id != no_id ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
@@ -20900,7 +20900,7 @@ built build_term(engine& g, const map_term<Kind, Arguments...>& term, const capt
 
 // The captured node once more, over other operands of the same shapes.
 inline built build_like(engine& g, enode_id captured, std::initializer_list<built> arguments, rule_mask reasons) {
-  std::vector<class_id> operands;
+  class_list operands;
   for (const built& argument : arguments) {
     if (argument.failed || argument.id == no_id) return {.failed = true};
     const class_id before = g.operand(captured, operands.size());
@@ -20908,9 +20908,8 @@ inline built build_like(engine& g, enode_id captured, std::initializer_list<buil
     operands.push_back(argument.id);
   }
   const enode node = g.node(captured);
-  const attribute value = g.attribute_of(captured);
   const shape extents = g.extents(g.find(node.owner));
-  return {.id = g.find(g.add(node.kind, node.type, extents, value, operands, reasons))};
+  return {.id = g.find(g.add(node.kind, node.type, extents, g.attribute_of(captured), operands, reasons))};
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A>
@@ -20949,7 +20948,7 @@ struct rule {
   egraph::exactness kind = exactness::exact;
   Guard guard{};
 
-  static constexpr int root = Left::symbol;
+  static constexpr int root = Left::head;
   static constexpr int depth = Left::depth;
 
   /// Bit for bit the same for every operand, infinities, zeros of both signs and NaN included (which NaN is left open).
@@ -20986,7 +20985,7 @@ struct rule {
 
 /// A variable on the right that the left does not bind does not compile.
 template <is_term Left, class Right>
-  requires(requires { Left::symbol; } && (detail::term_of<Right>::uses & ~Left::uses) == 0)
+  requires(requires { Left::head; } && (detail::term_of<Right>::uses & ~Left::uses) == 0)
 [[nodiscard]] constexpr auto rewrite(const char* name, const Left& left, const Right& right) {
   return rule<Left, detail::term_of<Right>>{name, left, detail::as_term(right)};
 }
@@ -21000,9 +20999,9 @@ struct rule_set {
     return deepest;
   }();
   using subset = bit_set<count>;
-  /// The rules that start with a symbol.
-  static constexpr std::array<subset, symbol_count> at = [] {
-    std::array<subset, symbol_count> starting{};
+  /// The rules that start with a head.
+  static constexpr std::array<subset, head_count> at = [] {
+    std::array<subset, head_count> starting{};
     std::size_t index = 0;
     ((starting[static_cast<std::size_t>(Rules::root)] |= subset::of(index++)), ...);
     return starting;
@@ -21116,7 +21115,7 @@ class saturation {
     steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
-      set_.for_each(Set::at[g_.node(node).symbol] & enabled_, [&](std::size_t i, const auto& rule) {
+      set_.for_each(Set::at[g_.node(node).head] & enabled_, [&](std::size_t i, const auto& rule) {
         if (rests_until_[i] > iteration || found[i].size() >= limits_.matches) {
           waiting_[i].push_back(node);
           return;
@@ -21197,7 +21196,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 [[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
 
 /// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
-[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const map_attribute& map,
                                std::span<const class_id> operands, std::size_t most);
 
 /// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands
@@ -21263,20 +21262,33 @@ namespace detail {
 
 inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
+  const std::vector<bool> left_out = g.pullbacks();
+  result.classes.reserve(g.size());
   for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
-    std::vector<class_id> operands;
+    if (left_out[id]) {
+      result.classes.push_back(no_id);
+      continue;
+    }
+    if (n.kind == op::adjoint) {
+      fail(
+          error_category::invalid_argument,
+          "a step reads what the backward of a custom_gradient computes, {} {}{}{}, and only gradients know it; return "
+          "it from backward and read it nowhere else",
+          to_string(n.type), to_string(n.extents), n.path == path_pool::root ? "" : " in ", g.path_of(id));
+    }
+    class_list operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
     e.at(n.path);
-    // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
-    if (n.kind == op::stop_gradient) {
+    // They have done their work; keeping one as a node equal to its operand would make a class reach itself.
+    if (n.kind == op::stop_gradient || n.kind == op::custom_gradient) {
       result.classes.push_back(operands[0]);
     } else if (n.kind == op::concat) {
       const std::size_t most = std::min(concat_pieces, std::max<std::size_t>(limits.buffers, 2));
       result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands, most));
     } else if (n.kind == op::map) {
-      const scalar_program program = g.get<map_attribute>(id).program;
-      result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
+      const map_attribute& map = g.get<map_attribute>(id);
+      result.classes.push_back(add_map(e, n.type, n.extents, map, operands, limits.buffers));
     } else if (n.kind == op::contract) {
       const contract_attribute labels = g.get<contract_attribute>(id);
       result.classes.push_back(add_contract(e, n.type, n.extents, labels, operands[0], operands[1]));
@@ -21294,15 +21306,16 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
+    if (info(g[id].kind).stage != op_stage::leaf || from.classes[id] == no_id) continue;
     const class_id own = e.find(from.classes[id]);
-    if (info(g[id].kind).stage != op_stage::leaf || plan.chosen[own] == no_id) continue;
+    if (plan.chosen[own] == no_id) continue;
     const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
     if (made[id] != no_id) continue;
     const enode_id chosen = plan.chosen[id];
-    std::vector<node_id> operands;
+    small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
     made[id] =
@@ -21326,7 +21339,9 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled -= epilogue_rules();
+  for_each_implementation([&]<op Kind> {
+    if (!options.epilogues) enabled -= bit(ending(Kind));
+  });
   return enabled;
 }
 
@@ -21419,7 +21434,7 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
     merge_regions(all.graph, chosen, options.region, offer);
   };
-  const char* merging = to_string(structural::merge_regions);
+  const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
 }
@@ -21440,7 +21455,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.predicted_seconds = plan.cost;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
-  if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
+  if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 
@@ -21575,6 +21590,10 @@ inline bool same_place(const plan::named_range& a, const plan::named_range& b) {
          a.where.bytes == b.where.bytes;
 }
 
+MEGANEURA_INLINE std::string moment_name(std::string_view moment, std::string_view parameter) {
+  return fmt::format("optimizer.{}.{}", moment, parameter);
+}
+
 inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
   const graph& g = p.implementation;
   std::vector<plan::named_range> list;
@@ -21582,12 +21601,10 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::slot& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
-        list.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
-                        of.type,
-                        of.extents,
-                        {plan::moment_area(k), of.offset, of.bytes}});
+        list.push_back(
+            {moment_name(moments[k], of.name), of.type, of.extents, {plan::moment_area(k), of.offset, of.bytes}});
       }
     }
   }
@@ -21613,6 +21630,31 @@ MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const pl
   state_ = std::make_shared<const shared_state>(std::move(made));
 } catch (...) {
   rethrow_as_error("allocating moments");
+}
+
+MEGANEURA_INLINE optimizer_moments::optimizer_moments(std::vector<named_values> waiting)
+    : waiting_(std::make_shared<const std::vector<named_values>>(std::move(waiting))) {}
+
+MEGANEURA_INLINE optimizer_moments optimizer_moments::made_for(const device& on, const plan::execution_plan& p) const {
+  optimizer_moments made(on, p);
+  if (!waiting_) return made;
+  const auto& list = made.list();
+  const auto named = [](const auto& moments, const auto& wanted) {
+    return std::ranges::any_of(moments, [&](const auto& each) { return each.name == wanted.name; });
+  };
+  const auto lost = std::ranges::find_if(*waiting_, [&](const named_values& each) { return !named(list, each); });
+  const auto missing = std::ranges::find_if(list, [&](const auto& each) { return !named(*waiting_, each); });
+  if (lost != waiting_->end() || missing != list.end()) {
+    const bool is_lost = lost != waiting_->end();
+    fail(error_category::invalid_argument,
+         "the checkpoint that was loaded has {} {}, which the parameters that are updated {}; load one of a training "
+         "built alike, or restart",
+         is_lost ? "a moment" : "no moment", quote(is_lost ? lost->name : missing->name),
+         is_lost ? "do not have" : "have");
+  }
+  for (const named_values& each : *waiting_)
+    made.write(*std::ranges::find(list, each.name, &plan::named_range::name), each.values);
+  return made;
 }
 
 MEGANEURA_INLINE const optimizer_moments::shared_state& optimizer_moments::state() const try {
@@ -21675,7 +21717,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// Kernels count in 32 bits and round up to whole vectors, workgroups and tiles: no count may come closer to 2^32.
 inline constexpr std::int64_t max_count = 0xff000000;
 
-/// Bindings: one for each operand of the node, in order, then the result, then (for random and optimizer_step) the
+/// Bindings: one for each operand of the node, in order, then the results, then (for random and optimizer_step) the
 /// step_values buffer. Buffers are bound at the first element of the tensor.
 struct kernel_dispatch {
   spirv::module module;
@@ -21708,13 +21750,84 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// The kernel of a step of a plan, in place or not. errors: as above; internal for a copy, which needs no kernel.
 [[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const device_profile& on);
 
+/// The kernels of a plan. Steps of which generators read the same, as the layers of a model have them, share one.
+struct kernel_set {
+  std::vector<kernel_dispatch> kernels;  // each was generated once
+  std::vector<std::size_t> of_step;      // the place of each step's; 0 of a copy, which needs none
+};
+/// errors: as above.
+[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Random numbers: the kernel of shaders/random.comp.
+// What a family of kernels is to the rest of the library: the generator of a kind of node.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// The operand in whose memory each result is stored, if any; empty: every result has memory of its own.
+using operand_of_result = std::span<const std::optional<std::size_t>>;
+
+/// A node whose kernel is asked for. Generators read what its functions give, by which steps with equal kernels are
+/// known before one is generated (`read_by_generators`), and nothing else of the graph.
+struct kernel_request {
+  const graph& nodes;
+  node_id id;
+  const device_profile& on;
+  operand_of_result overwritten;
+
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get() const {
+    return nodes.get<Attribute>(id);
+  }
+  [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
+  [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
+  [[nodiscard]] std::vector<dtype> operand_types() const {
+    std::vector<dtype> types;
+    for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
+    return types;
+  }
+  [[nodiscard]] std::vector<dtype> result_types() const {
+    std::vector<dtype> types;
+    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
+    return types;
+  }
+  [[nodiscard]] std::vector<shape> operand_extents() const {
+    std::vector<shape> extents;
+    for (node_id operand : nodes.operands(id)) extents.push_back(nodes[operand].extents);
+    return extents;
+  }
+};
+
+/// `generator<kind>::make(request)` gives the kernel: a specialisation for each kind that runs (op_info::runs), in the
+/// header of its family, which generate.ipp includes.
+template <op Kind>
+struct generator;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Bindings: the result (f32), step_values.
+[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const device_profile& on);
+
+/// errors: invalid_argument for two streams of one graph whose names have one hash: they would draw the same numbers.
+void check_streams(const graph& g);
+
+template <>
+struct generator<op::random> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_random(asked.get<random_attribute>(), asked.extents().elements(), asked.on);
+  }
+};
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Equal kernels of different layers become one pipeline.
+// Kernels of equal words become one pipeline.
 inline std::uint64_t module_hash(const spirv::module& module) {
   std::uint64_t hash = module.words.size();
   for (std::uint32_t word : module.words) hash = hash_combine(hash, word);
@@ -21737,17 +21850,17 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
-}  // namespace detail
+inline bool any_matches(std::string_view pattern, std::span<const graph_output> all) {
+  return std::ranges::any_of(all, [&](const graph_output& each) { return matched(pattern, each.name).has_value(); });
+}
 
-namespace detail {
-
-// With the taps that are asked for as outputs.
-inline graph with_taps(graph g, const name_patterns& asked) {
+MEGANEURA_INLINE graph with_taps(graph g, const name_patterns& asked,
+                                 const std::function<std::vector<graph_output>()>& elsewhere) {
   const std::vector<graph_output> taps = g.taps();
   std::vector<std::string> names;
   for (const graph_output& tap : taps) names.push_back(tap.name);
   for (const std::string& pattern : asked) {
-    if (std::ranges::any_of(names, [&](const auto& name) { return matched(pattern, name).has_value(); })) continue;
+    if (any_matches(pattern, taps) || (elsewhere && any_matches(pattern, elsewhere()))) continue;
     fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
          names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
          did_you_mean(nearest(pattern, names)));
@@ -21797,7 +21910,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.saturate = report_.saturate_ms;
   times_.lower = report_.lower_ms;
   times_.extract = watch.lap() - times_.saturate - times_.lower;
-  plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
+  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
@@ -21812,11 +21925,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.pipelines = watch.lap();
   for (slot& s : slots_) record(s, kernels.steps, options.profile);
   times_.record = watch.lap();
+  for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
   for (node_id id : plan_.implementation.leaves(op::parameter)) {
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
-  input_set_.assign(plan_.inputs.slots.size(), false);
+  input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
@@ -21849,7 +21963,7 @@ MEGANEURA_INLINE void program::check_memory() const {
 }
 
 MEGANEURA_INLINE void program::allocate() {
-  if (!moments_) moments_ = optimizer_moments(device_, plan_);
+  if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
     areas_.push_back(where == plan::area::parameter ? weights_.memory()
@@ -21874,27 +21988,31 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
-  const device_profile device = make_device_profile(device_.facts());
+  kernels::check_streams(plan_.implementation);
+  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()));
   generated result;
-  result.steps.resize(plan_.steps.size());
-  result.module_of.resize(plan_.steps.size());
   std::multimap<std::uint64_t, std::size_t> known;
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& s = plan_.steps[i];
-    if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, device);
-    result.steps[i].groups = dispatch.groups;
-    result.steps[i].kinds = dispatch.module.bindings;
-    result.steps[i].label = plan::label(plan_, s);
-    const std::uint64_t key = detail::module_hash(dispatch.module);
+  std::vector<std::size_t> module_of;  // each kernel's
+  for (kernels::kernel_dispatch& kernel : made.kernels) {
+    const std::uint64_t key = detail::module_hash(kernel.module);
     const auto [begin, end] = known.equal_range(key);
     const auto found = std::find_if(begin, end, [&](const auto& entry) {
-      return detail::same_kernel(result.modules[entry.second], dispatch.module);
+      return detail::same_kernel(result.modules[entry.second], kernel.module);
     });
-    result.module_of[i] = found != end ? found->second : result.modules.size();
+    module_of.push_back(found != end ? found->second : result.modules.size());
     if (found != end) continue;
     known.emplace(key, result.modules.size());
-    result.modules.push_back(std::move(dispatch.module));
+    result.modules.push_back(std::move(kernel.module));
+  }
+  result.steps.resize(plan_.steps.size());
+  result.module_of.resize(plan_.steps.size());
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind == plan::step::copy) continue;
+    const std::size_t kernel = made.of_step[i];
+    result.module_of[i] = module_of[kernel];
+    result.steps[i].groups = made.kernels[kernel].groups;
+    result.steps[i].kinds = result.modules[module_of[kernel]].bindings;
+    result.steps[i].label = plan::label(plan_, plan_.steps[i]);
   }
   return result;
 }
@@ -21958,8 +22076,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 // Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& input) const {
-  const plan::slot* found = plan_.inputs.find(input.name);
+MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input) const {
+  const plan::named_tensor* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
@@ -21978,31 +22096,43 @@ MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& in
   return found;
 }
 
-MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
-  const auto times_bound = [&](std::string_view name) { return std::ranges::count(inputs, name, &input_values::name); };
+// What targets_ is for the inputs of a step, each of them bound once.
+MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs) {
+  targets_.clear();
+  input_bound_.assign(input_set_.size(), false);
   for (const input_values& input : inputs) {
-    if (times_bound(input.name) == 1) continue;
-    fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
+    const plan::named_tensor* target = checked_input(input);
+    targets_.push_back(target);
+    const bool again =
+        target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
+    if (again) fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
+    if (target) input_bound_[index_of(*target)] = true;
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
+    if (input_set_[i] || input_bound_[i]) continue;
     fail(error_category::invalid_argument,
-         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.tensors[i].name);
   }
 }
 
-MEGANEURA_INLINE void program::store(const plan::slot& input, std::span<const std::byte> values) {
-  slot& s = next_slot();
-  if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
+// That of the next step, whose memory no step reads any more.
+MEGANEURA_INLINE program::slot& program::free_slot() {
+  slot& s = slots_[steps_ % slots_.size()];
+  if (s.timeline) device_.wait(s.timeline);
+  s.timeline = 0;  // waited for once, however many inputs are set
+  return s;
+}
+
+MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values) {
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::slot* input = checked_input({name, type, values});
+  const plan::named_tensor* input = checked_input({name, type, values});
   if (!input) return;
-  store(*input, values);
-  input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
+  store(free_slot(), *input, values);
+  input_set_[index_of(*input)] = true;
 } catch (...) {
   rethrow_as_error("setting an input");
 }
@@ -22015,21 +22145,24 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
     fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
          values.size(), groups);
   }
-  std::vector<const plan::slot*> targets;
-  for (const input_values& input : inputs) targets.push_back(checked_input(input));
-  check_bound(inputs);
+  find_targets(inputs);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
   weights_have_values_ = true;
+  detail::stopwatch watch;
+  slot& s = free_slot();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (targets[i]) store(*targets[i], inputs[i].values);
+    if (targets_[i]) store(s, *targets_[i], inputs[i].values);
   }
-  slot& s = next_slot();
-  if (s.timeline) device_.wait(s.timeline);
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (steps_ == 1) {
+    device_.wait(s.timeline);
+    times_.first_step = watch.lap();
+    write_log(device_.log(), log_level::info, "the first step took {:.1f} ms", times_.first_step);
+  }
   return s.step;
 } catch (...) {
   rethrow_as_error("a step");
@@ -22079,6 +22212,12 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
+    if (std::ranges::find(tap_names_, name) != tap_names_.end()) {
+      fail(error_category::invalid_argument,
+           "{0} is a tap, which is stored where it is asked for alone: give the session or trainer the option "
+           "{{.program = {{.taps = {0}}}}}",
+           quote(name));
+    }
     fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
          detail::quoted_names(plan_.outputs), detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }
@@ -22128,33 +22267,49 @@ MEGANEURA_INLINE sized_programs::sized_programs(const device& on, open_sizes siz
   (void)on.facts();  // a device that was moved from says so
 }
 
-MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_extents& sizes, const builder& build) try {
-  return std::make_shared<program>(build(sizes));
-} catch (const error& problem) {
-  if (problem.category() != error_category::out_of_memory || entries_.empty()) throw;
-  entries_.clear();
-  device_.wait_idle();  // memory goes when the last step that uses it has ended
-  return std::make_shared<program>(build(sizes));
+MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_extents& sizes, const builder& build) {
+  for (;;) {
+    try {
+      return std::make_shared<program>(build(sizes));
+    } catch (const error& problem) {
+      if (problem.category() != error_category::out_of_memory || (entries_.empty() && !latest_)) throw;
+    }
+    if (entries_.empty()) latest_.reset();  // its results could be read until now
+    entries_.resize(entries_.size() / 2);   // by halves: each attempt builds from the beginning
+    device_.wait_idle();                    // memory goes when the last step that uses it has ended
+  }
 }
 
-MEGANEURA_INLINE const std::shared_ptr<program>& sized_programs::at(std::span<const input_values> inputs,
-                                                                    const symbol_extents& more, const builder& build) {
-  std::vector<bound_elements> bound;
+MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
+                                                             const symbol_extents& more, const builder& build) {
+  bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
-    bound.push_back({each.name, bytes / std::max<std::int64_t>(storage_bytes(each.type, 1), 1)});
+    bound_.push_back({each.name, bytes / std::max<std::int64_t>(storage_bytes(each.type, 1), 1)});
   }
-  std::vector<std::int64_t> sizes = sizes_.solved(bound, more);
-  const auto found = std::ranges::find(entries_, sizes, &entry::sizes);
-  if (found != entries_.end()) {
-    std::rotate(entries_.begin(), found, found + 1);
-  } else {
+  solved_ = sizes_.solved(bound_, more, std::move(solved_));
+  const auto found = std::ranges::find(entries_, solved_, &entry::sizes);
+  selected_ = static_cast<std::size_t>(found - entries_.begin());
+  if (found == entries_.end()) {
     check_alive();
-    std::shared_ptr<program> made = built(sizes_.named(sizes), build);
-    if (entries_.size() == most_) entries_.pop_back();
-    entries_.insert(entries_.begin(), {std::move(sizes), std::move(made)});
+    if (entries_.size() > most_) entries_.pop_back();
+    std::shared_ptr<program> made = built(sizes_.named(solved_), build);
+    selected_ = entries_.size();
+    entries_.push_back({solved_, std::move(made)});
   }
-  return entries_.front().built;
+  return entries_[selected_].built;
+}
+
+MEGANEURA_INLINE void sized_programs::keep() noexcept {
+  const auto selected = entries_.begin() + static_cast<std::ptrdiff_t>(selected_);
+  std::rotate(entries_.begin(), selected, selected + 1);
+  selected_ = 0;
+  if (entries_.size() > most_) entries_.pop_back();
+}
+
+MEGANEURA_INLINE void sized_programs::ran() noexcept {
+  keep();
+  latest_ = entries_.front().built;
 }
 
 MEGANEURA_INLINE void sized_programs::check_alive() const {
@@ -22164,9 +22319,11 @@ MEGANEURA_INLINE void sized_programs::check_alive() const {
 
 MEGANEURA_INLINE const program& sized_programs::latest() const try {
   check_alive();
+  if (latest_) return *latest_;
   if (!entries_.empty()) return *entries_.front().built;
   fail(error_category::invalid_argument,
-       "no program is built yet, because its sizes are not known; run once, or prepare sizes first");
+       "no program is built, because its sizes are not known yet or memory was short; run once, or prepare sizes "
+       "first");
 } catch (...) {
   rethrow_as_error("using a program");
 }
@@ -22178,8 +22335,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               optimizer_moments& moments, const program_options& options) {
-  if (!weights) weights = parameters(on, g);
-  program made(on, g, weights, options, moments);
+  parameters kept = weights ? weights : parameters(on, g);
+  program made(on, g, kept, options, moments);
+  weights = std::move(kept);  // only now: a build that failed leaves none of its making
   moments = made.moments();
   return made;
 }
@@ -22237,7 +22395,8 @@ MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> in
 
 MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, std::span<const input_values> inputs) {
   const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
-  ++runs_;  // only now: a refused run draws nothing
+  ++runs_;  // only now: a refused run draws nothing, and what was read before it still is
+  programs_.ran();
   return number;
 }
 
@@ -22296,41 +22455,76 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline void expect_matches(std::string_view option, const name_patterns& patterns,
-                           const std::vector<std::string>& names) {
+inline void expect_matches(std::string_view option, const name_patterns& patterns, std::span<const std::string> names) {
   for (const std::string& pattern : patterns) {
     if (std::ranges::any_of(names, [&](const std::string& name) { return matched(pattern, name).has_value(); }))
       continue;
     std::string text = pattern;
     std::erase(text, '*');
-    const std::string near = nearest(text, names);
-    const std::vector<std::string> first(names.begin(), names.begin() + std::min<std::ptrdiff_t>(std::ssize(names), 4));
+    const std::string near = nearest(text, {names.begin(), names.end()});
+    const std::span<const std::string> first = names.first(std::min<std::size_t>(names.size(), 4));
     fail(error_category::invalid_argument, "{}: no parameter is called {}; {}", option, quote(pattern),
          near.empty() ? fmt::format("there is \"{}\"{}", fmt::join(first, "\", \""), names.size() > 4 ? ", ..." : "")
                       : "the nearest is " + quote(near));
   }
 }
 
+inline std::string shown_names(const parameter_group& group) {
+  std::string text;
+  for (const std::string& name : group.names) text += (text.empty() ? "" : ", ") + quote(name);
+  return text;
+}
+
+MEGANEURA_INLINE void check_groups(std::span<const parameter_group> groups) {
+  const auto check = [](const parameter_group& group, std::string_view what, float value) {
+    if (value >= 0 && std::isfinite(value)) return;
+    fail(error_category::invalid_argument, "groups: {} of {} is {}; it must be finite and at least 0", what,
+         shown_names(group), value);
+  };
+  for (const parameter_group& group : groups) {
+    if (group.names.begin() == group.names.end()) {
+      fail(error_category::invalid_argument,
+           "groups: number {} names no parameter; say which: {{.names = \"encoder.*\", .rate = {}}}",
+           &group - groups.data() + 1, group.rate);
+    }
+    check(group, "the rate, a factor of the learning rate,", group.rate);
+    check(group, "the weight_decay", group.weight_decay.value_or(0));
+  }
+}
+
 }  // namespace detail
 
-MEGANEURA_INLINE parameter_groups::parameter_groups(const graph& g, const name_patterns& frozen,
+MEGANEURA_INLINE parameter_groups::parameter_groups(std::span<const std::string> names, const name_patterns& frozen,
                                                     const name_patterns& no_decay,
-                                                    std::span<const parameter_group> groups) try {
-  std::vector<std::string> names;
-  for (const node_id id : g.leaves(op::parameter)) names.push_back(g.get<leaf_attribute>(id).name);
+                                                    std::span<const parameter_group> groups, parameter_groups known) try
+    : groups_(std::move(known.groups_)) {
+  detail::check_groups(groups);
   detail::expect_matches("frozen", frozen, names);
   detail::expect_matches("no_decay", no_decay, names);
   for (const parameter_group& group : groups) detail::expect_matches("groups", group.names, names);
+  std::vector<bool> has_some(groups.size());
   for (const std::string& name : names) {
-    if (frozen.match(name)) continue;
+    if (frozen.match(name)) {
+      group_of_.emplace(name, frozen_group);
+      continue;
+    }
     rates wanted;
     const auto group =
         std::ranges::find_if(groups, [&](const parameter_group& each) { return each.names.match(name); });
-    if (group != groups.end()) wanted = {group->rate, group->weight_decay};
+    if (group != groups.end()) {
+      wanted = {group->rate, group->weight_decay};
+      has_some[static_cast<std::size_t>(group - groups.begin())] = true;
+    }
     if (no_decay.match(name)) wanted.weight_decay = 0.0f;
-    auto known = std::ranges::find(groups_, wanted);
-    if (known == groups_.end()) known = groups_.insert(known, wanted);
-    group_of_.emplace(name, static_cast<std::uint32_t>(known - groups_.begin()));
+    auto found = std::ranges::find(groups_, wanted);
+    if (found == groups_.end()) found = groups_.insert(found, wanted);
+    group_of_.emplace(name, static_cast<std::uint32_t>(found - groups_.begin()));
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (has_some[i]) continue;
+    fail(error_category::invalid_argument,
+         "groups: all parameters called {} are frozen or of an earlier group; leave the group out, or put it first",
+         detail::shown_names(groups[i]));
   }
 } catch (...) {
   rethrow_as_error("grouping parameters");
@@ -22341,6 +22535,10 @@ MEGANEURA_INLINE std::vector<optimizer> parameter_groups::optimizers(const optim
   chosen.each_rate([&](std::string_view name, float value) { rate = name == "learning_rate" ? value : rate; });
   std::vector<optimizer> all;
   for (const rates& each : groups_) {
+    if (std::isfinite(rate) && !std::isfinite(each.factor * rate)) {
+      fail(error_category::invalid_argument,
+           "groups: {} times the learning rate, {}, is not finite; choose a smaller rate", each.factor, rate);
+    }
     optimizer own = each.factor == 1 ? chosen : chosen.with_rate("learning_rate", each.factor * rate);
     if (each.weight_decay) own = own.with_rate("weight_decay", *each.weight_decay);
     all.push_back(std::move(own));
@@ -22348,6 +22546,22 @@ MEGANEURA_INLINE std::vector<optimizer> parameter_groups::optimizers(const optim
   return all;
 } catch (...) {
   rethrow_as_error("grouping parameters");
+}
+
+MEGANEURA_INLINE std::map<std::string, std::string> parameter_groups::described() const try {
+  std::map<std::string, std::string> all;
+  for (const auto& [name, number] : group_of_) {
+    if (number == frozen_group) {
+      all.emplace(name, "frozen");
+    } else if (const rates& own = groups_[number]; own != rates{}) {
+      std::string text = own.factor == 1 ? "" : fmt::format("learning_rate * {}", own.factor);
+      if (own.weight_decay) text += fmt::format("{}weight_decay {}", text.empty() ? "" : ", ", *own.weight_decay);
+      all.emplace(name, std::move(text));
+    }
+  }
+  return all;
+} catch (...) {
+  rethrow_as_error("describing groups");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -22361,20 +22575,29 @@ struct training_position {
   optimizer chosen;  // with the rates of now
   std::uint32_t step = 0;
   std::uint64_t seed = 0;  // of random streams
+  /// parameter_groups::described(): none where a file was written before that was kept.
+  std::optional<std::map<std::string, std::string>> groups{};
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
-/// and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and of the metadata are in it. errors:
-/// invalid_argument for parameters without values; io.
+/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
+/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 
-/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>"; returns where training
-/// goes on. Everything is checked before anything is changed.
+struct loaded_checkpoint {
+  training_position position;  // where training goes on
+  optimizer_moments moments;   // those given, or values that wait for the first program
+};
+
+/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>". Everything is checked
+/// before anything is changed, at last by `accept`, which refuses by throwing. Where no program has made moments yet,
+/// those of the file wait for the first one; which of them it needs is known then.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
-                                                const optimizer& expected);
+[[nodiscard]] loaded_checkpoint load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
+                                                const optimizer& expected,
+                                                const std::function<void(const training_position&)>& accept = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -22406,26 +22629,22 @@ inline void check_trained(const graph& g, node_id parameter) {
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
-                                           const training_options& options) try {
+inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
          "graph(run_mode::training)");
   }
-  detail::check_loss(g, loss);
+  check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);
-  const parameter_groups groups(g, options.frozen, options.no_decay, options.groups);
   const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
   const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
   std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (slopes[i] == no_id) continue;
-    detail::check_trained(g, weights[i]);
+    check_trained(g, weights[i]);
     auto& group = pairs[groups.of(name_of(weights[i]))];
     group.insert(group.end(), {weights[i], slopes[i]});
   }
@@ -22443,6 +22662,70 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
+}
+
+inline std::vector<std::string> leaf_names(const graph& g) {
+  std::vector<std::string> names;
+  for (const node_id id : g.leaves(op::parameter)) names.push_back(g.get<leaf_attribute>(id).name);
+  return names;
+}
+
+inline std::vector<std::string> parameter_names(const parameters& all) {
+  std::vector<std::string> names;
+  for (const plan::named_tensor& tensor : all.layout().tensors) {
+    if (tensor.kind == op::parameter) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+inline parameter_groups groups_of(std::span<const std::string> names, const training_options& options,
+                                  parameter_groups known) {
+  return {names, options.frozen, options.no_decay, options.groups, std::move(known)};
+}
+
+// What is said of groups and known before the first program is: a checkpoint may be read then.
+inline parameter_groups first_groups(const parameters& weights, const training_options& options) {
+  check_groups(options.groups);
+  return weights ? groups_of(parameter_names(weights), options, {}) : parameter_groups();
+}
+
+inline void check_same_groups(const std::string& path, const std::map<std::string, std::string>& own,
+                              const std::map<std::string, std::string>& found) {
+  problem_list problems;
+  std::map<std::string, std::string> names = own;
+  names.insert(found.begin(), found.end());
+  const auto text = [](const auto& of, const std::string& name) {
+    const auto at = of.find(name);
+    return at == of.end() ? std::string("the rates of all") : at->second;
+  };
+  for (const auto& each : names) {
+    const std::string& name = each.first;
+    if (text(own, name) == text(found, name)) continue;
+    problems.add(
+        [&] { return fmt::format("{}: expected {}, found {}", quote(name), text(own, name), text(found, name)); });
+  }
+  if (problems.count == 0) return;
+  fail(error_category::invalid_file,
+       "{} is of a training with other frozen, no_decay or groups and nothing was loaded{}; give this one the same, or "
+       "load the weights alone: parameters().load(path, {{.strict = false}})",
+       shown_path(path), problems.sentence());
+}
+
+// The optimiser as each group has it, with rates that it can have.
+inline std::vector<optimizer> checked_optimizers(const parameter_groups& groups, const optimizer& chosen) {
+  std::vector<optimizer> all = groups.optimizers(chosen);
+  for (const optimizer& each : all) (void)checked_rates(each);
+  return all;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
+                                           const training_options& options) try {
+  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), options, {});
+  return detail::training_graph(std::move(g), loss, chosen, groups);
+} catch (...) {
+  rethrow_as_error("building a training graph");
 }
 
 MEGANEURA_INLINE float pending_step::loss() const try {
@@ -22463,6 +22746,8 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
+      groups_(detail::first_groups(weights, options)),
+      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
@@ -22477,6 +22762,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
       make_(std::move(model.make)),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
+      groups_(detail::first_groups(weights, options)),
+      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
@@ -22485,29 +22772,28 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE void training::choose(const optimizer& chosen) {
-  std::vector<optimizer> of_groups = groups_.optimizers(chosen);
-  for (const optimizer& each : of_groups) (void)detail::checked_rates(each);
-  optimizer_ = chosen;
-  group_optimizers_ = std::move(of_groups);
-}
-
-MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
-  groups_ = parameter_groups(model.forward, options_.frozen, options_.no_decay, options_.groups);
-  choose(optimizer_);
-  const detail::timed<graph> step = detail::take_time(
-      [&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_, options_); });
+MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
+  parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
+  std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
+  const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
+  const detail::timed<graph> step = detail::take_time([&] {
+    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups);
+    return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
+  });
   options.before.differentiate = step.milliseconds;
-  return detail::make_program(device_, step.made, parameters_, moments_, options);
+  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
+  group_optimizers_ = std::move(of_groups);
+  return made;
 }
 
-MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
-                                                                  const symbol_extents& sizes) try {
+MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input_values> inputs,
+                                                           const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
-    return build(std::move(traced.made), options);
+    return build(std::move(traced.made), at, options);
   });
 } catch (...) {
   rethrow_as_error("building a trainer");
@@ -22516,11 +22802,12 @@ MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<cons
 MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
-  std::vector<kernels::step_values> values;
-  for (const optimizer& each : group_optimizers_) values.push_back(each.step_values(step_ + 1, seed_));
-  const std::uint64_t number = selected->submit(values, inputs);
+  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  step_values_.clear();
+  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_));
+  const std::uint64_t number = selected->submit(step_values_, inputs);
   ++step_;
+  programs_.ran();
   return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
@@ -22528,7 +22815,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
 
 namespace detail {
 
-// The same with the loss as an output, "loss".
+// The same with the loss as an output, "loss", and without effects.
 inline graph evaluated(graph_with_loss model) {
   graph& g = model.forward;
   if (g.depends_on_mode() && g.mode() != run_mode::evaluation) {
@@ -22539,6 +22826,7 @@ inline graph evaluated(graph_with_loss model) {
   }
   check_loss(g, model.loss);
   g.add_output("loss", model.loss);
+  g.drop_effects();
   return std::move(g);
 }
 
@@ -22546,10 +22834,12 @@ inline graph evaluated(graph_with_loss model) {
 
 MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (!evaluation_) {
-    const auto make = [make = make_](const symbol_extents& at, run_mode mode) {
-      return detail::evaluated(make(at, mode));
+    run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
+    const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
+                                                                                     run_mode mode) {
+      const auto of_steps = [&] { return make(at, run_mode::training).forward.taps(); };
+      return detail::with_taps(detail::evaluated(make(at, mode)), taps, of_steps);
     };
-    const run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
   }
   const std::uint64_t number = evaluation_->start(inputs, sizes);
@@ -22566,26 +22856,39 @@ MEGANEURA_INLINE const inference& training::evaluation() const try {
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
-  choose(optimizer_.with_rate("learning_rate", rate));
+  optimizer chosen = optimizer_.with_rate("learning_rate", rate);
+  group_optimizers_ = detail::checked_optimizers(groups_, chosen);
+  optimizer_ = std::move(chosen);
 } catch (...) {
   rethrow_as_error("setting a learning rate");
 }
 
 MEGANEURA_INLINE void training::restart() {
-  if (moments_) moments_.reset();
-  parameters_.reset_states();
+  if (moments_) {
+    moments_.reset();
+  } else {
+    moments_ = {};
+  }
+  if (parameters_) parameters_.reset_states();
   step_ = 0;
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_});
+  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_, groups_.described()});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
-  const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
-  choose(position.chosen);
-  step_ = position.step;
-  seed_ = position.seed;
+  std::vector<optimizer> of_groups;
+  const auto accept = [&](const training_position& found) {
+    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups);
+    of_groups = detail::checked_optimizers(groups_, found.chosen);
+  };
+  const loaded_checkpoint loaded = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_, accept);
+  optimizer_ = loaded.position.chosen;
+  group_optimizers_ = std::move(of_groups);
+  moments_ = loaded.moments;
+  step_ = loaded.position.step;
+  seed_ = loaded.position.seed;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -22636,9 +22939,9 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
 MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
                                       const shape& extents) {
   return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (detail::has_rule<Kind>) {
+    if constexpr (detail::has_traits<Kind>) {
       using rule = detail::primitive_rule<Kind>;
-      const auto* own = std::get_if<typename rule::attribute_type>(&value);
+      const auto* own = std::get_if<typename detail::primitive_traits<Kind>::attribute_type>(&value);
       if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
         return rule::build(*this, operands, *own, extents);
       }
@@ -22654,8 +22957,8 @@ MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
-  std::vector<bool> smooth;
+MEGANEURA_INLINE program_flags smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
+  program_flags smooth;
   for (const scalar_node& node : program.nodes) {
     bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
     for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
@@ -22698,8 +23001,8 @@ struct scalar_term {
 MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
                                             std::span<const scalar_ref> forward, scalar_ref seed,
                                             std::span<const bool> arguments) {
-  const std::vector<bool> smooth = smooth_nodes(program, arguments);
-  std::vector<scalar_ref> adjoints(program.nodes.size(), no_id);
+  const program_flags smooth = smooth_nodes(program, arguments);
+  small_vector<scalar_ref, 64> adjoints(program.nodes.size(), no_id);
   adjoints.back() = seed;
   scalar_ref total = no_id;
   const auto accumulate = [&](scalar_ref& sum, scalar_ref term) {
@@ -22740,7 +23043,7 @@ struct view_axis {
 /// A gradient whose axes are sorted by descending positive stride; element 0 belongs to `offset` in the source.
 struct sorted_gradient {
   node_id node = no_id;
-  std::vector<view_axis> axes;
+  small_vector<view_axis, max_rank> axes;
   std::int64_t offset = 0;
 };
 
@@ -22749,7 +23052,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   const shape extents = g[gradient].extents;
   std::uint32_t broadcast = 0;
   shape kept;
-  std::vector<std::int64_t> strides;
+  small_vector<std::int64_t, max_rank> strides;
   for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] != 1 && map.strides[i] == 0) {
       broadcast |= 1u << i;
@@ -22759,12 +23062,12 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
     }
   }
   const node_id summed = g.reduce(reduce_kind::sum, gradient, broadcast);
-  std::vector<int> order;
+  small_vector<int, max_rank> order;
   for (int i = 0; i < kept.rank(); ++i) {
     if (kept[i] != 1) order.push_back(i);
   }
   const auto magnitude = [&](int axis) { return std::abs(strides[static_cast<std::size_t>(axis)]); };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return magnitude(a) > magnitude(b); });
+  insertion_sort(order.begin(), order.end(), [&](int a, int b) { return magnitude(a) > magnitude(b); });
 
   sorted_gradient result;
   result.offset = map.offset;
@@ -22789,10 +23092,11 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
 struct axis_range {
   std::int64_t start = 0, extent = 1, step = 1;
 };
+using axis_ranges = small_vector<axis_range, max_rank>;
 
 // Matches the sorted axes with those of the source, several to one where they are together a plain range of it. False
 // when an axis of the view runs across axes of the source (a merge): the flat form then handles it.
-inline bool match_axes(const sorted_gradient& gradient, const shape& source, std::vector<axis_range>& ranges) {
+inline bool match_axes(const sorted_gradient& gradient, const shape& source, axis_ranges& ranges) {
   std::int64_t offset = gradient.offset;
   std::size_t next = 0;
   for (int axis = 0; axis < source.rank(); ++axis) {
@@ -22827,7 +23131,7 @@ inline node_id spread(graph& g, node_id a, int axis, std::int64_t step) {
   return g.slice(g.reshape(padded, wide), axis, 0, (count - 1) * step + 1);
 }
 
-inline node_id place_ranges(graph& g, node_id a, const std::vector<axis_range>& ranges, const shape& source) {
+inline node_id place_ranges(graph& g, node_id a, const axis_ranges& ranges, const shape& source) {
   shape extents;
   for (const axis_range& range : ranges) extents.push_back(range.extent);
   node_id result = g.reshape(a, extents);
@@ -22873,7 +23177,7 @@ inline node_id place_flat(graph& g, const sorted_gradient& gradient, const shape
 
 MEGANEURA_INLINE node_id view_adjoint(graph& g, node_id gradient, const view_attribute& map, const shape& source) {
   const sorted_gradient sorted = sort_axes(g, gradient, map);
-  std::vector<axis_range> ranges;
+  axis_ranges ranges;
   if (match_axes(sorted, source, ranges)) return place_ranges(g, sorted.node, ranges, source);
   return place_flat(g, sorted, source);
 }
@@ -23270,7 +23574,7 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
 
 // What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
 // assigned to a state decides what the state does.
-MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
+MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
   if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
   return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
 }
@@ -25036,6 +25340,218 @@ MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barr
 
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// The rule that fuses a pointwise region into the matmul or convolution it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+inline constexpr std::size_t tried_products = 4;  // forms of one product that are tried
+
+template <op Kind>
+void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+  using family = kernel_family<Kind>;
+  constexpr structural rule = ending(Kind);
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(region).owner), source = g.operand(region, operand);
+  if (!pass.enabled(rule)) return;
+  const auto problem = [&]() -> const char* {
+    if (pass.rounds(source)) return "a rounding to its dtype would be lost";
+    if (const char* refusal = family::refuses(g[owner].type)) return refusal;
+    if (pass.uses(source) > 1 && !family::is_short(g, product)) return "the product has other consumers";
+    if (pass.uses(source) > 1 && pass.decides_by_product(product)) return "computed twice it could decide two ways";
+    g.at(g.node(product).path);  // it stays that product
+    return family::fuse(pass, region, operand, product);
+  }();
+  if (problem) {
+    pass.note_missed({owner, source, rule, problem});
+  } else {
+    pass.note_applied(rule);
+  }
+}
+
+MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  if (g.get<region_attribute>(id).row_axes > 0) return;
+  const class_id owner = g.find(g.node(id).owner);
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+    const class_id product = g.operand(id, i);
+    if (product == owner) continue;
+    std::size_t tried = 0;
+    const node_list candidates = g[product].nodes;
+    for (enode_id candidate : candidates) {
+      visit_op(g.node(candidate).kind, [&]<op Kind> {
+        if constexpr (has_epilogue(Kind)) {
+          if (++tried <= tried_products) fuse_epilogue<Kind>(pass, id, i, candidate);
+        }
+      });
+    }
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Kinds that implement a primitive as it stands: how they are made, what they end with and what they cost.
+// An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
+
+// The product's own, then the region that reads the product.
+class epilogue_draft {
+ public:
+  epilogue finish;
+  class_list others;  // operands of the result behind the product's own
+  index_map output;
+
+  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
+      : g_(g),
+        region_id_(region),
+        region_(g.get<region_attribute>(region)),
+        operand_(operand),
+        own_(own_operands(g.node(product).kind)),
+        most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
+    for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
+  }
+
+  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
+  const char* combine(nest& loops, bool may_split, const epilogue& inner) {
+    int which = -1;
+    if (const char* problem = find_read(which)) return problem;
+    const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
+    axis_map map;
+    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
+      return "the product's order is not affine in the region's loops";
+    }
+    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(region_.accesses.size());
+    arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
+    for (const scalar_node& node : region_.program.nodes) {
+      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
+      const auto k = static_cast<std::size_t>(node.value);
+      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
+      if (problem) return problem;
+    }
+    if (others.size() > most_) return "too many operands";
+    const class_id owner = g_.find(g_.node(region_id_).owner);
+    if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
+    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
+      return "the result's border is not a box in the product's loops";
+    }
+    if (!is_forward(output)) return "the result would be stored backwards";
+    finish.program = builder.finish(builder.inlined(region_.program, arguments));
+    return nullptr;
+  }
+
+ private:
+  const char* find_read(int& which) const {
+    for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
+      if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
+      if (which >= 0) return "the product is read in two ways";
+      which = static_cast<int>(k);
+    }
+    if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
+    const class_id product = g_.operand(region_id_, operand_);
+    const bool all = region_.space.elements() == g_.extents(product).elements();
+    return all ? nullptr : "elements of the product are left out or repeated";
+  }
+
+  // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
+  [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
+    small_vector<dtype, 16> types(inner.accesses.size() + 1, dtype::f32);
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    small_vector<scalar_ref, 16> arguments;
+    for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
+    return builder.inlined(inner.program, arguments);
+  }
+
+  // What the region reads besides the product becomes an access over the product's loops.
+  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
+                       dtype type, scalar_ref& argument) {
+    index_map composed;
+    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
+      return "a border is not a box in the product's loops";
+    }
+    if (composed.bounded) return "an operand has a border";
+    if (!is_forward(composed)) return "an operand would be read backwards";
+    if (composed.source >= 0) {
+      const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
+      const auto found = std::find(others.begin(), others.end(), other);
+      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
+      if (found == others.end()) others.push_back(other);
+    }
+    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
+    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
+    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
+    return nullptr;
+  }
+
+  const engine& g_;
+  enode_id region_id_;
+  const region_attribute& region_;
+  std::size_t operand_;
+  std::size_t own_;   // operands of the product itself
+  std::size_t most_;  // others there may be
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+template <op Kind>
+void implementation_family<Kind>::make(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const class_list operands(g.operands(id).begin(), g.operands(id).end());
+  const shape& space = g.extents(owner);
+  using carried = decltype(attribute_type::primitive);
+  const attribute_type value{g.get<carried>(id), space, dense_access(space), {identity_program(g[owner].type), {}}};
+  g.add_to(owner, Kind, value, operands, bit(making(Kind)));
+  pass.note_applied(making(Kind));
+}
+
+template <op Kind>
+const char* implementation_family<Kind>::fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node) {
+  engine& g = pass.graph();
+  const auto& inner = g.get<attribute_type>(node);
+  nest loops{.space = inner.space};
+  loops.accesses = {inner.output};
+  loops.accesses.resize(1 + own_operands(Kind));  // these are not read through the loops
+  loops.accesses.append(inner.finish.accesses.begin(), inner.finish.accesses.end());
+  epilogue_draft made(g, region, operand, node, pass.limits());
+  if (const char* problem = made.combine(loops, false, inner.finish)) return problem;
+  class_list operands;
+  for (std::size_t i = 0; i < own_operands(Kind); ++i) operands.push_back(g.operand(node, i));
+  operands.append(made.others.begin(), made.others.end());
+  const attribute_type value{inner.primitive, inner.space, made.output, made.finish};
+  const rule_mask reasons = g.node(region).reasons | g.node(node).reasons | bit(ending(Kind));
+  g.add_to(g.find(g.node(region).owner), Kind, value, operands, reasons);
+  return nullptr;
+}
+
+template <op Kind>
+double implementation_family<Kind>::seconds_with(double flops, const engine& g, enode_id id,
+                                                 const device_profile& device) {
+  const auto& value = g.get<attribute_type>(id);
+  double bytes =
+      bytes_of(g, g.find(g.node(id).owner)) * (is_coalesced(value.output, value.space) ? 1 : device.strided_read);
+  for (std::size_t i = 0; i < own_operands(Kind); ++i) bytes += bytes_of(g, g.operand(id, i));
+  const double extra = epilogue_cost(g, id, value.finish, value.space, 0, device, bytes);
+  return overlapped(bytes / device.bandwidth, flops / device.matmul_flops + extra / device.scalar_flops) +
+         device.launch;
+}
+
+template <op Kind>
+double implementation_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return seconds_with(0, g, id, device);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // The costs of nodes, and of kernels that nothing is fused into.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -25111,13 +25627,1108 @@ MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enod
   return (result + table + indices) / device.bandwidth + device.launch;
 }
 
+MEGANEURA_INLINE double kernel_family<op::narrow>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return 2 * bytes_of(g, g.find(g.node(id).owner)) / device.bandwidth + device.launch;
+}
+
+MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g, enode_id id,
+                                                                const device_profile& device) {
+  return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
+}
+
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  std::vector<std::int64_t> sources;
+  small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
   const auto& region = g.get<region_attribute>(id);
   auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
   for (const further_result& each : region.further) results += each.extents.bytes(each.type);
   return region_cost(region, sources, results, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE std::string to_string(structural rule) {
+  constexpr const char* names[detail::rules_by_name] = {
+      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
+      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
+      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
+      "split_reduce",       "merge_regions"};
+  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
+  std::string name;
+  detail::for_each_implementation([&]<op Kind> {
+    if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
+    if (rule == ending(Kind)) name = fmt::format("{}_epilogue", to_string(Kind));
+  });
+  return name;
+}
+
+// ---- traversal ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void lowering::visit(class_id root) {
+  // Depth first without recursion: models are deeper than stacks.
+  struct frame {
+    class_id id;
+    std::size_t node, operand;
+  };
+  std::vector<frame> stack;
+  const auto open = [&](class_id id) {
+    if (state_[id] != 0) return;
+    state_[id] = 1;
+    stack.push_back({id, 0, 0});
+  };
+  open(g_.find(root));
+  while (!stack.empty()) {
+    frame& top = stack.back();
+    const node_list& nodes = g_[top.id].nodes;
+    if (top.node == nodes.size()) {
+      state_[top.id] = 2;
+      order_.push_back(top.id);
+      stack.pop_back();
+    } else if (top.operand == g_.node(nodes[top.node]).operand_count) {
+      ++top.node;
+      top.operand = 0;
+    } else {
+      open(g_.operand(nodes[top.node], top.operand++));
+    }
+  }
+}
+
+MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
+  uses_.assign(g_.class_slots(), 0);
+  deciding_uses_.assign(g_.class_slots(), 0);
+  hard_.assign(g_.class_slots(), false);
+  for (class_id root : roots) {
+    ++uses_[g_.find(root)];
+    hard_[g_.find(root)] = true;
+  }
+  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
+  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
+    const class_id id = order_[i];
+    for (enode_id parent : g_[id].parents) {
+      const class_id user = g_.find(g_.node(parent).owner);
+      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
+      const op kind = g_.node(parent).kind;
+      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
+        decided_for[user] = id;
+        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
+      }
+      if (counted_for[user] == id) continue;
+      counted_for[user] = id;
+      if (kind == op::view) {
+        uses_[id] += uses_[user];
+        hard_[id] = hard_[id] || hard_[user];
+      } else {
+        ++uses_[id];
+        if (kind != op::map && kind != op::reduce && kind != op::pad && kind != op::concat) hard_[id] = true;
+      }
+    }
+  }
+}
+
+MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
+  state_.assign(g_.class_slots(), 0);
+  forms_.assign(g_.class_slots(), {});
+  kernel_.assign(g_.class_slots(), false);
+  unstable_.assign(g_.class_slots(), false);
+  for (class_id root : roots) visit(root);
+  count_uses(roots);
+  for (class_id id : order_) lower(id);
+  g_.rebuild();
+}
+
+MEGANEURA_INLINE void lowering::lower(class_id id) {
+  id = g_.find(id);
+  g_.at(g_[id].path);
+  if (g_[id].constant && enabled(structural::constant_to_region)) {
+    region_draft constant = draft();
+    detail::flat_loops(constant, g_.extents(id));
+    constant.add_constant(*g_[id].constant, g_[id].type);
+    emit_regions(id, constant, detail::identity_program(g_[id].type), structural::constant_to_region);
+    return;
+  }
+  const node_list primitives = g_[id].nodes;
+  for (enode_id node : primitives) {
+    if (g_.node(node).dead) continue;
+    reasons_ = g_.node(node).reasons;
+    detail::for_each_implementation([&]<op Kind> {
+      if (g_.node(node).kind == info(Kind).implements && enabled(making(Kind))) {
+        detail::kernel_family<Kind>::make(*this, node);
+      }
+    });
+    detail::to_region::apply(*this, node);
+  }
+  reasons_ = {};
+  const node_list made = g_[g_.find(id)].nodes;
+  note_kernel(id, made);
+  for (enode_id node : made) {
+    const std::size_t before = g_[g_.find(id)].nodes.size();
+    detail::between_implementations::apply(*this, node);
+    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
+    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
+  }
+  note_unstable(g_.find(id));
+}
+
+// ---- adding nodes ---------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+  owner = g_.find(owner);
+  if (detail::is_copy(form.loops) && !form.operands.empty()) {
+    const class_id source = g_.find(form.operands[0]);
+    const index_map& read = form.loops.accesses[0];
+    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
+                      g_[source].type == g_[owner].type &&
+                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
+    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
+      g_.merge(owner, source);  // a copy of a value is the value
+      return no_id;
+    }
+  }
+  for (class_id operand : form.operands) {
+    if (g_.find(operand) == owner) return no_id;
+  }
+  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
+MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
+
+MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
+  return {g_.get<region_attribute>(id), g_.operands(id)};
+}
+
+MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
+  const enode_id form = forms(id).conservative;
+  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
+}
+
+MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
+  for (enode_id node : nodes) {
+    const op kind = g_.node(node).kind;
+    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
+  }
+}
+
+// ---- decisions ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
+  const auto& loops = g_.get<region_attribute>(region);
+  program_flags unstable;
+  for (const index_map& read : loops.accesses) {
+    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
+    // What every reader takes from memory is one and the same.
+    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    unstable.push_back(!stored && unstable_[source]);
+  }
+  return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
+  for (enode_id node : g_[id].nodes) {
+    const bool region = g_.node(node).kind == op::region;
+    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
+  }
+}
+
+// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
+// Readers that decide nothing may add it up again.
+MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
+  if (form == no_id || uses_[id] <= 1) return false;
+  const stability found = trace(form);
+  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
+}
+
+MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
+  const scalar_program& program = detail::epilogue_of(g_, product)->program;
+  const bool unstable[] = {true};
+  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
+}
+
+// ---- choices --------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
+  const auto& region = g_.get<region_attribute>(form);
+  if (region.space.elements() >= base.loops.space.elements()) return true;
+  // Repeated for each element of a larger space: fine for cheap programs only.
+  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
+}
+
+// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
+MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
+  if (g_.node(node).kind != op::map) return false;
+  const dtype type = g_.node(node).type;
+  const std::span<const scalar_node> program = g_.get<map_attribute>(node).program.nodes;
+  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
+}
+
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
+// was asked for or something depends on the very bits; a cast asks for the rounding itself.
+MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
+  const dtype type = g_[id].type;
+  if (!is_narrow(type)) return false;
+  const enode_id copy = copy_form(id);
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
+  const node_list& nodes = g_[id].nodes;
+  return options_.keep_rounding || g_[id].decides ||
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
+}
+
+MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
+  producer result{.id = id};
+  if (id == no_id) return result;
+  const class_forms& f = forms(id);
+  if (f.conservative == no_id || rounds(id)) return result;
+  const auto& region = g_.get<region_attribute>(f.conservative);
+  const bool reads_memory = g_.node(f.conservative).operand_count > 0;
+  if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
+    result.conservative = result.greedy = result.other = choice::conservative;
+    return result;
+  }
+  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
+    result.conservative = result.other = choice::conservative;
+    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
+    result.greedy = more ? choice::greedy : choice::conservative;
+    return result;
+  }
+  const bool cheap = worth_inlining(id, f.conservative, base);
+  const bool alone = uses_[id] <= 1;
+  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
+  result.other = choice::conservative;
+  if (alone && cheap && enabled(structural::fuse_pointwise)) {
+    result.conservative = choice::conservative;
+    result.greedy = choice::greedy;
+    if (has_kernel(id)) result.other = choice::leaf;
+  } else if (!enabled(structural::recompute)) {
+    result.other = choice::leaf;
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
+    result.greedy = choice::greedy;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
+  operand = g_.find(operand);
+  if (g_[operand].constant) {
+    draft.add_constant(*g_[operand].constant, g_[operand].type);
+  } else {
+    draft.add_read(operand, g_[operand].type, how);
+  }
+}
+
+// A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
+MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> producers, std::span<choice> choices,
+                                                std::size_t which) {
+  bool first = true;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (producers[i].id != producers[which].id) continue;
+    first = first && (i >= which || choices[i] == choice::leaf);
+    choices[i] = choice::leaf;
+  }
+  return first;
+}
+
+MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const producer> producers,
+                                                 std::span<choice> choices, rule_mask& reasons) {
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) continue;
+    const class_id id = producers[i].id;
+    const class_forms& f = forms(id);
+    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
+    const region_view view = form_of(form);
+    const bool copy = detail::is_copy(view.loops);
+    const structural rule = copy                      ? structural::fuse_view
+                            : uses_[id] > 1           ? structural::recompute
+                            : view.loops.row_axes > 0 ? structural::fuse_rows
+                                                      : structural::fuse_pointwise;
+    const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
+    if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
+    for (class_id operand : view.operands) {
+      if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
+    }
+    if (!problem) problem = draft_.inline_form(i, view);
+    if (problem) {
+      note_missed({owner, id, rule, problem});
+      if (!read_everywhere(producers, choices, i)) return false;
+      continue;
+    }
+    note_applied(rule);
+    reasons |= bit(rule) | g_.node(form).reasons;
+    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+  }
+  return true;
+}
+
+MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
+                                                structural rule, std::span<const producer> producers,
+                                                choice_list choices) {
+  for (;;) {
+    draft_ = base;
+    rule_mask reasons = bit(rule) | reasons_;
+    note_applied(rule);
+    if (!inline_producers(owner, producers, choices, reasons)) continue;
+    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
+    const char* problem = draft_.finish(root, form_, fused);
+    if (!problem) return emit_region(owner, form_, reasons);
+    // Too large: give up the last fusion that is more than a view, and try again.
+    std::size_t last = choices.size();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
+    }
+    if (last == choices.size()) {
+      note_missed({owner, no_id, rule, problem});
+      return no_id;
+    }
+    note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
+    (void)read_everywhere(producers, choices, last);
+  }
+}
+
+MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
+                                             structural rule) {
+  small_vector<producer, 16> producers;
+  choice_list conservative, greedy;
+  program_flags deciding = deciding_arguments(root);
+  deciding.resize(base.arguments(), false);
+  for (std::size_t i = 0; i < base.arguments(); ++i) {
+    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
+    conservative.push_back(producers.back().conservative);
+    greedy.push_back(producers.back().greedy);
+  }
+  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
+  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
+  std::size_t made = 2;
+  for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
+    const auto same = [&](const producer& other) { return other.id == producers[i].id; };
+    if (producers[i].other == producers[i].conservative) continue;
+    if (std::any_of(producers.begin(), producers.begin() + i, same)) continue;
+    choice_list toggled = conservative;
+    for (std::size_t k = i; k < producers.size(); ++k) {
+      if (same(producers[k])) toggled[k] = producers[k].other;
+    }
+    emit_choice(owner, base, root, rule, producers, toggled);
+    ++made;
+  }
+}
+
+MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
+  if (node == no_id || g_.node(node).kind != op::region) return;
+  owner = g_.find(owner);
+  const double cost = node_cost(g_, node, options_.device);
+  class_forms& f = forms(owner);
+  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
+    f.conservative = node;
+    f.conservative_cost = cost;
+  }
+  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
+    f.greedy = node;
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The rule that lets a backward mask read the stored activation.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+inline bool is_zero(const engine& g, enode_id id, const scalar_node& node) {
+  if (node.op == scalar_op::constant) return node.value == 0;
+  return node.op == scalar_op::argument && g[g.operand(id, static_cast<std::size_t>(node.value))].constant == 0.0;
+}
+
+// What an argument is compared with 0 for. A NaN is neither: x <= 0 asks for what a relu stops, 0 < x for what it
+// passes.
+enum class mask_use : std::uint8_t { none, positive, stopped };
+
+// How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
+inline mask_use only_masks(const engine& g, enode_id id, double index) {
+  const std::span<const scalar_node> nodes = g.get<map_attribute>(id).program.nodes;
+  mask_use found = mask_use::none;
+  for (const scalar_node& node : nodes) {
+    for (int k = 0; k < info(node.op).arity; ++k) {
+      const scalar_node& operand = nodes[node.operands[k]];
+      if (operand.op != scalar_op::argument || operand.value != index) continue;
+      const bool positive = node.op == scalar_op::less && k == 1 && is_zero(g, id, nodes[node.operands[0]]);
+      const bool stopped = node.op == scalar_op::less_equal && k == 0 && is_zero(g, id, nodes[node.operands[1]]);
+      if (!positive && !stopped) return mask_use::none;
+      if (stopped || found == mask_use::none) found = stopped ? mask_use::stopped : mask_use::positive;
+    }
+  }
+  return found;
+}
+
+// maximum(x, 0) or x <= 0 ? 0 : x of the first operand, which keep a NaN, or 0 < x ? x : 0, which drops it and serves
+// only masks that are false for it either way.
+inline bool is_relu(const engine& g, enode_id id, mask_use use) {
+  if (g.node(id).kind != op::map || g.node(id).dead) return false;
+  const std::span<const scalar_node> nodes = g.get<map_attribute>(id).program.nodes;
+  const auto is_x = [&](scalar_ref at) { return nodes[at].op == scalar_op::argument && nodes[at].value == 0; };
+  const auto zero = [&](scalar_ref at) { return is_zero(g, id, nodes[at]); };
+  const scalar_node& last = nodes.back();
+  if (last.op == scalar_op::maximum) return is_x(last.operands[0]) && zero(last.operands[1]);
+  if (last.op != scalar_op::select) return false;
+  const scalar_node& condition = nodes[last.operands[0]];
+  if (condition.op == scalar_op::less_equal) {
+    return is_x(condition.operands[0]) && zero(condition.operands[1]) && zero(last.operands[1]) &&
+           is_x(last.operands[2]);
+  }
+  return use == mask_use::positive && condition.op == scalar_op::less && zero(condition.operands[0]) &&
+         is_x(condition.operands[1]) && is_x(last.operands[1]) && zero(last.operands[2]);
+}
+
+inline class_id relu_of(const engine& g, class_id x, mask_use use) {
+  for (enode_id parent : g[x].parents) {
+    const class_id activation = g.find(g.node(parent).owner);
+    // In a narrower dtype a small positive x would have become 0.
+    if (is_relu(g, parent, use) && g.operand(parent, 0) == x && g[activation].type == g[x].type) return activation;
+  }
+  return no_id;
+}
+
+MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+    const mask_use use = only_masks(g, id, static_cast<double>(i));
+    if (use == mask_use::none) continue;
+    const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
+    if (activation == no_id || activation == owner) continue;
+    class_list operands(g.operands(id).begin(), g.operands(id).end());
+    operands[i] = activation;
+    g.add_to(owner, op::map, g.attribute_of(id), operands, bit(rule));
+    g.retire(id);  // x would seem to have one more consumer
+    pass.note_applied(rule);
+    return;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
+// The loops of a contract by what becomes of its labels: batch, m, n, k.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+struct contract_loops {
+  static constexpr int max_labels = 2 * max_rank;
+  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};  // of each label; -1: in no operand
+  std::int64_t extents[max_labels]{};  // of each label
+
+  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
+    const shape* operands[2] = {&a, &b};
+    index_map reads[2];
+    std::int64_t strides[2][max_labels]{};
+    bool in[2][max_labels]{};
+    for (std::size_t side = 0; side < 2; ++side) {
+      reads[side] = dense_access(*operands[side]);
+      for (int i = 0; i < operands[side]->rank(); ++i) {
+        const int label = (side == 0 ? labels.a : labels.b)[i];
+        extents[label] = (*operands[side])[i];
+        strides[side][label] = reads[side].strides[i];
+        in[side][label] = true;
+      }
+    }
+    for (int label = 0; label < max_labels; ++label) {
+      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
+      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
+    }
+    const index_map stored = dense_access(result);
+    loops.accesses.resize(3);
+    for (int wanted = 0; wanted < 4; ++wanted) {
+      for (int label = 0; label < max_labels; ++label) {
+        if (group[label] != wanted || extents[label] == 1) continue;
+        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank() == max_rank) {
+          fits = false;
+          return;
+        }
+        const int axis = loops.space.rank();
+        loops.group[axis] = static_cast<std::uint8_t>(wanted);
+        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
+        loops.accesses[1].strides[axis] = strides[0][label];
+        loops.accesses[2].strides[axis] = strides[1][label];
+        loops.space.push_back(extents[label]);
+      }
+    }
+  }
+};
+
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+  std::int64_t overhead = 0;
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16}};
+
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k, std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  const bool sums = product.loops.count(3) > 0;
+  if (!product.fits) return;
+  const dtype type = g[owner].type;
+  if (sums && type == dtype::f32 && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  region_draft draft = pass.draft();
+  draft.loops.space = product.loops.space;
+  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
+  draft.per_row = sums;
+  draft.loops.accesses = {product.loops.accesses[0]};
+  scalar_builder builder;
+  for (std::size_t side = 0; side < 2; ++side) {
+    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
+  }
+  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
+  if (sums) value = builder.unary(scalar_op::row_sum, value);
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+// Replaces the operand by what its view reads.
+inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
+  const auto& region = g.get<region_attribute>(copy);
+  const index_map& read = region.accesses[0];
+  if (read.bounded || read.source < 0) return "the operand has a border";
+  if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
+  const nest before = loops;
+  axis_map map;
+  index_map composed;
+  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
+      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
+    loops = before;
+    return "the operand's view is not affine in the product's loops";
+  }
+  if (!is_forward(composed)) {
+    loops = before;
+    return "the operand would be read backwards";
+  }
+  loops.accesses[which] = composed;
+  source = g.operand(copy, 0);
+  return nullptr;
+}
+
+// `accesses` of the loops: the result, both operands, and then what the epilogue reads.
+inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, class_id b,
+                        const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
+  engine& g = pass.graph();
+  // Threads of a product run along n: the group with the result's unit stride takes that place.
+  bool unit_in_m = false;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  if (unit_in_m) {
+    for (int k = 0; k < loops.space.rank(); ++k) {
+      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
+    }
+    std::swap(loops.accesses[1], loops.accesses[2]);
+    std::swap(a, b);
+  }
+  normalise(loops);
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
+    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
+         to_string(g.extents(g.find(owner))));
+  }
+  matmul_attribute value;
+  value.space = loops.space;
+  value.batch_axes = loops.count(0);
+  value.m_axes = loops.count(1);
+  value.n_axes = loops.count(2);
+  value.k_axes = loops.count(3);
+  value.output = loops.accesses[0];
+  value.a = loops.accesses[1];
+  value.b = loops.accesses[2];
+  value.a.source = 0;
+  value.b.source = 1;
+  value.output.source = 0;
+  value.finish.program = finish;
+  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+  class_list operands = {a, b};
+  operands.append(others.begin(), others.end());
+  for (class_id operand : operands) {
+    if (g.find(operand) == g.find(owner)) return;
+  }
+  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
+  pass.note_applied(making(op::matmul));
+}
+
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  if (!product.fits || g[owner].type != dtype::f32) return;  // the kernels of products read and store f32
+  nest loops = product.loops;
+  const nest plain = loops;
+  class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
+  const class_id direct[2] = {sources[0], sources[1]};
+  bool through = false, strided = false;
+  for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
+    const enode_id copy = pass.copy_form(sources[side]);
+    if (copy == no_id) continue;
+    const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
+    if (problem) {
+      pass.note_missed({owner, sources[side], structural::matmul_view, problem});
+      continue;
+    }
+    pass.note_applied(structural::matmul_view);
+    through = true;
+    strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
+  }
+  const scalar_program stored = identity_program(g[owner].type);
+  const rule_mask made = bit(making(op::matmul)),
+                  reasons = made | (through ? bit(structural::matmul_view) : rule_mask());
+  emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
+  // Reading through a view that leaves no unit stride competes with copying the operand first.
+  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, made);
+}
+
+// Products over few terms cost less again than they do in memory.
+MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
+  const auto& product = g.get<matmul_attribute>(id);
+  std::int64_t terms = 1;
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
+  return terms <= 16;
+}
+
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, enode_id region, std::size_t operand,
+                                                             enode_id product) {
+  const engine& g = pass.graph();
+  const auto& inner = g.get<matmul_attribute>(product);
+  nest loops = to_nest(inner);
+  epilogue_draft made(g, region, operand, product, pass.limits());
+  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+  loops.accesses[0] = made.output;
+  loops.accesses.resize(3);
+  loops.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(ending(op::matmul));
+  emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+              made.finish.program, made.others, reasons);
+  return nullptr;
+}
+
+inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
+                     k = extent(product.k_axes);
+  const auto flops = 2 * static_cast<double>(product.space.elements());
+  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
+  const double share = device.parallel
+                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
+                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  return flops / (device.matmul_flops * share);
+}
+
+MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  const auto& product = g.get<matmul_attribute>(id);
+  double bytes = bytes_of(g, g.find(g.node(id).owner));
+  for (const index_map* read : {&product.a, &product.b}) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
+    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
+  }
+  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
+  return overlapped(bytes / device.bandwidth, product_seconds(product, device) + extra / device.scalar_flops) +
+         device.launch;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  region_draft draft = pass.draft();
+  flat_loops(draft, g.extents(owner));
+  const index_map flat = draft.loops.accesses[0];
+  for (std::size_t i = 0; i < g.node(id).operand_count; ++i) pass.add_operand(draft, g.operand(id, i), flat);
+  const scalar_program program = g.get<map_attribute>(id).program;
+  pass.emit_regions(owner, draft, program, rule);
+}
+
+MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const auto& view = g.get<view_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  index_map how{.offset = view.offset};
+  std::copy(view.strides, view.strides + max_rank, how.strides);
+  pass.add_operand(draft, g.operand(id, 0), how);
+  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
+}
+
+inline scalar_program row_program(reduce_kind kind, dtype type) {
+  scalar_builder builder;
+  return builder.finish(builder.unary(info(kind).row, builder.argument(0, type)));
+}
+
+// The smallest position (argument 1) of the elements that reach the extremum or are NaN. Both looks at an element are
+// one node of one program; scalar programs round after every operation (kernels/scalar_emit.ipp), so that each look
+// gives the same value and there is such an element.
+inline scalar_program arg_program(reduce_kind kind, dtype type) {
+  const bool is_max = kind == reduce_kind::arg_max;
+  scalar_builder b;
+  const scalar_ref x = b.argument(0, type), position = b.argument(1, dtype::i32);
+  const scalar_ref extremum = b.unary(info(kind).row, x);
+  const scalar_ref reaches = b.binary(scalar_op::less_equal, is_max ? extremum : x, is_max ? x : extremum);
+  const scalar_ref nan = b.unary(scalar_op::logical_not, b.binary(scalar_op::equal, x, x));
+  const scalar_ref beyond = b.constant(std::numeric_limits<std::int32_t>::max(), dtype::i32);
+  const scalar_ref place = b.select(b.binary(scalar_op::logical_or, reaches, nan), position, beyond);
+  return b.finish(b.unary(scalar_op::row_min, place));
+}
+
+// The row-major position along the row axes.
+inline index_map row_position(const nest& loops) {
+  index_map position;
+  std::int64_t stride = 1;
+  for (int i = loops.space.rank(); i-- > 0;) {
+    if (loops.group[i] != region_draft::row || loops.space[i] == 1) continue;
+    position.strides[i] = stride;
+    stride *= loops.space[i];
+  }
+  return position;
+}
+
+MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto reduce = g.get<reduce_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(operand);
+  draft.per_row = true;
+  const index_map result = dense_access(g.extents(owner));
+  index_map output;
+  for (int i = 0, kept = 0; i < draft.loops.space.rank(); ++i) {
+    if (reduce.axes >> i & 1) {
+      draft.loops.group[i] = region_draft::row;
+    } else {
+      output.strides[i] = result.strides[kept++];
+    }
+  }
+  draft.loops.accesses = {output};
+  pass.add_operand(draft, operand, dense_access(draft.loops.space));
+  const dtype type = g[operand].type;
+  if (is_arg(reduce.kind)) draft.add_index(row_position(draft.loops));
+  pass.emit_regions(owner, draft, is_arg(reduce.kind) ? arg_program(reduce.kind, type) : row_program(reduce.kind, type),
+                    rule);
+}
+
+MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto& pad = g.get<pad_attribute>(id);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  index_map how = dense_access(g.extents(operand));
+  how.fill = pad.value;
+  for (int i = 0; i < draft.loops.space.rank(); ++i) {
+    if (pad.low[i] == 0 && pad.high[i] == 0) continue;
+    how.offset -= pad.low[i] * how.strides[i];
+    how.bounded |= 1u << i;
+    how.low[i] = pad.low[i];
+    how.high[i] = pad.low[i] + g.extents(operand)[i];
+  }
+  // A border around a constant is not a constant: the box is needed, so the operand is read even then.
+  draft.add_read(operand, g[operand].type, how);
+  pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
+}
+
+MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const int axis = g.get<axis_attribute>(id).axis;
+  const class_list pieces(g.operands(id).begin(), g.operands(id).end());
+  if (pieces.size() > concat_pieces) return;
+  const shape space = g.extents(owner);
+  region_draft draft = pass.draft();
+  draft.loops.space = space;
+  draft.loops.accesses = {dense_access(space)};
+  scalar_builder builder;
+  index_map coordinate;
+  coordinate.strides[axis] = space[axis] == 1 ? 0 : 1;
+  draft.add_index(coordinate);
+  const scalar_ref at = builder.argument(0, dtype::i32);
+  std::int64_t start = space[axis];
+  scalar_ref value{0};
+  for (std::size_t i = pieces.size(); i-- > 0;) {
+    const class_id piece = g.find(pieces[i]);
+    const shape& extents = g.extents(piece);
+    const std::int64_t end = start;
+    start -= extents[axis];
+    index_map how = dense_access(extents);
+    how.offset = -start * how.strides[axis];
+    how.bounded = 1u << axis;
+    how.low[axis] = start;
+    how.high[axis] = end;
+    const scalar_ref read = builder.argument(static_cast<int>(draft.arguments()), g[piece].type);
+    pass.add_operand(draft, piece, how);
+    const scalar_ref bound = builder.constant(static_cast<double>(end), dtype::i32);
+    value = i + 1 == pieces.size() ? read : builder.select(builder.binary(scalar_op::less, at, bound), read, value);
+  }
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  region_draft draft = pass.draft();
+  flat_loops(draft, g.extents(owner));
+  draft.add_index(draft.loops.accesses[0]);
+  pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The rules that split a long sum over more workgroups than its results would occupy.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
+// their number divides the sum's longest axis.
+inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
+  std::int64_t group[4] = {1, 1, 1, 1};
+  for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
+  const auto results = static_cast<double>(group[0] * group[1] * group[2]);
+  const auto seconds = [&](std::int64_t parts) {
+    const double share =
+        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
+    const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
+    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
+  };
+  std::int64_t best = 1;
+  double least = seconds(1);
+  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
+  for (std::int64_t parts = 2; parts <= most; ++parts) {
+    if (longest % parts != 0 || seconds(parts) >= least) continue;
+    least = seconds(parts);
+    best = parts;
+  }
+  return best;
+}
+
+// The same for sums that one workgroup each would add up, at most `extent`; a number of parts that are equally long,
+// if there is one near.
+inline std::int64_t parts_of_rows(std::int64_t rows, std::int64_t length, std::int64_t extent,
+                                  const device_profile& device) {
+  const auto parallel = static_cast<double>(rows * std::min<std::int64_t>(length, 1024));
+  if (parallel >= device.full_occupancy) return 1;
+  const std::int64_t wanted =
+      std::min({2 * std::int64_t{device.compute_units} / rows, length / (4 * device.split_terms), extent});
+  for (std::int64_t parts = wanted; parts > wanted / 2; --parts) {
+    if (extent % parts == 0) return parts;
+  }
+  return std::max<std::int64_t>(1, wanted);
+}
+
+// An operand with the axis of `label` as two, (parts, rest), and its labels: label 0 is the part, the others move up.
+inline class_id split_operand(engine& g, class_id operand, std::uint8_t (&labels)[max_rank], int label,
+                              std::int64_t parts, rule_mask reasons) {
+  const shape before = g.extents(operand);
+  shape extents;
+  std::uint8_t moved[max_rank]{};
+  for (int i = 0; i < before.rank(); ++i) {
+    if (labels[i] == label) {
+      moved[extents.rank()] = 0;
+      extents.push_back(parts);
+    }
+    moved[extents.rank()] = static_cast<std::uint8_t>(labels[i] + 1);
+    extents.push_back(labels[i] == label ? before[i] / parts : before[i]);
+  }
+  std::ranges::copy(moved, labels);
+  return g.add(op::view, g[operand].type, extents, dense_view(extents), std::span(&operand, 1), reasons);
+}
+
+inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  shape extents{parts};
+  for (const std::int64_t extent : g.extents(owner)) extents.push_back(extent);
+  if (extents.bytes(g[owner].type) > pass.limits().tensor_bytes) return;
+  const rule_mask reasons = bit(structural::split_sum) | g.node(id).reasons;
+  contract_attribute labels = g.get<contract_attribute>(id);
+  const class_id a = split_operand(g, g.operand(id, 0), labels.a, label, parts, reasons);
+  const class_id b = split_operand(g, g.operand(id, 1), labels.b, label, parts, reasons);
+  ++labels.result_rank;
+  const class_id operands[] = {a, b};
+  const class_id sums = g.add(op::contract, g[owner].type, extents, labels, operands, reasons);
+  g.add_to(owner, op::reduce, reduce_attribute{reduce_kind::sum, 1}, std::span(&sums, 1), reasons);
+  pass.note_applied(structural::split_sum);
+}
+
+MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
+  const contract_loops product = loops_of(g, id);
+  const nest& loops = product.loops;
+  if (!product.fits) return;
+  int longest = -1;
+  for (int label = 0; label < contract_loops::max_labels; ++label) {
+    if (product.group[label] != 3) continue;
+    if (longest < 0 || product.extents[label] > product.extents[longest]) longest = label;
+  }
+  const int most =
+      std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
+  if (longest < 0 || most == max_rank) return;
+  const std::int64_t extent = product.extents[longest];
+  std::int64_t parts = 1;
+  if (loops.count(1) != 0 && loops.count(2) != 0) {
+    parts = best_parts(loops, extent, pass.device());
+  } else {  // a dot product, or several
+    std::int64_t length = 1;
+    for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
+    parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
+    while (extent % parts != 0) --parts;
+  }
+  if (parts > 1) add_split(pass, id, longest, parts);
+}
+
+struct axis_run {  // neighbouring axes
+  int first = 0, last = 0;
+  std::int64_t extent = 1;
+};
+
+// The longest run of axes that disappear.
+inline axis_run longest_run(const shape& extents, std::uint32_t axes) {
+  axis_run best, now;
+  for (int i = 0; i < extents.rank(); ++i) {
+    now = (axes >> i & 1) == 0 ? axis_run{i + 1, i + 1} : axis_run{now.first, i, now.extent * extents[i]};
+    if (now.extent > best.extent) best = now;
+  }
+  return best;
+}
+
+// The operand with the run of axes as two, (outer, inner), beginning at `start`; and the axes of `reduce` there, the
+// outer one not among them.
+inline class_id add_run_view(engine& g, class_id operand, reduce_attribute& reduce, const axis_run& run,
+                             std::int64_t start, std::int64_t outer, std::int64_t inner, rule_mask reasons) {
+  const shape before = g.extents(operand);
+  const view_attribute dense = dense_view(before);
+  view_attribute view;
+  shape extents;
+  std::uint32_t axes = 0;
+  const auto push = [&](std::int64_t extent, std::int64_t stride, bool reduced) {
+    view.strides[extents.rank()] = extent == 1 ? 0 : stride;
+    axes |= std::uint32_t{reduced} << extents.rank();
+    extents.push_back(extent);
+  };
+  std::int64_t step = 1;
+  for (int i = run.last + 1; i < before.rank(); ++i) step *= before[i];
+  for (int i = 0; i < before.rank(); ++i) {
+    if (i < run.first || i > run.last) push(before[i], dense.strides[i], (reduce.axes >> i & 1) != 0);
+    if (i != run.first) continue;
+    push(outer, inner * step, false);
+    push(inner, step, true);
+  }
+  view.offset = start * step;
+  reduce.axes = axes;
+  return g.add(op::view, g[operand].type, extents, view, std::span(&operand, 1), reasons);
+}
+
+MEGANEURA_INLINE void split_reduce::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto whole = g.get<reduce_attribute>(id);
+  const dtype type = g[owner].type;
+  const bool rounds = is_float(type) && (whole.kind == reduce_kind::sum || whole.kind == reduce_kind::product);
+  if (!pass.device().parallel || is_arg(whole.kind) || type == dtype::boolean) return;
+  if (rounds && (type != dtype::f32 || g[owner].decides)) return;
+  const shape before = g.extents(operand), result = g.extents(owner);
+  const axis_run run = longest_run(before, whole.axes);
+  const std::int64_t parts =
+      parts_of_rows(result.elements(), before.elements() / result.elements(), run.extent, pass.device());
+  if (parts == 1 || before.rank() + 1 + run.first - run.last > max_rank) return;
+  const rule_mask reasons = bit(structural::split_reduce) | g.node(id).reasons;
+  const std::int64_t length = run.extent / parts, rest = run.extent % parts;
+  const std::uint32_t outer = 1u << run.first;
+  const auto reduced = [&](class_id of, std::uint32_t axes) {
+    shape extents;
+    for (int i = 0; i < g.extents(of).rank(); ++i) {
+      if ((axes >> i & 1) == 0) extents.push_back(g.extents(of)[i]);
+    }
+    return g.add(op::reduce, type, extents, reduce_attribute{whole.kind, axes}, std::span(&of, 1), reasons);
+  };
+  reduce_attribute inside = whole;
+  const class_id rows = add_run_view(g, operand, inside, run, 0, parts, length, reasons);
+  const class_id sums = reduced(rows, inside.axes);
+  const int part = run.first - std::popcount(whole.axes & (outer - 1));
+  if (rest == 0) {
+    g.add_to(owner, op::reduce, reduce_attribute{whole.kind, 1u << part}, std::span(&sums, 1), reasons);
+  } else {
+    reduce_attribute last = whole;
+    const class_id tail = add_run_view(g, operand, last, run, parts * length, 1, rest, reasons);
+    const class_id both[] = {reduced(sums, 1u << part), reduced(tail, last.axes | outer)};
+    scalar_builder builder;
+    const scalar_ref joined =
+        builder.binary(info(info(whole.kind).row).step, builder.argument(0, type), builder.argument(1, type));
+    g.add_to(owner, op::map, map_attribute{builder.finish(joined)}, both, reasons);
+  }
+  pass.note_applied(structural::split_reduce);
 }
 
 }  // namespace detail
@@ -25160,6 +26771,7 @@ class region_merger {
     std::optional<region_form> inside{};  // the same without reads of other members
   };
   using members = std::vector<member>;
+  using group_list = small_vector<std::size_t, 4>;  // positions in groups_
   struct group {
     members all;
     int first = 0, last = 0;  // levels of the members
@@ -25181,17 +26793,17 @@ class region_merger {
   void note_member(std::size_t which, class_id id, enode_id form) {
     readers_[id].push_back(which);
     for (class_id operand : g_.operands(form)) {
-      std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+      group_list& readers = readers_[g_.find(operand)];
       if (readers.empty() || readers.back() != which) readers.push_back(which);
     }
   }
 
   bool joins_another(class_id id) {
-    const std::vector<enode_id> forms = g_[id].nodes;
+    const node_list forms = g_[id].nodes;
     for (enode_id form : forms) {
       if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
       for (class_id operand : g_.operands(form)) {
-        const std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+        const group_list& readers = readers_[g_.find(operand)];
         const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
         for (std::size_t i = readers.size(); i-- > first;) {
           if (join(groups_[readers[i]], readers[i], id, form)) return true;
@@ -25246,7 +26858,7 @@ class region_merger {
     };
     const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
     if (std::ranges::none_of(own.accesses, reads_member)) return true;
-    std::vector<dtype> types(own.accesses.size(), dtype::f32);
+    small_vector<dtype, 16> types(own.accesses.size(), dtype::f32);
     for (const scalar_node& node : own.program.nodes) {
       if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
@@ -25304,7 +26916,7 @@ class region_merger {
   const std::function<bool(class_id)>& offer_;
   std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
   std::vector<group> groups_;
-  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups that read it or have it
+  std::vector<group_list> readers_;  // of a class: groups that read it or have it
 };
 
 }  // namespace detail
@@ -25323,7 +26935,7 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
                                      std::size_t most) {
   shape extents = e.extents(e.find(pieces[0]));
   for (std::size_t i = 1; i < pieces.size(); ++i) extents.set(axis, extents[axis] + e.extents(e.find(pieces[i]))[axis]);
-  std::vector<class_id> parts(pieces.begin(), pieces.end());
+  class_list parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
     const std::size_t each = ceil_div(parts.size(), most);
@@ -25339,7 +26951,7 @@ namespace detail {
 
 // How many tensors a kernel binds for them: each once, and constants are written into the kernel.
 inline std::size_t count_reads(const engine& e, std::span<const class_id> operands) {
-  std::vector<class_id> reads;
+  class_list reads;
   for (class_id operand : operands) {
     if (!e[e.find(operand)].constant) reads.push_back(e.find(operand));
   }
@@ -25442,10 +27054,10 @@ class map_splitter {
 
 }  // namespace detail
 
-MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const map_attribute& map,
                                   std::span<const class_id> operands, std::size_t most) {
-  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
-  return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
+  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map, operands);
+  return detail::map_splitter(e, type, extents, map.program, operands).split(std::max<std::size_t>(most, 3));
 }
 
 namespace detail {
@@ -25503,49 +27115,6 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for kernels/generate.hpp.
 // Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
-// What a family of kernels is to the rest of the library: the generator of a kind of node.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// The operand in whose memory each result is stored, if any; empty: every result has memory of its own.
-using operand_of_result = std::span<const std::optional<std::size_t>>;
-
-/// A node whose kernel is asked for.
-struct kernel_request {
-  const graph& nodes;
-  node_id id;
-  const device_profile& on;
-  operand_of_result overwritten;
-
-  template <class Attribute>
-  [[nodiscard]] const Attribute& get() const {
-    return nodes.get<Attribute>(id);
-  }
-  [[nodiscard]] dtype type() const { return nodes[id].type; }  // of the result
-  [[nodiscard]] const shape& extents() const { return nodes[id].extents; }
-  [[nodiscard]] std::vector<dtype> operand_types() const {
-    std::vector<dtype> types;
-    for (node_id operand : nodes.operands(id)) types.push_back(nodes[operand].type);
-    return types;
-  }
-  [[nodiscard]] std::vector<dtype> result_types() const {
-    std::vector<dtype> types;
-    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
-    return types;
-  }
-  [[nodiscard]] std::vector<shape> operand_extents() const {
-    std::vector<shape> extents;
-    for (node_id operand : nodes.operands(id)) extents.push_back(nodes[operand].extents);
-    return extents;
-  }
-};
-
-/// `generator<kind>::make(request)` gives the kernel: a specialisation for each kind that runs (op_info::runs), in the
-/// header of its family, which generate.ipp includes.
-template <op Kind>
-struct generator;
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -25563,7 +27132,7 @@ struct generator<op::convolve> {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
-// Reading and adding at places that indices choose.
+// Reading, adding and writing at places that indices choose.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -25576,6 +27145,30 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
+
+/// Operands data and a position (i32): rows of `result` from there on; those that lie outside are zeros.
+[[nodiscard]] kernel_dispatch make_narrow(const shape& data, const shape& result, int axis, dtype type,
+                                          const device_profile& on);
+
+/// Operands x, rows and a position (i32). `in_place`: the result is x's memory, and the rows alone are written.
+[[nodiscard]] kernel_dispatch make_update_rows(const shape& x, const shape& rows, int axis, dtype type, bool in_place,
+                                               const device_profile& on);
+
+template <>
+struct generator<op::narrow> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_narrow(asked.operand_extents()[0], asked.extents(), asked.get<axis_attribute>().axis, asked.type(),
+                       asked.on);
+  }
+};
+
+template <>
+struct generator<op::update_rows> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_update_rows(asked.extents(), asked.operand_extents()[1], asked.get<axis_attribute>().axis, asked.type(),
+                            !asked.overwritten.empty(), asked.on);
+  }
+};
 
 template <>
 struct generator<op::gather> {
@@ -25723,7 +27316,6 @@ class module_builder {
 
   /// Whether `id` may be used here: declared at module level or computed in a block that is still open.
   [[nodiscard]] bool visible(word id) const;
-  [[nodiscard]] std::size_t open_blocks() const { return scopes_.size() - 1; }
 
   [[nodiscard]] words finish(std::span<const word> local_size);
 
@@ -26693,22 +28285,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
-// Random numbers: the kernel of shaders/random.comp.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// Bindings: the result (f32), step_values.
-[[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const device_profile& on);
-
-template <>
-struct generator<op::random> {
-  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
-    return make_random(asked.get<random_attribute>(), asked.extents().elements(), asked.on);
-  }
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -26787,6 +28363,27 @@ namespace detail {
       on.max_loop_iterations);
 }
 
+// What a kernel_request shows of a step, besides the device: where that is equal, words and grid are.
+[[nodiscard]] inline std::vector<std::int64_t> read_by_generators(const plan::execution_plan& p, const plan::step& s) {
+  const graph& g = p.implementation;
+  std::vector<std::int64_t> all{static_cast<std::int64_t>(g[s.node].kind), g[s.node].attribute};
+  if (s.kind == plan::step::optimizer) {
+    all.push_back(static_cast<std::int64_t>(s.bindings.at(0).where.bytes));
+    return all;
+  }
+  const auto add = [&](dtype type, const shape& extents) {
+    all.insert(all.end(), {static_cast<std::int64_t>(type), static_cast<std::int64_t>(extents.rank())});
+    all.insert(all.end(), extents.begin(), extents.end());
+  };
+  all.push_back(g[s.node].operand_count);
+  for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
+  for (const tensor_type& result : g.results(s.node)) add(result.type, result.extents);
+  add(g[s.node].type, g[s.node].extents);
+  for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))
+    all.push_back(operand ? static_cast<std::int64_t>(*operand) : -1);
+  return all;
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const device_profile& on) {
@@ -26802,6 +28399,424 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
 }
 
+MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {
+  kernel_set made;
+  std::map<std::vector<std::int64_t>, std::size_t> known;
+  for (const plan::step& s : p.steps) {
+    made.of_step.push_back(0);
+    if (s.kind == plan::step::copy) continue;
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), made.kernels.size());
+    if (is_new) made.kernels.push_back(generate(p, s, on));
+    made.of_step.back() = at->second;
+  }
+  return made;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/random.hpp.
+// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
+// sources: sha256 284f39bebed1472c09abb28fd8b6bfc7b0fea0f5e06b99387c501c6e13af493c
+// compiler: glslang 11:12.0.0
+
+namespace meganeura::inline MEGANEURA_ABI::embedded {
+
+inline constexpr std::uint32_t random[] = {
+    0x07230203, 0x00010300, 0x0008000b, 0x0000016d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
+    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
+    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
+    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
+    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
+    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
+    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
+    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
+    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
+    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
+    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
+    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
+    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
+    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003d, 0x6e756f72, 0x00000064, 0x00040005,
+    0x0000004b, 0x68676968, 0x00000030, 0x00040005, 0x0000004c, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004d,
+    0x54736552, 0x00657079, 0x00040005, 0x00000055, 0x68676968, 0x00000031, 0x00040005, 0x00000056, 0x31776f6c,
+    0x00000000, 0x00040005, 0x00000077, 0x72617571, 0x00726574, 0x00030005, 0x0000007c, 0x00000078, 0x00030005,
+    0x00000084, 0x0000007a, 0x00030005, 0x00000088, 0x00000073, 0x00030005, 0x00000098, 0x00000063, 0x00030005,
+    0x000000aa, 0x00000071, 0x00030005, 0x000000d8, 0x00000064, 0x00040005, 0x000000db, 0x7261656e, 0x00000000,
+    0x00030005, 0x000000fd, 0x00000075, 0x00030005, 0x00000105, 0x00000076, 0x00040005, 0x0000010b, 0x61726170,
+    0x0000006d, 0x00040005, 0x00000110, 0x61726170, 0x0000006d, 0x00030005, 0x00000116, 0x00000069, 0x00040005,
+    0x00000119, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011e, 0x64726f77, 0x00000073, 0x00040005, 0x00000121,
+    0x65727473, 0x00006d61, 0x00050005, 0x00000122, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000122,
+    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000122, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
+    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00030005, 0x00000124, 0x00776f6e,
+    0x00040005, 0x0000012e, 0x61726170, 0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000133, 0x756c6176, 0x00007365, 0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000,
+    0x00040005, 0x0000013e, 0x61726170, 0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005,
+    0x00000145, 0x61726170, 0x0000006d, 0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151,
+    0x0000006b, 0x00060005, 0x00000160, 0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160,
+    0x00000000, 0x75736572, 0x0000746c, 0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b,
+    0x0000001c, 0x00040047, 0x0000002f, 0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000,
+    0x00040047, 0x00000034, 0x0000000b, 0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047,
+    0x00000121, 0x00000001, 0x00000002, 0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048,
+    0x00000122, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008,
+    0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047, 0x00000124,
+    0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f, 0x00000006,
+    0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000, 0x00000019,
+    0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002, 0x00040047,
+    0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013, 0x00000002,
+    0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007,
+    0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007, 0x0000000a,
+    0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c, 0x00050021,
+    0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020, 0x00000014,
+    0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016, 0x00000015,
+    0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007, 0x00000006,
+    0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024, 0x00000004,
+    0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025, 0x0004003b,
+    0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020, 0x00000029,
+    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026, 0x0000002f,
+    0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034, 0x00000033,
+    0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c, 0x00000007,
+    0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045, 0x0000000a,
+    0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d, 0x00000006,
+    0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052, 0x00000002,
+    0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9, 0x0004002b,
+    0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d, 0x0004002b,
+    0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b, 0x00000013,
+    0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008d,
+    0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091, 0xb94fb21f,
+    0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000, 0x0004002b,
+    0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b, 0x00000013,
+    0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1, 0x00000007,
+    0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df, 0x3eaaaaab,
+    0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd, 0x0004002b,
+    0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b, 0x00000013,
+    0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006, 0x00000119,
+    0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x0005001e, 0x00000122, 0x00000006, 0x00000006,
+    0x00000006, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
+    0x00040020, 0x00000125, 0x00000002, 0x00000006, 0x00040017, 0x00000131, 0x00000013, 0x00000004, 0x00040020,
+    0x00000132, 0x00000007, 0x00000131, 0x00040017, 0x00000135, 0x0000003b, 0x00000004, 0x00040032, 0x00000006,
+    0x0000013a, 0x00000000, 0x00060034, 0x00000046, 0x0000013b, 0x000000aa, 0x0000013a, 0x0000002c, 0x0003001d,
+    0x0000015f, 0x00000013, 0x0003001e, 0x00000160, 0x0000015f, 0x00040020, 0x00000161, 0x0000000c, 0x00000160,
+    0x0004003b, 0x00000161, 0x00000162, 0x0000000c, 0x00040020, 0x00000169, 0x0000000c, 0x00000013, 0x00050036,
+    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001e, 0x00000116,
+    0x00000007, 0x0004003b, 0x0000000b, 0x0000011e, 0x00000007, 0x0004003b, 0x0000000b, 0x0000012e, 0x00000007,
+    0x0004003b, 0x0000000d, 0x0000012f, 0x00000007, 0x0004003b, 0x00000132, 0x00000133, 0x00000007, 0x0004003b,
+    0x0000001e, 0x0000013e, 0x00000007, 0x0004003b, 0x0000001e, 0x00000141, 0x00000007, 0x0004003b, 0x0000001e,
+    0x00000145, 0x00000007, 0x0004003b, 0x0000001e, 0x00000148, 0x00000007, 0x0004003b, 0x0000001e, 0x00000151,
+    0x00000007, 0x00040039, 0x00000006, 0x00000117, 0x00000008, 0x0003003e, 0x00000116, 0x00000117, 0x0004003d,
+    0x00000006, 0x00000118, 0x00000116, 0x000500ae, 0x00000046, 0x0000011a, 0x00000118, 0x00000119, 0x000300f7,
+    0x0000011c, 0x00000000, 0x000400fa, 0x0000011a, 0x0000011b, 0x0000011c, 0x000200f8, 0x0000011b, 0x000100fd,
+    0x000200f8, 0x0000011c, 0x0004003d, 0x00000006, 0x0000011f, 0x00000116, 0x00050086, 0x00000006, 0x00000120,
+    0x0000011f, 0x00000024, 0x00050041, 0x00000125, 0x00000126, 0x00000124, 0x0000003e, 0x0004003d, 0x00000006,
+    0x00000127, 0x00000126, 0x00070050, 0x0000000a, 0x00000128, 0x00000120, 0x00000028, 0x00000121, 0x00000127,
+    0x00050041, 0x00000125, 0x00000129, 0x00000124, 0x00000072, 0x0004003d, 0x00000006, 0x0000012a, 0x00000129,
+    0x00050041, 0x00000125, 0x0000012b, 0x00000124, 0x000000c4, 0x0004003d, 0x00000006, 0x0000012c, 0x0000012b,
+    0x00050050, 0x0000000c, 0x0000012d, 0x0000012a, 0x0000012c, 0x0003003e, 0x0000012e, 0x00000128, 0x0003003e,
+    0x0000012f, 0x0000012d, 0x00060039, 0x0000000a, 0x00000130, 0x00000011, 0x0000012e, 0x0000012f, 0x0003003e,
+    0x0000011e, 0x00000130, 0x0004003d, 0x0000000a, 0x00000134, 0x0000011e, 0x00070050, 0x00000135, 0x00000136,
+    0x000000ff, 0x000000ff, 0x000000ff, 0x000000ff, 0x000500c2, 0x0000000a, 0x00000137, 0x00000134, 0x00000136,
+    0x00040070, 0x00000131, 0x00000138, 0x00000137, 0x0005008e, 0x00000131, 0x00000139, 0x00000138, 0x00000103,
+    0x0003003e, 0x00000133, 0x00000139, 0x000300f7, 0x0000013d, 0x00000000, 0x000400fa, 0x0000013b, 0x0000013c,
+    0x0000013d, 0x000200f8, 0x0000013c, 0x00050041, 0x0000001e, 0x0000013f, 0x0000011e, 0x00000028, 0x0004003d,
+    0x00000006, 0x00000140, 0x0000013f, 0x0003003e, 0x0000013e, 0x00000140, 0x00050041, 0x0000001e, 0x00000142,
+    0x0000011e, 0x0000002c, 0x0004003d, 0x00000006, 0x00000143, 0x00000142, 0x0003003e, 0x00000141, 0x00000143,
+    0x00060039, 0x00000015, 0x00000144, 0x00000022, 0x0000013e, 0x00000141, 0x00050041, 0x0000001e, 0x00000146,
+    0x0000011e, 0x00000052, 0x0004003d, 0x00000006, 0x00000147, 0x00000146, 0x0003003e, 0x00000145, 0x00000147,
+    0x00050041, 0x0000001e, 0x00000149, 0x0000011e, 0x00000063, 0x0004003d, 0x00000006, 0x0000014a, 0x00000149,
+    0x0003003e, 0x00000148, 0x0000014a, 0x00060039, 0x00000015, 0x0000014b, 0x00000022, 0x00000145, 0x00000148,
+    0x00050051, 0x00000013, 0x0000014c, 0x00000144, 0x00000000, 0x00050051, 0x00000013, 0x0000014d, 0x00000144,
+    0x00000001, 0x00050051, 0x00000013, 0x0000014e, 0x0000014b, 0x00000000, 0x00050051, 0x00000013, 0x0000014f,
+    0x0000014b, 0x00000001, 0x00070050, 0x00000131, 0x00000150, 0x0000014c, 0x0000014d, 0x0000014e, 0x0000014f,
+    0x0003003e, 0x00000133, 0x00000150, 0x000200f9, 0x0000013d, 0x000200f8, 0x0000013d, 0x0003003e, 0x00000151,
+    0x00000028, 0x000200f9, 0x00000152, 0x000200f8, 0x00000152, 0x000400f6, 0x00000154, 0x00000155, 0x00000000,
+    0x000200f9, 0x00000156, 0x000200f8, 0x00000156, 0x0004003d, 0x00000006, 0x00000157, 0x00000151, 0x000500b0,
+    0x00000046, 0x00000158, 0x00000157, 0x00000024, 0x000400fa, 0x00000158, 0x00000153, 0x00000154, 0x000200f8,
+    0x00000153, 0x0004003d, 0x00000006, 0x00000159, 0x00000116, 0x0004003d, 0x00000006, 0x0000015a, 0x00000151,
+    0x00050080, 0x00000006, 0x0000015b, 0x00000159, 0x0000015a, 0x000500b0, 0x00000046, 0x0000015c, 0x0000015b,
+    0x00000119, 0x000300f7, 0x0000015e, 0x00000000, 0x000400fa, 0x0000015c, 0x0000015d, 0x0000015e, 0x000200f8,
+    0x0000015d, 0x0004003d, 0x00000006, 0x00000163, 0x00000116, 0x0004003d, 0x00000006, 0x00000164, 0x00000151,
+    0x00050080, 0x00000006, 0x00000165, 0x00000163, 0x00000164, 0x0004003d, 0x00000006, 0x00000166, 0x00000151,
+    0x00050041, 0x00000014, 0x00000167, 0x00000133, 0x00000166, 0x0004003d, 0x00000013, 0x00000168, 0x00000167,
+    0x00060041, 0x00000169, 0x0000016a, 0x00000162, 0x0000003e, 0x00000165, 0x0003003e, 0x0000016a, 0x00000168,
+    0x000200f9, 0x0000015e, 0x000200f8, 0x0000015e, 0x000200f9, 0x00000155, 0x000200f8, 0x00000155, 0x0004003d,
+    0x00000006, 0x0000016b, 0x00000151, 0x00050080, 0x00000006, 0x0000016c, 0x0000016b, 0x00000072, 0x0003003e,
+    0x00000151, 0x0000016c, 0x000200f9, 0x00000152, 0x000200f8, 0x00000154, 0x000100fd, 0x00010038, 0x00050036,
+    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000029, 0x0000002a,
+    0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a, 0x00050041, 0x00000029, 0x0000002d,
+    0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d, 0x00050041, 0x00000029, 0x00000030,
+    0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030, 0x00050084, 0x00000006, 0x00000032,
+    0x0000002e, 0x00000031, 0x00050051, 0x00000006, 0x00000035, 0x00000034, 0x00000000, 0x00050084, 0x00000006,
+    0x00000036, 0x00000032, 0x00000035, 0x00050080, 0x00000006, 0x00000037, 0x0000002b, 0x00000036, 0x00050084,
+    0x00000006, 0x00000038, 0x00000024, 0x00000037, 0x000200fe, 0x00000038, 0x00010038, 0x00050036, 0x0000000a,
+    0x00000011, 0x00000000, 0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010,
+    0x000200f8, 0x00000012, 0x0004003b, 0x0000003c, 0x0000003d, 0x00000007, 0x0004003b, 0x0000001e, 0x0000004b,
+    0x00000007, 0x0004003b, 0x0000001e, 0x0000004c, 0x00000007, 0x0004003b, 0x0000001e, 0x00000055, 0x00000007,
+    0x0004003b, 0x0000001e, 0x00000056, 0x00000007, 0x0003003e, 0x0000003d, 0x0000003e, 0x000200f9, 0x0000003f,
+    0x000200f8, 0x0000003f, 0x000400f6, 0x00000041, 0x00000042, 0x00000000, 0x000200f9, 0x00000043, 0x000200f8,
+    0x00000043, 0x0004003d, 0x0000003b, 0x00000044, 0x0000003d, 0x000500b1, 0x00000046, 0x00000047, 0x00000044,
+    0x00000045, 0x000400fa, 0x00000047, 0x00000040, 0x00000041, 0x000200f8, 0x00000040, 0x00050041, 0x0000001e,
+    0x00000049, 0x0000000f, 0x00000028, 0x0004003d, 0x00000006, 0x0000004a, 0x00000049, 0x00050097, 0x0000004d,
+    0x0000004e, 0x00000048, 0x0000004a, 0x00050051, 0x00000006, 0x0000004f, 0x0000004e, 0x00000000, 0x0003003e,
+    0x0000004c, 0x0000004f, 0x00050051, 0x00000006, 0x00000050, 0x0000004e, 0x00000001, 0x0003003e, 0x0000004b,
+    0x00000050, 0x00050041, 0x0000001e, 0x00000053, 0x0000000f, 0x00000052, 0x0004003d, 0x00000006, 0x00000054,
+    0x00000053, 0x00050097, 0x0000004d, 0x00000057, 0x00000051, 0x00000054, 0x00050051, 0x00000006, 0x00000058,
+    0x00000057, 0x00000000, 0x0003003e, 0x00000056, 0x00000058, 0x00050051, 0x00000006, 0x00000059, 0x00000057,
+    0x00000001, 0x0003003e, 0x00000055, 0x00000059, 0x0004003d, 0x00000006, 0x0000005a, 0x00000055, 0x00050041,
+    0x0000001e, 0x0000005b, 0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005c, 0x0000005b, 0x000500c6,
+    0x00000006, 0x0000005d, 0x0000005a, 0x0000005c, 0x00050041, 0x0000001e, 0x0000005e, 0x00000010, 0x00000028,
+    0x0004003d, 0x00000006, 0x0000005f, 0x0000005e, 0x000500c6, 0x00000006, 0x00000060, 0x0000005d, 0x0000005f,
+    0x0004003d, 0x00000006, 0x00000061, 0x00000056, 0x0004003d, 0x00000006, 0x00000062, 0x0000004b, 0x00050041,
+    0x0000001e, 0x00000064, 0x0000000f, 0x00000063, 0x0004003d, 0x00000006, 0x00000065, 0x00000064, 0x000500c6,
+    0x00000006, 0x00000066, 0x00000062, 0x00000065, 0x00050041, 0x0000001e, 0x00000067, 0x00000010, 0x0000002c,
+    0x0004003d, 0x00000006, 0x00000068, 0x00000067, 0x000500c6, 0x00000006, 0x00000069, 0x00000066, 0x00000068,
+    0x0004003d, 0x00000006, 0x0000006a, 0x0000004c, 0x00070050, 0x0000000a, 0x0000006b, 0x00000060, 0x00000061,
+    0x00000069, 0x0000006a, 0x0003003e, 0x0000000f, 0x0000006b, 0x0004003d, 0x0000000c, 0x0000006f, 0x00000010,
+    0x00050080, 0x0000000c, 0x00000070, 0x0000006f, 0x0000006e, 0x0003003e, 0x00000010, 0x00000070, 0x000200f9,
+    0x00000042, 0x000200f8, 0x00000042, 0x0004003d, 0x0000003b, 0x00000071, 0x0000003d, 0x00050080, 0x0000003b,
+    0x00000073, 0x00000071, 0x00000072, 0x0003003e, 0x0000003d, 0x00000073, 0x000200f9, 0x0000003f, 0x000200f8,
+    0x00000041, 0x0004003d, 0x0000000a, 0x00000074, 0x0000000f, 0x000200fe, 0x00000074, 0x00010038, 0x00050036,
+    0x00000015, 0x00000018, 0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019,
+    0x0004003b, 0x00000014, 0x00000077, 0x00000007, 0x0004003b, 0x00000014, 0x0000007c, 0x00000007, 0x0004003b,
+    0x00000014, 0x00000084, 0x00000007, 0x0004003b, 0x00000014, 0x00000088, 0x00000007, 0x0004003b, 0x00000014,
+    0x00000098, 0x00000007, 0x0004003b, 0x0000003c, 0x000000aa, 0x00000007, 0x0004003b, 0x000000b1, 0x000000b2,
+    0x00000007, 0x0004003b, 0x000000b1, 0x000000bb, 0x00000007, 0x0004003b, 0x000000b1, 0x000000c6, 0x00000007,
+    0x0004003d, 0x00000013, 0x00000079, 0x00000017, 0x00050085, 0x00000013, 0x0000007a, 0x00000078, 0x00000079,
+    0x0006000c, 0x00000013, 0x0000007b, 0x00000001, 0x00000002, 0x0000007a, 0x0003003e, 0x00000077, 0x0000007b,
+    0x0004003d, 0x00000013, 0x0000007d, 0x00000017, 0x0004003d, 0x00000013, 0x0000007f, 0x00000077, 0x00050085,
+    0x00000013, 0x00000080, 0x0000007e, 0x0000007f, 0x00050083, 0x00000013, 0x00000081, 0x0000007d, 0x00000080,
+    0x00050085, 0x00000013, 0x00000083, 0x00000081, 0x00000082, 0x0003003e, 0x0000007c, 0x00000083, 0x0004003d,
+    0x00000013, 0x00000085, 0x0000007c, 0x0004003d, 0x00000013, 0x00000086, 0x0000007c, 0x00050085, 0x00000013,
+    0x00000087, 0x00000085, 0x00000086, 0x0003003e, 0x00000084, 0x00000087, 0x0004003d, 0x00000013, 0x00000089,
+    0x0000007c, 0x0004003d, 0x00000013, 0x0000008a, 0x0000007c, 0x0004003d, 0x00000013, 0x0000008b, 0x00000084,
+    0x00050085, 0x00000013, 0x0000008c, 0x0000008a, 0x0000008b, 0x0004003d, 0x00000013, 0x0000008e, 0x00000084,
+    0x0004003d, 0x00000013, 0x00000090, 0x00000084, 0x00050085, 0x00000013, 0x00000092, 0x00000090, 0x00000091,
+    0x00050081, 0x00000013, 0x00000093, 0x0000008f, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008e,
+    0x00000093, 0x00050081, 0x00000013, 0x00000095, 0x0000008d, 0x00000094, 0x00050085, 0x00000013, 0x00000096,
+    0x0000008c, 0x00000095, 0x00050081, 0x00000013, 0x00000097, 0x00000089, 0x00000096, 0x0003003e, 0x00000088,
+    0x00000097, 0x0004003d, 0x00000013, 0x0000009a, 0x00000084, 0x0004003d, 0x00000013, 0x0000009c, 0x00000084,
+    0x0004003d, 0x00000013, 0x0000009e, 0x00000084, 0x0004003d, 0x00000013, 0x000000a0, 0x00000084, 0x00050085,
+    0x00000013, 0x000000a2, 0x000000a0, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009f, 0x000000a2,
+    0x00050085, 0x00000013, 0x000000a4, 0x0000009e, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x0000009d,
+    0x000000a4, 0x00050085, 0x00000013, 0x000000a6, 0x0000009c, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7,
+    0x0000009b, 0x000000a6, 0x00050085, 0x00000013, 0x000000a8, 0x0000009a, 0x000000a7, 0x00050081, 0x00000013,
+    0x000000a9, 0x00000099, 0x000000a8, 0x0003003e, 0x00000098, 0x000000a9, 0x0004003d, 0x00000013, 0x000000ab,
+    0x00000077, 0x0004006e, 0x0000003b, 0x000000ac, 0x000000ab, 0x000500c7, 0x0000003b, 0x000000ae, 0x000000ac,
+    0x000000ad, 0x0003003e, 0x000000aa, 0x000000ae, 0x0004003d, 0x0000003b, 0x000000af, 0x000000aa, 0x000500aa,
+    0x00000046, 0x000000b0, 0x000000af, 0x0000003e, 0x000300f7, 0x000000b4, 0x00000000, 0x000400fa, 0x000000b0,
+    0x000000b3, 0x000000b8, 0x000200f8, 0x000000b3, 0x0004003d, 0x00000013, 0x000000b5, 0x00000098, 0x0004003d,
+    0x00000013, 0x000000b6, 0x00000088, 0x00050050, 0x00000015, 0x000000b7, 0x000000b5, 0x000000b6, 0x0003003e,
+    0x000000b2, 0x000000b7, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b8, 0x0004003d, 0x0000003b, 0x000000b9,
+    0x000000aa, 0x000500aa, 0x00000046, 0x000000ba, 0x000000b9, 0x00000072, 0x000300f7, 0x000000bd, 0x00000000,
+    0x000400fa, 0x000000ba, 0x000000bc, 0x000000c2, 0x000200f8, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be,
+    0x00000088, 0x0004007f, 0x00000013, 0x000000bf, 0x000000be, 0x0004003d, 0x00000013, 0x000000c0, 0x00000098,
+    0x00050050, 0x00000015, 0x000000c1, 0x000000bf, 0x000000c0, 0x0003003e, 0x000000bb, 0x000000c1, 0x000200f9,
+    0x000000bd, 0x000200f8, 0x000000c2, 0x0004003d, 0x0000003b, 0x000000c3, 0x000000aa, 0x000500aa, 0x00000046,
+    0x000000c5, 0x000000c3, 0x000000c4, 0x000300f7, 0x000000c8, 0x00000000, 0x000400fa, 0x000000c5, 0x000000c7,
+    0x000000ce, 0x000200f8, 0x000000c7, 0x0004003d, 0x00000013, 0x000000c9, 0x00000098, 0x0004007f, 0x00000013,
+    0x000000ca, 0x000000c9, 0x0004003d, 0x00000013, 0x000000cb, 0x00000088, 0x0004007f, 0x00000013, 0x000000cc,
+    0x000000cb, 0x00050050, 0x00000015, 0x000000cd, 0x000000ca, 0x000000cc, 0x0003003e, 0x000000c6, 0x000000cd,
+    0x000200f9, 0x000000c8, 0x000200f8, 0x000000ce, 0x0004003d, 0x00000013, 0x000000cf, 0x00000088, 0x0004003d,
+    0x00000013, 0x000000d0, 0x00000098, 0x0004007f, 0x00000013, 0x000000d1, 0x000000d0, 0x00050050, 0x00000015,
+    0x000000d2, 0x000000cf, 0x000000d1, 0x0003003e, 0x000000c6, 0x000000d2, 0x000200f9, 0x000000c8, 0x000200f8,
+    0x000000c8, 0x0004003d, 0x00000015, 0x000000d3, 0x000000c6, 0x0003003e, 0x000000bb, 0x000000d3, 0x000200f9,
+    0x000000bd, 0x000200f8, 0x000000bd, 0x0004003d, 0x00000015, 0x000000d4, 0x000000bb, 0x0003003e, 0x000000b2,
+    0x000000d4, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b4, 0x0004003d, 0x00000015, 0x000000d5, 0x000000b2,
+    0x000200fe, 0x000000d5, 0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037,
+    0x00000014, 0x0000001b, 0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d8, 0x00000007, 0x0004003b,
+    0x00000014, 0x000000db, 0x00000007, 0x0004003b, 0x00000014, 0x000000f3, 0x00000007, 0x0004003d, 0x00000013,
+    0x000000d9, 0x0000001b, 0x00050083, 0x00000013, 0x000000da, 0x000000d9, 0x00000099, 0x0003003e, 0x000000d8,
+    0x000000da, 0x0004003d, 0x00000013, 0x000000dc, 0x000000d8, 0x0004003d, 0x00000013, 0x000000dd, 0x000000d8,
+    0x0004003d, 0x00000013, 0x000000de, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e0, 0x000000d8, 0x0004003d,
+    0x00000013, 0x000000e2, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e4, 0x000000d8, 0x00050085, 0x00000013,
+    0x000000e5, 0x000000e4, 0x0000008d, 0x00050081, 0x00000013, 0x000000e6, 0x000000e3, 0x000000e5, 0x00050085,
+    0x00000013, 0x000000e7, 0x000000e2, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000e1, 0x000000e7,
+    0x00050085, 0x00000013, 0x000000e9, 0x000000e0, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x000000df,
+    0x000000e9, 0x00050085, 0x00000013, 0x000000eb, 0x000000de, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec,
+    0x0000009b, 0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000dd, 0x000000ec, 0x00050081, 0x00000013,
+    0x000000ee, 0x00000099, 0x000000ed, 0x00050085, 0x00000013, 0x000000ef, 0x000000dc, 0x000000ee, 0x0003003e,
+    0x000000db, 0x000000ef, 0x0004003d, 0x00000013, 0x000000f0, 0x0000001b, 0x000500ba, 0x00000046, 0x000000f2,
+    0x000000f0, 0x000000f1, 0x000300f7, 0x000000f5, 0x00000000, 0x000400fa, 0x000000f2, 0x000000f4, 0x000000f7,
+    0x000200f8, 0x000000f4, 0x0004003d, 0x00000013, 0x000000f6, 0x000000db, 0x0003003e, 0x000000f3, 0x000000f6,
+    0x000200f9, 0x000000f5, 0x000200f8, 0x000000f7, 0x0004003d, 0x00000013, 0x000000f8, 0x0000001b, 0x0006000c,
+    0x00000013, 0x000000f9, 0x00000001, 0x0000001c, 0x000000f8, 0x0003003e, 0x000000f3, 0x000000f9, 0x000200f9,
+    0x000000f5, 0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000fa, 0x000000f3, 0x000200fe, 0x000000fa,
+    0x00010038, 0x00050036, 0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020,
+    0x00030037, 0x0000001e, 0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fd, 0x00000007,
+    0x0004003b, 0x00000014, 0x00000105, 0x00000007, 0x0004003b, 0x00000014, 0x0000010b, 0x00000007, 0x0004003b,
+    0x00000014, 0x00000110, 0x00000007, 0x0004003d, 0x00000006, 0x000000fe, 0x00000020, 0x000500c2, 0x00000006,
+    0x00000100, 0x000000fe, 0x000000ff, 0x00040070, 0x00000013, 0x00000101, 0x00000100, 0x00050081, 0x00000013,
+    0x00000102, 0x00000101, 0x00000099, 0x00050085, 0x00000013, 0x00000104, 0x00000102, 0x00000103, 0x0003003e,
+    0x000000fd, 0x00000104, 0x0004003d, 0x00000006, 0x00000106, 0x00000021, 0x000500c2, 0x00000006, 0x00000107,
+    0x00000106, 0x000000ff, 0x00040070, 0x00000013, 0x00000108, 0x00000107, 0x00050085, 0x00000013, 0x00000109,
+    0x00000108, 0x00000103, 0x0003003e, 0x00000105, 0x00000109, 0x0004003d, 0x00000013, 0x0000010c, 0x000000fd,
+    0x0003003e, 0x0000010b, 0x0000010c, 0x00050039, 0x00000013, 0x0000010d, 0x0000001c, 0x0000010b, 0x00050085,
+    0x00000013, 0x0000010e, 0x0000010a, 0x0000010d, 0x0006000c, 0x00000013, 0x0000010f, 0x00000001, 0x0000001f,
+    0x0000010e, 0x0004003d, 0x00000013, 0x00000111, 0x00000105, 0x0003003e, 0x00000110, 0x00000111, 0x00050039,
+    0x00000015, 0x00000112, 0x00000018, 0x00000110, 0x0005008e, 0x00000015, 0x00000113, 0x00000112, 0x0000010f,
+    0x000200fe, 0x00000113, 0x00010038,
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::embedded
+// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
+//   key     = (seed_low, seed_high)                                   from step_values
+//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
+// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
+// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
+// so that
+//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
+//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
+
+using philox_words = std::array<std::uint32_t, 4>;
+
+/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
+inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
+inline constexpr int philox_rounds = 10;
+
+/// Four random words of a counter under a key.
+[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
+  for (int round = 0; round < philox_rounds; ++round) {
+    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
+    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
+    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
+               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
+    key[0] += philox_key_steps[0];
+    key[1] += philox_key_steps[1];
+  }
+  return counter;
+}
+
+/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
+[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
+  std::uint32_t hash = 0x811C9DC5u;
+  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
+  return hash;
+}
+
+/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
+[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
+                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
+  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
+                {seed_low, seed_high});
+}
+
+/// [0, 1) with 24 bits.
+[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
+[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
+  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Tensors bound to a kernel, and loop nests that read them through affine accesses.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A tensor behind a storage buffer. Loads widen what is narrow, stores round it back; `width` 4 counts the index in
+/// groups of four.
+class bound_tensor {
+ public:
+  /// An operand, which `how` is read_write for if the result has the same memory.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
+  /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
+  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
+               spirv::access how = spirv::access::write);
+  [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
+  void store(const spirv::u32& index, const scalar_value& value) const;
+  [[nodiscard]] dtype type() const { return type_; }
+  [[nodiscard]] int width() const { return elements_.type.components; }
+
+ private:
+  spirv::kernel* owner_;
+  dtype type_;
+  spirv::detail::memory_object elements_;
+  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
+};
+
+/// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
+using coordinates = std::array<spirv::u32, max_rank>;
+
+/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows
+/// it.
+struct loop_nest {
+  int rank = 0;
+  int row_axes = 0;  // the last ones
+  std::int64_t extents[max_rank]{};
+  std::vector<index_map> accesses;
+  index_map output;
+  std::vector<index_map> further;  // where other results are stored
+
+  [[nodiscard]] int outer_axes() const { return rank - row_axes; }
+  [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
+};
+
+/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the first output), then merges.
+[[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
+                                       std::span<const index_map> outputs, int guide);
+
+/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
+/// same.
+[[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
+[[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
+
+/// Splits a flat position over axes [first, last), in row-major order, into `at`.
+void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);
+
+/// What `each` reads at `at`: one value, or four along `vector_axis` (-1: none) where it depends on it.
+[[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
+                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
+
+/// Stores one value, or four along `vector_axis`, where `to` says.
+void store(const loop_nest& nest, const index_map& to, const bound_tensor& result, const scalar_value& value,
+           const coordinates& at, int vector_axis);
+
+/// Workgroups over three axes, and which of them this one is.
+struct flat_grid {
+  std::array<std::uint32_t, 3> groups{1, 1, 1};
+  [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
+};
+
+/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
+/// the items apart.
+[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+// An invocation handles four elements.
+MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count,
+                                             const device_profile& on) {
+  const std::uint32_t size = std::min(256u, on.max_invocations);
+  kernel_dispatch made;
+  made.module.loop_iterations = 1000;  // far fewer: rounds of the generator
+  made.module.name = fmt::format("random {}", count);
+  made.module.words.assign(std::begin(embedded::random), std::end(embedded::random));
+  made.module.bindings = {spirv::binding_kind::storage_buffer, spirv::binding_kind::uniform_buffer};
+  made.module.local_size = {size, 1, 1};
+  made.module.specialization = {size, static_cast<std::uint32_t>(count), stream_hash(stream.stream),
+                                static_cast<std::uint32_t>(stream.distribution)};
+  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
+  if (made.groups[2] != 1)
+    fail(error_category::unsupported, "random of {} elements: more than the device's grid holds", count);
+  return made;
+}
+
+MEGANEURA_INLINE void check_streams(const graph& g) {
+  std::map<std::uint32_t, std::string_view> names;
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (g[id].kind != op::random) continue;
+    const std::string& name = g.get<random_attribute>(id).stream;
+    const auto [first, is_new] = names.emplace(stream_hash(name), name);
+    if (is_new || first->second == name) continue;
+    fail(
+        error_category::invalid_argument,
+        "random: the streams {} and {} would draw the same numbers, their names' 32-bit hashes being equal; rename one",
+        quote(first->second), quote(name));
+  }
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Writing and reading checkpoints of training runs.
 
@@ -26812,8 +28827,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Of checkpoint_key. In a file of the first format "state." stands before the names of states.
-inline constexpr std::string_view checkpoint_format = "2", first_checkpoint_format = "1";
+// Of checkpoint_key. In a file of the first format "state." stands before the names of states; one of the second does
+// not say what groups were.
+inline constexpr std::string_view checkpoint_format = "3", second_checkpoint_format = "2",
+                                  first_checkpoint_format = "1";
+inline constexpr std::string_view group_key = "group.";  // and a parameter's name
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -26839,7 +28857,8 @@ class checkpoint_metadata {
            shown_path(file.path()));
     }
     format_ = *format;
-    if (format_ == checkpoint_format || format_ == first_checkpoint_format) return;
+    if (format_ == checkpoint_format || format_ == second_checkpoint_format || format_ == first_checkpoint_format)
+      return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
          "by "
@@ -26848,8 +28867,17 @@ class checkpoint_metadata {
   }
 
   /// Where the file has that parameter or state.
-  [[nodiscard]] std::string name_of(const plan::slot& slot) const {
-    return slot.kind == op::state && format_ == first_checkpoint_format ? "state." + slot.name : slot.name;
+  [[nodiscard]] std::string name_of(const plan::named_tensor& tensor) const {
+    return tensor.kind == op::state && format_ == first_checkpoint_format ? "state." + tensor.name : tensor.name;
+  }
+
+  [[nodiscard]] std::optional<std::map<std::string, std::string>> groups() const {
+    if (format_ != checkpoint_format) return {};
+    std::map<std::string, std::string> all;
+    for (const auto& [key, value] : file_.metadata()) {
+      if (key.starts_with(group_key)) all.emplace(key.substr(group_key.size()), value);
+    }
+    return all;
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -26885,24 +28913,38 @@ class checkpoint_metadata {
   std::string_view format_;
 };
 
-// A tensor of the run, its name in the file and where it goes: to a parameter or state, or to what the program keeps.
+// A tensor of the run, its name in the file and where it goes: to a parameter or state, to what the program keeps, or,
+// where neither is said, to moments that wait for a program.
 struct checkpoint_tensor {
   std::string name;
   dtype type{};
   shape extents;
-  const plan::slot* shared = nullptr;
+  const plan::named_tensor* shared = nullptr;
   const plan::named_range* kept = nullptr;
 };
 
 template <class Names>
-std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const optimizer_moments& moments,
-                                                  const Names& name_of) {
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const Names& name_of) {
   std::vector<checkpoint_tensor> all;
-  for (const auto& slot : weights.slots().slots)
-    all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
+  for (const auto& tensor : weights.layout().tensors)
+    all.push_back({std::invoke(name_of, tensor), tensor.type, tensor.extents, &tensor});
+  return all;
+}
+
+inline void add_moments(std::vector<checkpoint_tensor>& all, const optimizer_moments& moments) {
   for (const plan::named_range& each : moments.list())
     all.push_back({each.name, each.type, each.extents, nullptr, &each});
-  return all;
+}
+
+// Those of the file that the parameters can have: which of them are updated a program will tell.
+inline void add_waiting_moments(std::vector<checkpoint_tensor>& all, const parameters& weights,
+                                const optimizer& expected, const io::safetensors_file& file) {
+  for (const std::string& moment : expected.rule().moments) {
+    for (const auto& tensor : weights.layout().tensors) {
+      const std::string name = moment_name(moment, tensor.name);
+      if (tensor.kind == op::parameter && file.find(name)) all.push_back({name, tensor.type, tensor.extents});
+    }
+  }
 }
 
 inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
@@ -26928,7 +28970,7 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
   std::set<std::string_view> names;
   for (const checkpoint_tensor& tensor : tensors) {
     names.insert(tensor.name);
-    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
+    const bool moment = !tensor.shared && tensor.name.starts_with("optimizer.");
     if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
   }
   for (const auto& found : file.tensors()) {
@@ -26945,9 +28987,10 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
 MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights,
                                       const optimizer_moments& moments, const training_position& position) try {
   std::vector<std::string> names;
-  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
+  for (const auto& tensor : weights.layout().tensors) names.push_back(tensor.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, moments, &plan::slot::name);
+  auto tensors = detail::checkpoint_tensors(weights, &plan::named_tensor::name);
+  detail::add_moments(tensors, moments);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
@@ -26965,19 +29008,28 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
+  for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
+    metadata.emplace_back(std::string(detail::group_key) + name, group);
   io::write_safetensors(path, entries, metadata);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights,
-                                                   optimizer_moments moments, const optimizer& expected) try {
+MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, parameters weights,
+                                                   optimizer_moments moments, const optimizer& expected,
+                                                   const std::function<void(const training_position&)>& accept) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
-  const auto tensors =
-      detail::checkpoint_tensors(weights, moments, [&](const plan::slot& slot) { return metadata.name_of(slot); });
+  auto tensors =
+      detail::checkpoint_tensors(weights, [&](const plan::named_tensor& tensor) { return metadata.name_of(tensor); });
+  if (moments) {
+    detail::add_moments(tensors, moments);
+  } else {
+    detail::add_waiting_moments(tensors, weights, expected, file);
+  }
   detail::check_fits(file, metadata, tensors, expected);
-  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
+                             metadata.groups()};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
@@ -26989,14 +29041,18 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
+  if (accept) accept(position);
+  std::vector<optimizer_moments::named_values> waiting;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].kept) {
       moments.write(*tensors[i].kept, values[i]);
-    } else {
+    } else if (tensors[i].shared) {
       weights.set_bytes(tensors[i].shared->name, values[i]);
+    } else {
+      waiting.push_back({tensors[i].name, std::move(values[i])});
     }
   }
-  return position;
+  return {position, moments ? std::move(moments) : optimizer_moments(std::move(waiting))};
 } catch (...) {
   rethrow_as_error("loading a checkpoint");
 }
@@ -27105,79 +29161,6 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 // Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
 // Convolutions whose operands every invocation reads straight from their buffers.
 // The three forms of a convolution as one product: its indices, loads and stores.
-// Tensors bound to a kernel, and loop nests that read them through affine accesses.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A tensor behind a storage buffer. Loads widen what is narrow, stores round it back; `width` 4 counts the index in
-/// groups of four.
-class bound_tensor {
- public:
-  /// An operand, which `how` is read_write for if the result has the same memory.
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, spirv::access how = spirv::access::read);
-  /// The result, stored `width` at a time; `how` is read_write for one in the memory of an operand.
-  bound_tensor(spirv::kernel& owner, dtype type, std::string_view name, int width,
-               spirv::access how = spirv::access::write);
-  [[nodiscard]] scalar_value load(const spirv::u32& index, int width = 1) const;
-  void store(const spirv::u32& index, const scalar_value& value) const;
-  [[nodiscard]] dtype type() const { return type_; }
-  [[nodiscard]] int width() const { return elements_.type.components; }
-
- private:
-  spirv::kernel* owner_;
-  dtype type_;
-  spirv::detail::memory_object elements_;
-  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
-};
-
-/// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
-using coordinates = std::array<spirv::u32, max_rank>;
-
-/// A loop nest in the form kernels are made from: no axes of extent 1, adjacent axes merged where every access allows
-/// it.
-struct loop_nest {
-  int rank = 0;
-  int row_axes = 0;  // the last ones
-  std::int64_t extents[max_rank]{};
-  std::vector<index_map> accesses;
-  index_map output;
-  std::vector<index_map> further;  // where other results are stored
-
-  [[nodiscard]] int outer_axes() const { return rank - row_axes; }
-  [[nodiscard]] std::int64_t count(int first, int last) const;  // positions of axes [first, last)
-};
-
-/// Sorts outer and row axes by falling stride of `guide` (an access number, -1 = the first output), then merges.
-[[nodiscard]] loop_nest make_loop_nest(const shape& space, int row_axes, std::span<const index_map> accesses,
-                                       std::span<const index_map> outputs, int guide);
-
-/// Whether four consecutive positions along `axis` may be read (stored) at once: consecutive and aligned, or all the
-/// same.
-[[nodiscard]] bool vectorises(const loop_nest& nest, const index_map& each, int axis);
-[[nodiscard]] bool is_uniform(const index_map& each, int axis);  // the same at every position along `axis`
-
-/// Splits a flat position over axes [first, last), in row-major order, into `at`.
-void decode(const loop_nest& nest, const spirv::u32& position, int first, int last, coordinates& at);
-
-/// What `each` reads at `at`: one value, or four along `vector_axis` (-1: none) where it depends on it.
-[[nodiscard]] scalar_value load(spirv::kernel& owner, const loop_nest& nest, const index_map& each,
-                                std::span<const bound_tensor> operands, const coordinates& at, int vector_axis);
-
-/// Stores one value, or four along `vector_axis`, where `to` says.
-void store(const loop_nest& nest, const index_map& to, const bound_tensor& result, const scalar_value& value,
-           const coordinates& at, int vector_axis);
-
-/// Workgroups over three axes, and which of them this one is.
-struct flat_grid {
-  std::array<std::uint32_t, 3> groups{1, 1, 1};
-  [[nodiscard]] spirv::u32 position(spirv::kernel& owner) const;
-};
-
-/// Workgroups of `each` for `count` items. errors: unsupported when the device launches fewer or 32 bits cannot tell
-/// the items apart.
-[[nodiscard]] flat_grid make_flat_grid(std::int64_t count, std::uint32_t each, const device_profile& on);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -27883,7 +29866,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
                                                std::span<const dtype> types, dtype result, const device_profile& on) {
-  const convolution_attribute& c = node.convolution;
+  const convolution_attribute& c = node.primitive;
   const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
   const shape& x = by_input ? result_extents : extents[0];
@@ -28091,6 +30074,69 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
       spirv::detail::store(value, from.load(source * split.inner + column, split.width));
     });
     result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_narrow(const shape& data, const shape& result_extents, int axis, dtype type,
+                                             const device_profile& on) {
+  const detail::axis_split split = detail::split_at(data, axis);
+  const auto count = static_cast<std::uint32_t>(result_extents[axis]);
+  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("narrow {}", items * split.width), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "position");
+  const bound_tensor result(owner, type, "result", split.width);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 row = position / split.inner, column = position % split.inner;
+    const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
+    const spirv::u32 index = start + row % count;  // from -1 on the second row is number 0
+    const auto value = owner.declare_variable(value_type(type, split.width));
+    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 source = row / count * split.extent + index;
+      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+    });
+    result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_update_rows(const shape& x, const shape& rows, int axis, dtype type,
+                                                  bool in_place, const device_profile& on) {
+  const detail::axis_split split = detail::split_at(x, axis);
+  const auto count = static_cast<std::uint32_t>(rows[axis]);
+  const std::uint32_t each = in_place ? count : split.extent;  // rows that invocations stand for
+  const std::int64_t items = std::int64_t{split.outer} * each * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  const spirv::access own = in_place ? spirv::access::read_write : spirv::access::read;
+  spirv::kernel owner(fmt::format("update_rows {} of {}", rows.elements(), x.elements()), {size, 1, 1});
+  const bound_tensor old(owner, type, "x", own);
+  const bound_tensor from(owner, type, "rows");
+  const bound_tensor at(owner, dtype::i32, "position");
+  const bound_tensor result(owner, type, "result", split.width,
+                            in_place ? spirv::access::read_write : spirv::access::write);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 line = position / split.inner, column = position % split.inner;
+    const spirv::u32 outer = line / each, row = line % each;
+    const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
+    if (in_place) {
+      const spirv::u32 target = start + row;  // from -1 on the second row is number 0
+      owner.if_(target < spirv::u32(split.extent), [&] {
+        result.store((outer * split.extent + target) * split.inner + column, from.load(position, split.width));
+      });
+      return;
+    }
+    const spirv::u32 source = row - start;
+    owner.if_(
+        source < spirv::u32(count),
+        [&] { result.store(position, from.load((outer * count + source) * split.inner + column, split.width)); },
+        [&] { result.store(position, old.load(position, split.width)); });
   });
   return {owner.finish(), grid.groups};
 }
@@ -30826,324 +32872,6 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/random.hpp.
-// SPIR-V words of shaders/*.comp. Generated by shaders/embed.py; do not edit.
-// sources: sha256 284f39bebed1472c09abb28fd8b6bfc7b0fea0f5e06b99387c501c6e13af493c
-// compiler: glslang 11:12.0.0
-
-namespace meganeura::inline MEGANEURA_ABI::embedded {
-
-inline constexpr std::uint32_t random[] = {
-    0x07230203, 0x00010300, 0x0008000b, 0x0000016d, 0x00000000, 0x00020011, 0x00000001, 0x0006000b, 0x00000001,
-    0x4c534c47, 0x6474732e, 0x3035342e, 0x00000000, 0x0003000e, 0x00000000, 0x00000001, 0x0007000f, 0x00000005,
-    0x00000004, 0x6e69616d, 0x00000000, 0x00000027, 0x0000002f, 0x00060010, 0x00000004, 0x00000011, 0x00000001,
-    0x00000001, 0x00000001, 0x00030003, 0x00000002, 0x000001c2, 0x000a0004, 0x475f4c47, 0x4c474f4f, 0x70635f45,
-    0x74735f70, 0x5f656c79, 0x656e696c, 0x7269645f, 0x69746365, 0x00006576, 0x00080004, 0x475f4c47, 0x4c474f4f,
-    0x6e695f45, 0x64756c63, 0x69645f65, 0x74636572, 0x00657669, 0x00040005, 0x00000004, 0x6e69616d, 0x00000000,
-    0x00060005, 0x00000008, 0x73726966, 0x6c655f74, 0x6e656d65, 0x00002874, 0x00060005, 0x00000011, 0x6c696870,
-    0x7628786f, 0x763b3475, 0x003b3275, 0x00040005, 0x0000000f, 0x6e756f63, 0x00726574, 0x00030005, 0x00000010,
-    0x0079656b, 0x00070005, 0x00000018, 0x5f736f63, 0x5f6e6973, 0x6e727574, 0x3b316628, 0x00000000, 0x00030005,
-    0x00000017, 0x00000076, 0x00050005, 0x0000001c, 0x5f676f6c, 0x6628666f, 0x00003b31, 0x00030005, 0x0000001b,
-    0x00000075, 0x00070005, 0x00000022, 0x6d726f6e, 0x705f6c61, 0x28726961, 0x753b3175, 0x00003b31, 0x00040005,
-    0x00000020, 0x73726966, 0x00000074, 0x00040005, 0x00000021, 0x6f636573, 0x0000646e, 0x00080005, 0x00000027,
-    0x475f6c67, 0x61626f6c, 0x766e496c, 0x7461636f, 0x496e6f69, 0x00000044, 0x00070005, 0x0000002f, 0x4e5f6c67,
-    0x6f576d75, 0x72476b72, 0x7370756f, 0x00000000, 0x00040005, 0x0000003d, 0x6e756f72, 0x00000064, 0x00040005,
-    0x0000004b, 0x68676968, 0x00000030, 0x00040005, 0x0000004c, 0x30776f6c, 0x00000000, 0x00040005, 0x0000004d,
-    0x54736552, 0x00657079, 0x00040005, 0x00000055, 0x68676968, 0x00000031, 0x00040005, 0x00000056, 0x31776f6c,
-    0x00000000, 0x00040005, 0x00000077, 0x72617571, 0x00726574, 0x00030005, 0x0000007c, 0x00000078, 0x00030005,
-    0x00000084, 0x0000007a, 0x00030005, 0x00000088, 0x00000073, 0x00030005, 0x00000098, 0x00000063, 0x00030005,
-    0x000000aa, 0x00000071, 0x00030005, 0x000000d8, 0x00000064, 0x00040005, 0x000000db, 0x7261656e, 0x00000000,
-    0x00030005, 0x000000fd, 0x00000075, 0x00030005, 0x00000105, 0x00000076, 0x00040005, 0x0000010b, 0x61726170,
-    0x0000006d, 0x00040005, 0x00000110, 0x61726170, 0x0000006d, 0x00030005, 0x00000116, 0x00000069, 0x00040005,
-    0x00000119, 0x6e756f63, 0x00000074, 0x00040005, 0x0000011e, 0x64726f77, 0x00000073, 0x00040005, 0x00000121,
-    0x65727473, 0x00006d61, 0x00050005, 0x00000122, 0x70657473, 0x6675625f, 0x00726566, 0x00050006, 0x00000122,
-    0x00000000, 0x70657473, 0x00000000, 0x00060006, 0x00000122, 0x00000001, 0x64656573, 0x776f6c5f, 0x00000000,
-    0x00060006, 0x00000122, 0x00000002, 0x64656573, 0x6769685f, 0x00000068, 0x00030005, 0x00000124, 0x00776f6e,
-    0x00040005, 0x0000012e, 0x61726170, 0x0000006d, 0x00040005, 0x0000012f, 0x61726170, 0x0000006d, 0x00040005,
-    0x00000133, 0x756c6176, 0x00007365, 0x00060005, 0x0000013a, 0x74736964, 0x75626972, 0x6e6f6974, 0x00000000,
-    0x00040005, 0x0000013e, 0x61726170, 0x0000006d, 0x00040005, 0x00000141, 0x61726170, 0x0000006d, 0x00040005,
-    0x00000145, 0x61726170, 0x0000006d, 0x00040005, 0x00000148, 0x61726170, 0x0000006d, 0x00030005, 0x00000151,
-    0x0000006b, 0x00060005, 0x00000160, 0x75736572, 0x625f746c, 0x65666675, 0x00000072, 0x00050006, 0x00000160,
-    0x00000000, 0x75736572, 0x0000746c, 0x00030005, 0x00000162, 0x00000000, 0x00040047, 0x00000027, 0x0000000b,
-    0x0000001c, 0x00040047, 0x0000002f, 0x0000000b, 0x00000018, 0x00040047, 0x00000033, 0x00000001, 0x00000000,
-    0x00040047, 0x00000034, 0x0000000b, 0x00000019, 0x00040047, 0x00000119, 0x00000001, 0x00000001, 0x00040047,
-    0x00000121, 0x00000001, 0x00000002, 0x00050048, 0x00000122, 0x00000000, 0x00000023, 0x00000000, 0x00050048,
-    0x00000122, 0x00000001, 0x00000023, 0x00000004, 0x00050048, 0x00000122, 0x00000002, 0x00000023, 0x00000008,
-    0x00030047, 0x00000122, 0x00000002, 0x00040047, 0x00000124, 0x00000022, 0x00000000, 0x00040047, 0x00000124,
-    0x00000021, 0x00000001, 0x00040047, 0x0000013a, 0x00000001, 0x00000003, 0x00040047, 0x0000015f, 0x00000006,
-    0x00000004, 0x00040048, 0x00000160, 0x00000000, 0x00000013, 0x00040048, 0x00000160, 0x00000000, 0x00000019,
-    0x00050048, 0x00000160, 0x00000000, 0x00000023, 0x00000000, 0x00030047, 0x00000160, 0x00000002, 0x00040047,
-    0x00000162, 0x00000022, 0x00000000, 0x00040047, 0x00000162, 0x00000021, 0x00000000, 0x00020013, 0x00000002,
-    0x00030021, 0x00000003, 0x00000002, 0x00040015, 0x00000006, 0x00000020, 0x00000000, 0x00030021, 0x00000007,
-    0x00000006, 0x00040017, 0x0000000a, 0x00000006, 0x00000004, 0x00040020, 0x0000000b, 0x00000007, 0x0000000a,
-    0x00040017, 0x0000000c, 0x00000006, 0x00000002, 0x00040020, 0x0000000d, 0x00000007, 0x0000000c, 0x00050021,
-    0x0000000e, 0x0000000a, 0x0000000b, 0x0000000d, 0x00030016, 0x00000013, 0x00000020, 0x00040020, 0x00000014,
-    0x00000007, 0x00000013, 0x00040017, 0x00000015, 0x00000013, 0x00000002, 0x00040021, 0x00000016, 0x00000015,
-    0x00000014, 0x00040021, 0x0000001a, 0x00000013, 0x00000014, 0x00040020, 0x0000001e, 0x00000007, 0x00000006,
-    0x00050021, 0x0000001f, 0x00000015, 0x0000001e, 0x0000001e, 0x0004002b, 0x00000006, 0x00000024, 0x00000004,
-    0x00040017, 0x00000025, 0x00000006, 0x00000003, 0x00040020, 0x00000026, 0x00000001, 0x00000025, 0x0004003b,
-    0x00000026, 0x00000027, 0x00000001, 0x0004002b, 0x00000006, 0x00000028, 0x00000000, 0x00040020, 0x00000029,
-    0x00000001, 0x00000006, 0x0004002b, 0x00000006, 0x0000002c, 0x00000001, 0x0004003b, 0x00000026, 0x0000002f,
-    0x00000001, 0x00040032, 0x00000006, 0x00000033, 0x00000001, 0x00060033, 0x00000025, 0x00000034, 0x00000033,
-    0x0000002c, 0x0000002c, 0x00040015, 0x0000003b, 0x00000020, 0x00000001, 0x00040020, 0x0000003c, 0x00000007,
-    0x0000003b, 0x0004002b, 0x0000003b, 0x0000003e, 0x00000000, 0x0004002b, 0x0000003b, 0x00000045, 0x0000000a,
-    0x00020014, 0x00000046, 0x0004002b, 0x00000006, 0x00000048, 0xd2511f53, 0x0004001e, 0x0000004d, 0x00000006,
-    0x00000006, 0x0004002b, 0x00000006, 0x00000051, 0xcd9e8d57, 0x0004002b, 0x00000006, 0x00000052, 0x00000002,
-    0x0004002b, 0x00000006, 0x00000063, 0x00000003, 0x0004002b, 0x00000006, 0x0000006c, 0x9e3779b9, 0x0004002b,
-    0x00000006, 0x0000006d, 0xbb67ae85, 0x0005002c, 0x0000000c, 0x0000006e, 0x0000006c, 0x0000006d, 0x0004002b,
-    0x0000003b, 0x00000072, 0x00000001, 0x0004002b, 0x00000013, 0x00000078, 0x40800000, 0x0004002b, 0x00000013,
-    0x0000007e, 0x3e800000, 0x0004002b, 0x00000013, 0x00000082, 0x40c90fdb, 0x0004002b, 0x00000013, 0x0000008d,
-    0xbe2aaaab, 0x0004002b, 0x00000013, 0x0000008f, 0x3c08886c, 0x0004002b, 0x00000013, 0x00000091, 0xb94fb21f,
-    0x0004002b, 0x00000013, 0x00000099, 0x3f800000, 0x0004002b, 0x00000013, 0x0000009b, 0xbf000000, 0x0004002b,
-    0x00000013, 0x0000009d, 0x3d2aaaa5, 0x0004002b, 0x00000013, 0x0000009f, 0xbab6061a, 0x0004002b, 0x00000013,
-    0x000000a1, 0x37ccf5ce, 0x0004002b, 0x0000003b, 0x000000ad, 0x00000003, 0x00040020, 0x000000b1, 0x00000007,
-    0x00000015, 0x0004002b, 0x0000003b, 0x000000c4, 0x00000002, 0x0004002b, 0x00000013, 0x000000df, 0x3eaaaaab,
-    0x0004002b, 0x00000013, 0x000000e1, 0xbe800000, 0x0004002b, 0x00000013, 0x000000e3, 0x3e4ccccd, 0x0004002b,
-    0x00000013, 0x000000f1, 0x3f780000, 0x0004002b, 0x0000003b, 0x000000ff, 0x00000008, 0x0004002b, 0x00000013,
-    0x00000103, 0x33800000, 0x0004002b, 0x00000013, 0x0000010a, 0xc0000000, 0x00040032, 0x00000006, 0x00000119,
-    0x00000004, 0x00040032, 0x00000006, 0x00000121, 0x00000000, 0x0005001e, 0x00000122, 0x00000006, 0x00000006,
-    0x00000006, 0x00040020, 0x00000123, 0x00000002, 0x00000122, 0x0004003b, 0x00000123, 0x00000124, 0x00000002,
-    0x00040020, 0x00000125, 0x00000002, 0x00000006, 0x00040017, 0x00000131, 0x00000013, 0x00000004, 0x00040020,
-    0x00000132, 0x00000007, 0x00000131, 0x00040017, 0x00000135, 0x0000003b, 0x00000004, 0x00040032, 0x00000006,
-    0x0000013a, 0x00000000, 0x00060034, 0x00000046, 0x0000013b, 0x000000aa, 0x0000013a, 0x0000002c, 0x0003001d,
-    0x0000015f, 0x00000013, 0x0003001e, 0x00000160, 0x0000015f, 0x00040020, 0x00000161, 0x0000000c, 0x00000160,
-    0x0004003b, 0x00000161, 0x00000162, 0x0000000c, 0x00040020, 0x00000169, 0x0000000c, 0x00000013, 0x00050036,
-    0x00000002, 0x00000004, 0x00000000, 0x00000003, 0x000200f8, 0x00000005, 0x0004003b, 0x0000001e, 0x00000116,
-    0x00000007, 0x0004003b, 0x0000000b, 0x0000011e, 0x00000007, 0x0004003b, 0x0000000b, 0x0000012e, 0x00000007,
-    0x0004003b, 0x0000000d, 0x0000012f, 0x00000007, 0x0004003b, 0x00000132, 0x00000133, 0x00000007, 0x0004003b,
-    0x0000001e, 0x0000013e, 0x00000007, 0x0004003b, 0x0000001e, 0x00000141, 0x00000007, 0x0004003b, 0x0000001e,
-    0x00000145, 0x00000007, 0x0004003b, 0x0000001e, 0x00000148, 0x00000007, 0x0004003b, 0x0000001e, 0x00000151,
-    0x00000007, 0x00040039, 0x00000006, 0x00000117, 0x00000008, 0x0003003e, 0x00000116, 0x00000117, 0x0004003d,
-    0x00000006, 0x00000118, 0x00000116, 0x000500ae, 0x00000046, 0x0000011a, 0x00000118, 0x00000119, 0x000300f7,
-    0x0000011c, 0x00000000, 0x000400fa, 0x0000011a, 0x0000011b, 0x0000011c, 0x000200f8, 0x0000011b, 0x000100fd,
-    0x000200f8, 0x0000011c, 0x0004003d, 0x00000006, 0x0000011f, 0x00000116, 0x00050086, 0x00000006, 0x00000120,
-    0x0000011f, 0x00000024, 0x00050041, 0x00000125, 0x00000126, 0x00000124, 0x0000003e, 0x0004003d, 0x00000006,
-    0x00000127, 0x00000126, 0x00070050, 0x0000000a, 0x00000128, 0x00000120, 0x00000028, 0x00000121, 0x00000127,
-    0x00050041, 0x00000125, 0x00000129, 0x00000124, 0x00000072, 0x0004003d, 0x00000006, 0x0000012a, 0x00000129,
-    0x00050041, 0x00000125, 0x0000012b, 0x00000124, 0x000000c4, 0x0004003d, 0x00000006, 0x0000012c, 0x0000012b,
-    0x00050050, 0x0000000c, 0x0000012d, 0x0000012a, 0x0000012c, 0x0003003e, 0x0000012e, 0x00000128, 0x0003003e,
-    0x0000012f, 0x0000012d, 0x00060039, 0x0000000a, 0x00000130, 0x00000011, 0x0000012e, 0x0000012f, 0x0003003e,
-    0x0000011e, 0x00000130, 0x0004003d, 0x0000000a, 0x00000134, 0x0000011e, 0x00070050, 0x00000135, 0x00000136,
-    0x000000ff, 0x000000ff, 0x000000ff, 0x000000ff, 0x000500c2, 0x0000000a, 0x00000137, 0x00000134, 0x00000136,
-    0x00040070, 0x00000131, 0x00000138, 0x00000137, 0x0005008e, 0x00000131, 0x00000139, 0x00000138, 0x00000103,
-    0x0003003e, 0x00000133, 0x00000139, 0x000300f7, 0x0000013d, 0x00000000, 0x000400fa, 0x0000013b, 0x0000013c,
-    0x0000013d, 0x000200f8, 0x0000013c, 0x00050041, 0x0000001e, 0x0000013f, 0x0000011e, 0x00000028, 0x0004003d,
-    0x00000006, 0x00000140, 0x0000013f, 0x0003003e, 0x0000013e, 0x00000140, 0x00050041, 0x0000001e, 0x00000142,
-    0x0000011e, 0x0000002c, 0x0004003d, 0x00000006, 0x00000143, 0x00000142, 0x0003003e, 0x00000141, 0x00000143,
-    0x00060039, 0x00000015, 0x00000144, 0x00000022, 0x0000013e, 0x00000141, 0x00050041, 0x0000001e, 0x00000146,
-    0x0000011e, 0x00000052, 0x0004003d, 0x00000006, 0x00000147, 0x00000146, 0x0003003e, 0x00000145, 0x00000147,
-    0x00050041, 0x0000001e, 0x00000149, 0x0000011e, 0x00000063, 0x0004003d, 0x00000006, 0x0000014a, 0x00000149,
-    0x0003003e, 0x00000148, 0x0000014a, 0x00060039, 0x00000015, 0x0000014b, 0x00000022, 0x00000145, 0x00000148,
-    0x00050051, 0x00000013, 0x0000014c, 0x00000144, 0x00000000, 0x00050051, 0x00000013, 0x0000014d, 0x00000144,
-    0x00000001, 0x00050051, 0x00000013, 0x0000014e, 0x0000014b, 0x00000000, 0x00050051, 0x00000013, 0x0000014f,
-    0x0000014b, 0x00000001, 0x00070050, 0x00000131, 0x00000150, 0x0000014c, 0x0000014d, 0x0000014e, 0x0000014f,
-    0x0003003e, 0x00000133, 0x00000150, 0x000200f9, 0x0000013d, 0x000200f8, 0x0000013d, 0x0003003e, 0x00000151,
-    0x00000028, 0x000200f9, 0x00000152, 0x000200f8, 0x00000152, 0x000400f6, 0x00000154, 0x00000155, 0x00000000,
-    0x000200f9, 0x00000156, 0x000200f8, 0x00000156, 0x0004003d, 0x00000006, 0x00000157, 0x00000151, 0x000500b0,
-    0x00000046, 0x00000158, 0x00000157, 0x00000024, 0x000400fa, 0x00000158, 0x00000153, 0x00000154, 0x000200f8,
-    0x00000153, 0x0004003d, 0x00000006, 0x00000159, 0x00000116, 0x0004003d, 0x00000006, 0x0000015a, 0x00000151,
-    0x00050080, 0x00000006, 0x0000015b, 0x00000159, 0x0000015a, 0x000500b0, 0x00000046, 0x0000015c, 0x0000015b,
-    0x00000119, 0x000300f7, 0x0000015e, 0x00000000, 0x000400fa, 0x0000015c, 0x0000015d, 0x0000015e, 0x000200f8,
-    0x0000015d, 0x0004003d, 0x00000006, 0x00000163, 0x00000116, 0x0004003d, 0x00000006, 0x00000164, 0x00000151,
-    0x00050080, 0x00000006, 0x00000165, 0x00000163, 0x00000164, 0x0004003d, 0x00000006, 0x00000166, 0x00000151,
-    0x00050041, 0x00000014, 0x00000167, 0x00000133, 0x00000166, 0x0004003d, 0x00000013, 0x00000168, 0x00000167,
-    0x00060041, 0x00000169, 0x0000016a, 0x00000162, 0x0000003e, 0x00000165, 0x0003003e, 0x0000016a, 0x00000168,
-    0x000200f9, 0x0000015e, 0x000200f8, 0x0000015e, 0x000200f9, 0x00000155, 0x000200f8, 0x00000155, 0x0004003d,
-    0x00000006, 0x0000016b, 0x00000151, 0x00050080, 0x00000006, 0x0000016c, 0x0000016b, 0x00000072, 0x0003003e,
-    0x00000151, 0x0000016c, 0x000200f9, 0x00000152, 0x000200f8, 0x00000154, 0x000100fd, 0x00010038, 0x00050036,
-    0x00000006, 0x00000008, 0x00000000, 0x00000007, 0x000200f8, 0x00000009, 0x00050041, 0x00000029, 0x0000002a,
-    0x00000027, 0x00000028, 0x0004003d, 0x00000006, 0x0000002b, 0x0000002a, 0x00050041, 0x00000029, 0x0000002d,
-    0x00000027, 0x0000002c, 0x0004003d, 0x00000006, 0x0000002e, 0x0000002d, 0x00050041, 0x00000029, 0x00000030,
-    0x0000002f, 0x00000028, 0x0004003d, 0x00000006, 0x00000031, 0x00000030, 0x00050084, 0x00000006, 0x00000032,
-    0x0000002e, 0x00000031, 0x00050051, 0x00000006, 0x00000035, 0x00000034, 0x00000000, 0x00050084, 0x00000006,
-    0x00000036, 0x00000032, 0x00000035, 0x00050080, 0x00000006, 0x00000037, 0x0000002b, 0x00000036, 0x00050084,
-    0x00000006, 0x00000038, 0x00000024, 0x00000037, 0x000200fe, 0x00000038, 0x00010038, 0x00050036, 0x0000000a,
-    0x00000011, 0x00000000, 0x0000000e, 0x00030037, 0x0000000b, 0x0000000f, 0x00030037, 0x0000000d, 0x00000010,
-    0x000200f8, 0x00000012, 0x0004003b, 0x0000003c, 0x0000003d, 0x00000007, 0x0004003b, 0x0000001e, 0x0000004b,
-    0x00000007, 0x0004003b, 0x0000001e, 0x0000004c, 0x00000007, 0x0004003b, 0x0000001e, 0x00000055, 0x00000007,
-    0x0004003b, 0x0000001e, 0x00000056, 0x00000007, 0x0003003e, 0x0000003d, 0x0000003e, 0x000200f9, 0x0000003f,
-    0x000200f8, 0x0000003f, 0x000400f6, 0x00000041, 0x00000042, 0x00000000, 0x000200f9, 0x00000043, 0x000200f8,
-    0x00000043, 0x0004003d, 0x0000003b, 0x00000044, 0x0000003d, 0x000500b1, 0x00000046, 0x00000047, 0x00000044,
-    0x00000045, 0x000400fa, 0x00000047, 0x00000040, 0x00000041, 0x000200f8, 0x00000040, 0x00050041, 0x0000001e,
-    0x00000049, 0x0000000f, 0x00000028, 0x0004003d, 0x00000006, 0x0000004a, 0x00000049, 0x00050097, 0x0000004d,
-    0x0000004e, 0x00000048, 0x0000004a, 0x00050051, 0x00000006, 0x0000004f, 0x0000004e, 0x00000000, 0x0003003e,
-    0x0000004c, 0x0000004f, 0x00050051, 0x00000006, 0x00000050, 0x0000004e, 0x00000001, 0x0003003e, 0x0000004b,
-    0x00000050, 0x00050041, 0x0000001e, 0x00000053, 0x0000000f, 0x00000052, 0x0004003d, 0x00000006, 0x00000054,
-    0x00000053, 0x00050097, 0x0000004d, 0x00000057, 0x00000051, 0x00000054, 0x00050051, 0x00000006, 0x00000058,
-    0x00000057, 0x00000000, 0x0003003e, 0x00000056, 0x00000058, 0x00050051, 0x00000006, 0x00000059, 0x00000057,
-    0x00000001, 0x0003003e, 0x00000055, 0x00000059, 0x0004003d, 0x00000006, 0x0000005a, 0x00000055, 0x00050041,
-    0x0000001e, 0x0000005b, 0x0000000f, 0x0000002c, 0x0004003d, 0x00000006, 0x0000005c, 0x0000005b, 0x000500c6,
-    0x00000006, 0x0000005d, 0x0000005a, 0x0000005c, 0x00050041, 0x0000001e, 0x0000005e, 0x00000010, 0x00000028,
-    0x0004003d, 0x00000006, 0x0000005f, 0x0000005e, 0x000500c6, 0x00000006, 0x00000060, 0x0000005d, 0x0000005f,
-    0x0004003d, 0x00000006, 0x00000061, 0x00000056, 0x0004003d, 0x00000006, 0x00000062, 0x0000004b, 0x00050041,
-    0x0000001e, 0x00000064, 0x0000000f, 0x00000063, 0x0004003d, 0x00000006, 0x00000065, 0x00000064, 0x000500c6,
-    0x00000006, 0x00000066, 0x00000062, 0x00000065, 0x00050041, 0x0000001e, 0x00000067, 0x00000010, 0x0000002c,
-    0x0004003d, 0x00000006, 0x00000068, 0x00000067, 0x000500c6, 0x00000006, 0x00000069, 0x00000066, 0x00000068,
-    0x0004003d, 0x00000006, 0x0000006a, 0x0000004c, 0x00070050, 0x0000000a, 0x0000006b, 0x00000060, 0x00000061,
-    0x00000069, 0x0000006a, 0x0003003e, 0x0000000f, 0x0000006b, 0x0004003d, 0x0000000c, 0x0000006f, 0x00000010,
-    0x00050080, 0x0000000c, 0x00000070, 0x0000006f, 0x0000006e, 0x0003003e, 0x00000010, 0x00000070, 0x000200f9,
-    0x00000042, 0x000200f8, 0x00000042, 0x0004003d, 0x0000003b, 0x00000071, 0x0000003d, 0x00050080, 0x0000003b,
-    0x00000073, 0x00000071, 0x00000072, 0x0003003e, 0x0000003d, 0x00000073, 0x000200f9, 0x0000003f, 0x000200f8,
-    0x00000041, 0x0004003d, 0x0000000a, 0x00000074, 0x0000000f, 0x000200fe, 0x00000074, 0x00010038, 0x00050036,
-    0x00000015, 0x00000018, 0x00000000, 0x00000016, 0x00030037, 0x00000014, 0x00000017, 0x000200f8, 0x00000019,
-    0x0004003b, 0x00000014, 0x00000077, 0x00000007, 0x0004003b, 0x00000014, 0x0000007c, 0x00000007, 0x0004003b,
-    0x00000014, 0x00000084, 0x00000007, 0x0004003b, 0x00000014, 0x00000088, 0x00000007, 0x0004003b, 0x00000014,
-    0x00000098, 0x00000007, 0x0004003b, 0x0000003c, 0x000000aa, 0x00000007, 0x0004003b, 0x000000b1, 0x000000b2,
-    0x00000007, 0x0004003b, 0x000000b1, 0x000000bb, 0x00000007, 0x0004003b, 0x000000b1, 0x000000c6, 0x00000007,
-    0x0004003d, 0x00000013, 0x00000079, 0x00000017, 0x00050085, 0x00000013, 0x0000007a, 0x00000078, 0x00000079,
-    0x0006000c, 0x00000013, 0x0000007b, 0x00000001, 0x00000002, 0x0000007a, 0x0003003e, 0x00000077, 0x0000007b,
-    0x0004003d, 0x00000013, 0x0000007d, 0x00000017, 0x0004003d, 0x00000013, 0x0000007f, 0x00000077, 0x00050085,
-    0x00000013, 0x00000080, 0x0000007e, 0x0000007f, 0x00050083, 0x00000013, 0x00000081, 0x0000007d, 0x00000080,
-    0x00050085, 0x00000013, 0x00000083, 0x00000081, 0x00000082, 0x0003003e, 0x0000007c, 0x00000083, 0x0004003d,
-    0x00000013, 0x00000085, 0x0000007c, 0x0004003d, 0x00000013, 0x00000086, 0x0000007c, 0x00050085, 0x00000013,
-    0x00000087, 0x00000085, 0x00000086, 0x0003003e, 0x00000084, 0x00000087, 0x0004003d, 0x00000013, 0x00000089,
-    0x0000007c, 0x0004003d, 0x00000013, 0x0000008a, 0x0000007c, 0x0004003d, 0x00000013, 0x0000008b, 0x00000084,
-    0x00050085, 0x00000013, 0x0000008c, 0x0000008a, 0x0000008b, 0x0004003d, 0x00000013, 0x0000008e, 0x00000084,
-    0x0004003d, 0x00000013, 0x00000090, 0x00000084, 0x00050085, 0x00000013, 0x00000092, 0x00000090, 0x00000091,
-    0x00050081, 0x00000013, 0x00000093, 0x0000008f, 0x00000092, 0x00050085, 0x00000013, 0x00000094, 0x0000008e,
-    0x00000093, 0x00050081, 0x00000013, 0x00000095, 0x0000008d, 0x00000094, 0x00050085, 0x00000013, 0x00000096,
-    0x0000008c, 0x00000095, 0x00050081, 0x00000013, 0x00000097, 0x00000089, 0x00000096, 0x0003003e, 0x00000088,
-    0x00000097, 0x0004003d, 0x00000013, 0x0000009a, 0x00000084, 0x0004003d, 0x00000013, 0x0000009c, 0x00000084,
-    0x0004003d, 0x00000013, 0x0000009e, 0x00000084, 0x0004003d, 0x00000013, 0x000000a0, 0x00000084, 0x00050085,
-    0x00000013, 0x000000a2, 0x000000a0, 0x000000a1, 0x00050081, 0x00000013, 0x000000a3, 0x0000009f, 0x000000a2,
-    0x00050085, 0x00000013, 0x000000a4, 0x0000009e, 0x000000a3, 0x00050081, 0x00000013, 0x000000a5, 0x0000009d,
-    0x000000a4, 0x00050085, 0x00000013, 0x000000a6, 0x0000009c, 0x000000a5, 0x00050081, 0x00000013, 0x000000a7,
-    0x0000009b, 0x000000a6, 0x00050085, 0x00000013, 0x000000a8, 0x0000009a, 0x000000a7, 0x00050081, 0x00000013,
-    0x000000a9, 0x00000099, 0x000000a8, 0x0003003e, 0x00000098, 0x000000a9, 0x0004003d, 0x00000013, 0x000000ab,
-    0x00000077, 0x0004006e, 0x0000003b, 0x000000ac, 0x000000ab, 0x000500c7, 0x0000003b, 0x000000ae, 0x000000ac,
-    0x000000ad, 0x0003003e, 0x000000aa, 0x000000ae, 0x0004003d, 0x0000003b, 0x000000af, 0x000000aa, 0x000500aa,
-    0x00000046, 0x000000b0, 0x000000af, 0x0000003e, 0x000300f7, 0x000000b4, 0x00000000, 0x000400fa, 0x000000b0,
-    0x000000b3, 0x000000b8, 0x000200f8, 0x000000b3, 0x0004003d, 0x00000013, 0x000000b5, 0x00000098, 0x0004003d,
-    0x00000013, 0x000000b6, 0x00000088, 0x00050050, 0x00000015, 0x000000b7, 0x000000b5, 0x000000b6, 0x0003003e,
-    0x000000b2, 0x000000b7, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b8, 0x0004003d, 0x0000003b, 0x000000b9,
-    0x000000aa, 0x000500aa, 0x00000046, 0x000000ba, 0x000000b9, 0x00000072, 0x000300f7, 0x000000bd, 0x00000000,
-    0x000400fa, 0x000000ba, 0x000000bc, 0x000000c2, 0x000200f8, 0x000000bc, 0x0004003d, 0x00000013, 0x000000be,
-    0x00000088, 0x0004007f, 0x00000013, 0x000000bf, 0x000000be, 0x0004003d, 0x00000013, 0x000000c0, 0x00000098,
-    0x00050050, 0x00000015, 0x000000c1, 0x000000bf, 0x000000c0, 0x0003003e, 0x000000bb, 0x000000c1, 0x000200f9,
-    0x000000bd, 0x000200f8, 0x000000c2, 0x0004003d, 0x0000003b, 0x000000c3, 0x000000aa, 0x000500aa, 0x00000046,
-    0x000000c5, 0x000000c3, 0x000000c4, 0x000300f7, 0x000000c8, 0x00000000, 0x000400fa, 0x000000c5, 0x000000c7,
-    0x000000ce, 0x000200f8, 0x000000c7, 0x0004003d, 0x00000013, 0x000000c9, 0x00000098, 0x0004007f, 0x00000013,
-    0x000000ca, 0x000000c9, 0x0004003d, 0x00000013, 0x000000cb, 0x00000088, 0x0004007f, 0x00000013, 0x000000cc,
-    0x000000cb, 0x00050050, 0x00000015, 0x000000cd, 0x000000ca, 0x000000cc, 0x0003003e, 0x000000c6, 0x000000cd,
-    0x000200f9, 0x000000c8, 0x000200f8, 0x000000ce, 0x0004003d, 0x00000013, 0x000000cf, 0x00000088, 0x0004003d,
-    0x00000013, 0x000000d0, 0x00000098, 0x0004007f, 0x00000013, 0x000000d1, 0x000000d0, 0x00050050, 0x00000015,
-    0x000000d2, 0x000000cf, 0x000000d1, 0x0003003e, 0x000000c6, 0x000000d2, 0x000200f9, 0x000000c8, 0x000200f8,
-    0x000000c8, 0x0004003d, 0x00000015, 0x000000d3, 0x000000c6, 0x0003003e, 0x000000bb, 0x000000d3, 0x000200f9,
-    0x000000bd, 0x000200f8, 0x000000bd, 0x0004003d, 0x00000015, 0x000000d4, 0x000000bb, 0x0003003e, 0x000000b2,
-    0x000000d4, 0x000200f9, 0x000000b4, 0x000200f8, 0x000000b4, 0x0004003d, 0x00000015, 0x000000d5, 0x000000b2,
-    0x000200fe, 0x000000d5, 0x00010038, 0x00050036, 0x00000013, 0x0000001c, 0x00000000, 0x0000001a, 0x00030037,
-    0x00000014, 0x0000001b, 0x000200f8, 0x0000001d, 0x0004003b, 0x00000014, 0x000000d8, 0x00000007, 0x0004003b,
-    0x00000014, 0x000000db, 0x00000007, 0x0004003b, 0x00000014, 0x000000f3, 0x00000007, 0x0004003d, 0x00000013,
-    0x000000d9, 0x0000001b, 0x00050083, 0x00000013, 0x000000da, 0x000000d9, 0x00000099, 0x0003003e, 0x000000d8,
-    0x000000da, 0x0004003d, 0x00000013, 0x000000dc, 0x000000d8, 0x0004003d, 0x00000013, 0x000000dd, 0x000000d8,
-    0x0004003d, 0x00000013, 0x000000de, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e0, 0x000000d8, 0x0004003d,
-    0x00000013, 0x000000e2, 0x000000d8, 0x0004003d, 0x00000013, 0x000000e4, 0x000000d8, 0x00050085, 0x00000013,
-    0x000000e5, 0x000000e4, 0x0000008d, 0x00050081, 0x00000013, 0x000000e6, 0x000000e3, 0x000000e5, 0x00050085,
-    0x00000013, 0x000000e7, 0x000000e2, 0x000000e6, 0x00050081, 0x00000013, 0x000000e8, 0x000000e1, 0x000000e7,
-    0x00050085, 0x00000013, 0x000000e9, 0x000000e0, 0x000000e8, 0x00050081, 0x00000013, 0x000000ea, 0x000000df,
-    0x000000e9, 0x00050085, 0x00000013, 0x000000eb, 0x000000de, 0x000000ea, 0x00050081, 0x00000013, 0x000000ec,
-    0x0000009b, 0x000000eb, 0x00050085, 0x00000013, 0x000000ed, 0x000000dd, 0x000000ec, 0x00050081, 0x00000013,
-    0x000000ee, 0x00000099, 0x000000ed, 0x00050085, 0x00000013, 0x000000ef, 0x000000dc, 0x000000ee, 0x0003003e,
-    0x000000db, 0x000000ef, 0x0004003d, 0x00000013, 0x000000f0, 0x0000001b, 0x000500ba, 0x00000046, 0x000000f2,
-    0x000000f0, 0x000000f1, 0x000300f7, 0x000000f5, 0x00000000, 0x000400fa, 0x000000f2, 0x000000f4, 0x000000f7,
-    0x000200f8, 0x000000f4, 0x0004003d, 0x00000013, 0x000000f6, 0x000000db, 0x0003003e, 0x000000f3, 0x000000f6,
-    0x000200f9, 0x000000f5, 0x000200f8, 0x000000f7, 0x0004003d, 0x00000013, 0x000000f8, 0x0000001b, 0x0006000c,
-    0x00000013, 0x000000f9, 0x00000001, 0x0000001c, 0x000000f8, 0x0003003e, 0x000000f3, 0x000000f9, 0x000200f9,
-    0x000000f5, 0x000200f8, 0x000000f5, 0x0004003d, 0x00000013, 0x000000fa, 0x000000f3, 0x000200fe, 0x000000fa,
-    0x00010038, 0x00050036, 0x00000015, 0x00000022, 0x00000000, 0x0000001f, 0x00030037, 0x0000001e, 0x00000020,
-    0x00030037, 0x0000001e, 0x00000021, 0x000200f8, 0x00000023, 0x0004003b, 0x00000014, 0x000000fd, 0x00000007,
-    0x0004003b, 0x00000014, 0x00000105, 0x00000007, 0x0004003b, 0x00000014, 0x0000010b, 0x00000007, 0x0004003b,
-    0x00000014, 0x00000110, 0x00000007, 0x0004003d, 0x00000006, 0x000000fe, 0x00000020, 0x000500c2, 0x00000006,
-    0x00000100, 0x000000fe, 0x000000ff, 0x00040070, 0x00000013, 0x00000101, 0x00000100, 0x00050081, 0x00000013,
-    0x00000102, 0x00000101, 0x00000099, 0x00050085, 0x00000013, 0x00000104, 0x00000102, 0x00000103, 0x0003003e,
-    0x000000fd, 0x00000104, 0x0004003d, 0x00000006, 0x00000106, 0x00000021, 0x000500c2, 0x00000006, 0x00000107,
-    0x00000106, 0x000000ff, 0x00040070, 0x00000013, 0x00000108, 0x00000107, 0x00050085, 0x00000013, 0x00000109,
-    0x00000108, 0x00000103, 0x0003003e, 0x00000105, 0x00000109, 0x0004003d, 0x00000013, 0x0000010c, 0x000000fd,
-    0x0003003e, 0x0000010b, 0x0000010c, 0x00050039, 0x00000013, 0x0000010d, 0x0000001c, 0x0000010b, 0x00050085,
-    0x00000013, 0x0000010e, 0x0000010a, 0x0000010d, 0x0006000c, 0x00000013, 0x0000010f, 0x00000001, 0x0000001f,
-    0x0000010e, 0x0004003d, 0x00000013, 0x00000111, 0x00000105, 0x0003003e, 0x00000110, 0x00000111, 0x00050039,
-    0x00000015, 0x00000112, 0x00000018, 0x00000110, 0x0005008e, 0x00000015, 0x00000113, 0x00000112, 0x0000010f,
-    0x000200fe, 0x00000113, 0x00010038,
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::embedded
-// Philox 4x32-10, the counter-based generator behind op::random: the layout every kernel and the oracle share.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-// Layout. Four neighbouring elements of a tensor share one call; element i takes word i % 4 of
-//   key     = (seed_low, seed_high)                                   from step_values
-//   counter = (low 32 bits of i / 4, high 32 bits of i / 4, fnv1a(stream name), step)
-// uniform: (word >> 8) * 2^-24, in [0, 1), exact in f32.
-// normal:  Box-Muller on the words (0, 1) and (2, 3) of the same call: with u = ((first >> 8) + 1) * 2^-24 in (0, 1],
-// so that
-//          log never sees 0, and v = (second >> 8) * 2^-24: the even element is sqrt(-2 log u) cos(2 pi v), the odd one
-//          sqrt(-2 log u) sin(2 pi v). A last odd element drops its partner.
-
-using philox_words = std::array<std::uint32_t, 4>;
-
-/// Constants of Philox 4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
-inline constexpr std::uint32_t philox_multipliers[] = {0xD2511F53u, 0xCD9E8D57u};
-inline constexpr std::uint32_t philox_key_steps[] = {0x9E3779B9u, 0xBB67AE85u};
-inline constexpr int philox_rounds = 10;
-
-/// Four random words of a counter under a key.
-[[nodiscard]] constexpr philox_words philox(philox_words counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < philox_rounds; ++round) {
-    const std::uint64_t first = std::uint64_t{philox_multipliers[0]} * counter[0];
-    const std::uint64_t second = std::uint64_t{philox_multipliers[1]} * counter[2];
-    counter = {static_cast<std::uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(second),
-               static_cast<std::uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(first)};
-    key[0] += philox_key_steps[0];
-    key[1] += philox_key_steps[1];
-  }
-  return counter;
-}
-
-/// The 32-bit FNV-1a hash of a stream's name: the third counter word.
-[[nodiscard]] constexpr std::uint32_t stream_hash(std::string_view name) {
-  std::uint32_t hash = 0x811C9DC5u;
-  for (char character : name) hash = (hash ^ static_cast<unsigned char>(character)) * 0x01000193u;
-  return hash;
-}
-
-/// The words that elements 4 * block to 4 * block + 3 of a stream are made of.
-[[nodiscard]] constexpr philox_words random_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step,
-                                                  std::uint32_t seed_low, std::uint32_t seed_high) {
-  return philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step},
-                {seed_low, seed_high});
-}
-
-/// [0, 1) with 24 bits.
-[[nodiscard]] constexpr float uniform_from(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
-/// (0, 1] with 24 bits: what Box-Muller takes the logarithm of.
-[[nodiscard]] constexpr float positive_uniform_from(std::uint32_t word) {
-  return static_cast<float>((word >> 8) + 1) * 0x1p-24f;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-// An invocation handles four elements.
-MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std::int64_t count,
-                                             const device_profile& on) {
-  const std::uint32_t size = std::min(256u, on.max_invocations);
-  kernel_dispatch made;
-  made.module.loop_iterations = 1000;  // far fewer: rounds of the generator
-  made.module.name = fmt::format("random {}", count);
-  made.module.words.assign(std::begin(embedded::random), std::end(embedded::random));
-  made.module.bindings = {spirv::binding_kind::storage_buffer, spirv::binding_kind::uniform_buffer};
-  made.module.local_size = {size, 1, 1};
-  made.module.specialization = {size, static_cast<std::uint32_t>(count), stream_hash(stream.stream),
-                                static_cast<std::uint32_t>(stream.distribution)};
-  made.groups = make_flat_grid((count + 3) / 4, size, on).groups;
-  if (made.groups[2] != 1)
-    fail(error_category::unsupported, "random of {} elements: more than the device's grid holds", count);
-  return made;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/region.hpp: pointwise kernels, and the passes over a row.
 // How the rows of a loop nest lie on invocations.
 
@@ -32207,7 +33935,7 @@ MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std:
                                   [&](const index_map& a) { return detail::always_outside(a, axis); });
     if (space[axis] != 1 || kept) axes.push_back(axis);
   }
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
+  insertion_sort(axes.begin(), axes.end(), [&](int a, int b) {
     if ((a < outer) != (b < outer)) return a < outer;
     return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
   });

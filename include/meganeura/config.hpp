@@ -5,6 +5,10 @@
 #define MEGANEURA_TWICE "meganeura: <meganeura/...> is included after <meganeura.hpp>, which holds it; include only one"
 #include MEGANEURA_TWICE
 #endif
+#if __cplusplus < 202002L
+#define MEGANEURA_OLD "meganeura needs C++20: compile with -std=c++20, or with CMake link meganeura::meganeura"
+#include MEGANEURA_OLD
+#endif
 #include <meganeura/version.hpp>
 
 // Headers without CMake hold every body. The CMake targets meganeura::meganeura and meganeura::runtime, which compile

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Integers added to floats.
 // expect: meganeura: a \+ b: dtypes must agree; cast one operand
-// bytes: 3500
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

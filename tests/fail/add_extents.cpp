@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A sum of two widths.
 // expect: meganeura: a \+ b: extents must be equal or 1
-// bytes: 3800
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

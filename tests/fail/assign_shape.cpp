@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A state and a value of another shape.
 // expect: meganeura: assign\(state, x\): x must have the state's shape and dtype
-// bytes: 3200
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -4,7 +4,6 @@
 // expect 2: meganeura: softmax<axis>\(x\): x has no such axis
 // expect 3: meganeura: permute<axes...>\(x\): each axis of x must be named exactly once
 // expect 4: meganeura: flip<axis>\(x\): x has no such axis
-// bytes: 3100
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

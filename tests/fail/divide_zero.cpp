@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Integers divided by zero.
 // expect: meganeura: a / b: integers cannot be divided by 0
-// bytes: 3600
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

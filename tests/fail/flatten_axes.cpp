@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Flattening axes that are not there.
 // expect: meganeura: flatten<first, last>\(x\): x has no such axes
-// bytes: 3300
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A layer over a single number.
+// bytes: 3100
 // expect: meganeura: linear<name, out>\(x\): x needs a last extent that is a number
-// bytes: 3500
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

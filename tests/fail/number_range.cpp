@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Integers compared with a number beyond them.
 // expect: meganeura: less\(a, b\): an integer takes whole numbers within its range; cast it to f32
-// bytes: 3300
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A parameter without a name.
 // expect: meganeura: parameter, state or random<name, dims>: a name is neither empty nor holds a zero byte
-// bytes: 3400
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

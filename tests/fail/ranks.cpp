@@ -6,7 +6,6 @@
 // expect 4: meganeura: max_pool2d<options>\(x\): the window must fit
 // expect 1: f32, 4L?, 8L?>
 // expect 3: f32, 4L?, 8L?>
-// bytes: 3400
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Two results of one name.
 // expect: meganeura: results<names...>\(values...\): names differ, and none is empty
-// bytes: 3300
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A sum over one axis by two names.
 // expect: meganeura: reduce<axes...>\(x\): an axis is named twice
-// bytes: 3300
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

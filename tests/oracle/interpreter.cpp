@@ -71,6 +71,9 @@ class interpreter<Real>::definitions {
         return gather_or_scatter(id, false);
       case op::scatter_add:
         return gather_or_scatter(id, true);
+      case op::narrow:
+      case op::update_rows:
+        return rows_at(id);
       case op::convolution:
         return convolution(id, graph_.get<convolution_attribute>(id), graph_[id].extents);
       case op::window_reduce:
@@ -78,7 +81,10 @@ class interpreter<Real>::definitions {
       case op::window_scatter:
         return window_scatter(id);
       case op::stop_gradient:
+      case op::custom_gradient:
         return operand(id, 0);
+      case op::adjoint:
+        break;
       case op::region:
         return region(id);
       case op::matmul:
@@ -367,6 +373,32 @@ class interpreter<Real>::definitions {
         }
       }
     }
+    return result;
+  }
+
+  // Row k of the rows belongs to row position + k of the whole, where there is one.
+  tensor<Real> rows_at(node_id id) const {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    const bool reads = graph_[id].kind == op::narrow;
+    tensor<Real> result = reads ? empty(id) : operand(id, 0);
+    const tensor<Real>& from = operand(id, reads ? 0 : 1);
+    const std::int64_t position = to_integer(operand(id, reads ? 1 : 2)[0]);
+    for_each_index(reads ? result.extents : from.extents, [&](const index_vector& index) {
+      index_vector whole = index;
+      const auto at = static_cast<std::size_t>(axis);
+      whole[at] += position;
+      if (whole[at] < 0 || whole[at] >= (reads ? from : result).extents[axis]) return;
+      std::int64_t in_rows = 0, in_whole = 0;
+      for (int k = 0; k < from.extents.rank(); ++k) {
+        const auto i = static_cast<std::size_t>(k);
+        in_rows += index[i] * (reads ? result : from).extents.stride(k);
+        in_whole += whole[i] * (reads ? from : result).extents.stride(k);
+      }
+      if (reads)
+        result[in_rows] = from[in_whole];
+      else
+        result[in_whole] = from[in_rows];
+    });
     return result;
   }
 
@@ -660,7 +692,7 @@ class interpreter<Real>::definitions {
 
   tensor<Real> convolve(node_id id) const {
     const auto& attribute = graph_.get<convolve_attribute>(id);
-    const tensor<Real> sums = convolution(id, attribute.convolution, attribute.space);
+    const tensor<Real> sums = convolution(id, attribute.primitive, attribute.space);
     tensor<Real> result = unwritten(graph_.results(id)[0]);
     scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
     std::int64_t flat = 0;
@@ -761,7 +793,9 @@ void interpreter<Real>::evaluate(std::span<const node_id> roots) {
   for (node_id root : roots) needed[root] = !known_[root];
   for (std::size_t id = graph_.size(); id-- > 0;) {
     if (!needed[id]) continue;
-    for (node_id operand : graph_.operands(static_cast<node_id>(id))) needed[operand] = !known_[operand];
+    const node_id at = static_cast<node_id>(id);
+    const std::size_t count = graph_[at].kind == op::custom_gradient ? 1 : graph_[at].operand_count;
+    for (node_id operand : graph_.operands(at).first(count)) needed[operand] = !known_[operand];
   }
   for (node_id id{0}; id < graph_.size(); ++id) {
     if (!needed[id]) continue;

@@ -50,7 +50,7 @@ static_assert(shape<decltype(mn::select(mn::less(x<dims<4>>, y<dims<4>>), x<dims
 // reductions, contractions
 static_assert(shape<decltype(mn::sum<-1>(x<dims<batch, 4>>))> == dims<batch>);
 static_assert(shape<decltype(mn::max<0, 2>(x<dims<2, 3, 4>>))> == dims<3>);
-static_assert(shape<decltype(mn::mean_of_all(x<dims<batch, seq>>))> == dims<>);
+static_assert(shape<decltype(mn::mean(x<dims<batch, seq>>))> == dims<>);
 static_assert(shape<decltype(mn::sum(x<dims<batch, seq>>))> == dims<> &&
               shape<decltype(mn::mean(x<dims<3>>))> == dims<>);
 static_assert(shape<decltype(mn::max(x<dims<2, 3>>))> == dims<> && shape<decltype(mn::min(x<dims<2, 3>>))> == dims<>);

@@ -62,16 +62,16 @@ plan_executor::plan_executor(const plan::execution_plan& p, std::uint64_t seed)
 }
 
 void plan_executor::set_leaf(const std::string& name, const oracle::tensor<double>& value) {
-  for (const auto& [slots, where] :
+  for (const auto& [tensors, where] :
        {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter}}) {
-    const plan::slot* slot = slots->find(name);
-    if (slot) store({where, slot->offset, slot->bytes}, value, memory_);
+    const plan::named_tensor* tensor = tensors->find(name);
+    if (tensor) store({where, tensor->offset, tensor->bytes}, value, memory_);
   }
 }
 
 oracle::tensors<double> plan_executor::leaves() const {
   oracle::tensors<double> result;
-  for (const plan::slot& s : plan_.parameters.slots)
+  for (const plan::named_tensor& s : plan_.parameters.tensors)
     result[s.name] = load({plan::area::parameter, s.offset, s.bytes}, s.type, s.extents, memory_);
   return result;
 }
@@ -135,7 +135,9 @@ void plan_executor::check_group(std::size_t index, std::size_t first, std::size_
 }
 
 bool plan_executor::in_place(const plan::step& s) const {
-  if (s.kind != plan::step::kernel || plan_.implementation[s.node].kind != op::region) return false;
+  if (s.kind != plan::step::kernel) return false;
+  if (info(plan_.implementation[s.node].kind).updates) return true;
+  if (plan_.implementation[s.node].kind != op::region) return false;
   const auto& region = plan_.implementation.get<region_attribute>(s.node);
   const auto overwritten = plan::overwritten_operands(s);
   for (std::size_t i = 0; i < overwritten.size(); ++i) {  // elements are read again when others of the row are stored
@@ -158,7 +160,8 @@ void plan_executor::run_step(const plan::step& s) {
   std::vector<oracle::tensor<double>> operands;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t k = 0; k < results; ++k) {
-      if (overlap(s.bindings[i].where, s.bindings[count + k].where)) return run_in_place(s);
+      if (!info(g[s.node].kind).updates && overlap(s.bindings[i].where, s.bindings[count + k].where))
+        return run_in_place(s);
     }
     const node& operand = g[g.operand(s.node, i)];
     operands.push_back(load(s.bindings[i].where, operand.type, operand.extents, memory_));

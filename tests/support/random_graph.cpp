@@ -25,12 +25,16 @@ class builder {
   void step() {
     using method = void (builder::*)();
     static const std::vector<std::pair<int, method>> methods{
-        {14, &builder::program},    {10, &builder::operation},    {8, &builder::row_statistic},
-        {5, &builder::reduction},   {8, &builder::contraction},   {10, &builder::index_map_step},
-        {5, &builder::padding},     {4, &builder::concatenation}, {4, &builder::gathering},
-        {5, &builder::convolution}, {4, &builder::window},        {2, &builder::noise},
-        {4, &builder::conversion},  {2, &builder::quantisation},  {3, &builder::composite},
-        {3, &builder::comparison},  {3, &builder::another_leaf},  {2, &builder::block}};
+        {14, &builder::program},      {10, &builder::operation},
+        {8, &builder::row_statistic}, {5, &builder::reduction},
+        {8, &builder::contraction},   {10, &builder::index_map_step},
+        {5, &builder::padding},       {4, &builder::concatenation},
+        {4, &builder::gathering},     {4, &builder::rows_at_a_position},
+        {2, &builder::own_gradient},  {5, &builder::convolution},
+        {4, &builder::window},        {2, &builder::noise},
+        {4, &builder::conversion},    {2, &builder::quantisation},
+        {3, &builder::composite},     {3, &builder::comparison},
+        {3, &builder::another_leaf},  {2, &builder::block}};
     std::int64_t total = 0;
     for (const auto& entry : methods) total += entry.first;
     std::int64_t at = dice_.below(total);
@@ -480,6 +484,27 @@ class builder {
       return accept(graph_.cast(graph_.slice(rows, 0, 0, found[0] / 2), dtype::f32));
     if (dice_.chance(0.6)) return accept(rows);
     accept(graph_.scatter_add(at, of_shape(shape(graph_[rows].extents), graph_[a].type), axis, extents));
+  }
+
+  void rows_at_a_position() {
+    const node_id a = anything();
+    shape rows = graph_[a].extents;
+    if (rank_of(rows) == 0) return;
+    const axis_attribute along{static_cast<int>(dice_.below(rank_of(rows)))};
+    const std::int64_t whole = rows[along.axis], length = dice_.between(1, whole);
+    const bool strays = dice_.chance(0.3);
+    const node_id position = leaf({}, dtype::i32, strays ? -2 : 0, strays ? whole : whole - length);
+    rows.set(along.axis, length);
+    if (dice_.chance(0.4)) return accept(graph_.apply(op::narrow, along, {a, position}, rows));
+    accept(graph_.apply(op::update_rows, along, {a, of_shape(rows, graph_[a].type), position}));
+  }
+
+  // a^2 with a backward that is right.
+  void own_gradient() {
+    const node_id a = any_real(), y = graph_.multiply(a, a);
+    const node_id seed = graph_.apply(op::adjoint, no_attribute{}, {y});
+    const node_id slope = graph_.multiply(seed, graph_.add(a, a));
+    accept(graph_.apply(op::custom_gradient, no_attribute{}, {graph_.stop_gradient(y), a, slope, seed}));
   }
 
   // ---- products, convolutions, windows

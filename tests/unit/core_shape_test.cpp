@@ -126,7 +126,7 @@ TEST(core_shape, graphs_refuse_geometry_that_overflows) {
 TEST(core_shape, a_batch_that_overflows_is_refused) {
   constexpr dim batch = sym<"batch">;
   for (std::int64_t extent : {huge, std::numeric_limits<std::int64_t>::max()}) {
-    const binding symbols[] = {{"batch", extent}};
+    const symbol_extent symbols[] = {{"batch", extent}};
     EXPECT_NE(refusal([&] { (void)bound(dims<batch * 16, 784>, symbols); }), "accepted") << extent;
   }
 }

@@ -38,7 +38,7 @@ template <int Layers>
 budget measure() {
   using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>;
   using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
-  const mn::binding symbols[] = {{"seq", 128}};
+  const mn::symbol_extent symbols[] = {{"seq", 128}};
   mn::graph g;
   const auto logits = mn::lower_into<model>(g, symbols);
   const mn::node_id loss = mn::lower_loss<model, mn::cross_entropy<"label">>(g, logits, symbols)[0];

@@ -233,7 +233,7 @@ TEST(egraph_continuity, programs_know_what_decides) {
   scalar_builder b;
   const scalar_ref x = b.argument(0, dtype::f32), y = b.argument(1, dtype::f32), z = b.argument(2, dtype::f32);
   const scalar_ref below = b.binary(scalar_op::less, x, y);
-  using list = std::vector<bool>;
+  using list = program_flags;
   EXPECT_EQ(egraph::deciding_arguments(b.finish(b.select(below, z, x))), (list{true, true, false}));
   EXPECT_EQ(egraph::deciding_arguments(b.finish(b.select(below, y, x))), (list{false, false}));  // a maximum
   EXPECT_EQ(egraph::deciding_arguments(b.finish(b.binary(scalar_op::add, x, b.unary(scalar_op::floor, y)))),

@@ -47,7 +47,7 @@ fusion::optimize_report expect_plain_products(const graph& g, std::size_t least_
   EXPECT_GE(products, least_products);
   const auto leaves = random_leaves(g);
   expect_all_forms_agree(g, leaves);
-  expect_plan_agrees(g, leaves, {}, &report);
+  expect_plan_agrees(g, leaves, {.explain = true}, &report);
   return report;
 }
 

@@ -25,6 +25,7 @@ struct outcome {
 outcome optimised(const graph& g, std::vector<std::string> disabled = {}) {
   fusion::optimize_options options;
   options.disabled = std::move(disabled);
+  options.explain = true;
   outcome found;
   const auto leaves = samples::random_leaves(g);
   found.plan = samples::expect_plan_agrees(g, leaves, options, &found.report);

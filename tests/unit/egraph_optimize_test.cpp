@@ -5,6 +5,7 @@
 
 #include <support/egraph_sample_graphs.hpp>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -423,7 +424,7 @@ graph long_product(std::int64_t rows, std::int64_t columns, std::int64_t length)
 TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
   fusion::optimize_report whole, parts;
   const graph g = long_product(128, 576, 49152);
-  const graph plan = fusion::optimize(g, {}, &parts);
+  const graph plan = fusion::optimize(g, {.explain = true}, &parts);
   EXPECT_EQ(count(plan, op::matmul), 1);
   EXPECT_EQ(kernel_count(plan), 2) << to_text(plan);  // the parts' sum with the bias and the relu
   EXPECT_NE(parts.explain.find("split_sum"), std::string::npos);
@@ -454,9 +455,62 @@ TEST(egraph_plans, split_sums_agree_in_every_layout) {
   expect_agrees(g, options);
 }
 
+// sum((x - y)^2) of n elements
+graph squared_distance(const shape& extents) {
+  graph g;
+  const node_id d = g.subtract(g.input("x", dtype::f32, extents), g.input("y", dtype::f32, extents));
+  g.add_output("y", total(g, g.multiply(d, d)));
+  return g;
+}
+
+TEST(egraph_plans, few_long_rows_are_split_by_cost) {
+  fusion::optimize_report whole, parts;
+  const graph g = squared_distance({64, 64, 56, 56});
+  EXPECT_EQ(kernel_count(fusion::optimize(g, {.explain = true}, &parts)),
+            2);  // the differences' squares are read as parts
+  EXPECT_NE(parts.explain.find("split_reduce"), std::string::npos);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, {.disabled = {"split_reduce"}}, &whole)), 1);
+  EXPECT_LT(parts.predicted_seconds, 0.1 * whole.predicted_seconds);
+  EXPECT_EQ(kernel_count(fusion::optimize(squared_distance({2'000'003}))), 3);  // a prime: what is left over, beside
+  EXPECT_EQ(kernel_count(fusion::optimize(squared_distance({1024}))), 1);
+  fusion::optimize_options sequential;
+  sequential.device.parallel = false;
+  EXPECT_EQ(kernel_count(fusion::optimize(g, sequential)), 1);
+}
+
+TEST(egraph_plans, split_rows_agree_for_every_reduction) {
+  fusion::optimize_options options;
+  options.device.compute_units = 500, options.device.split_terms = 1;
+  graph g;
+  const node_id x = g.parameter("x", dtype::f32, {3, 5, 7, 11}), y = g.parameter("y", dtype::f32, {2, 400});
+  const node_id i = g.cast(g.multiply(x, g.full_like(x, 100)), dtype::i32);
+  const std::pair<const char*, reduce_kind> kinds[] = {{"sum", reduce_kind::sum},
+                                                       {"max", reduce_kind::max},
+                                                       {"min", reduce_kind::min},
+                                                       {"product", reduce_kind::product}};
+  for (const auto& [name, kind] : kinds) {
+    int count = 0;
+    for (const std::uint32_t axes : {0b1111u, 0b0110u, 0b1101u, 0b0011u, 0b1000u}) {
+      g.add_output(fmt::format("{}{}", name, count++), g.reduce(kind, x, axes));
+    }
+    g.add_output(fmt::format("{} of integers", name), g.reduce(kind, i, 0b1111));
+  }
+  g.add_output("dot", g.contract(y, y, "ik", "ik", "i"));
+  g.add_output("squares", total(g, g.multiply(y, exp(g, y))));
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, options, &report);
+  const auto applied = [&](const char* rule) {
+    const auto found = std::ranges::find(report.rules, rule, &fusion::rule_report::name);
+    return found == report.rules.end() ? 0 : found->applied;
+  };
+  EXPECT_GE(applied("split_reduce"), 20u);
+  EXPECT_GE(applied("split_sum"), 1u);
+  expect_agrees(g, options);
+}
+
 TEST(egraph_plans, explain_names_rules_and_failed_guards) {
   fusion::optimize_report report;
-  (void)fusion::optimize(mlp_training(6, 7, 5, 3), {}, &report);
+  (void)fusion::optimize(mlp_training(6, 7, 5, 3), {.explain = true}, &report);
   EXPECT_NE(report.explain.find("matmul_epilogue"), std::string::npos);
   EXPECT_NE(report.explain.find("relu_mask"), std::string::npos);
   EXPECT_NE(report.explain.find("not fused"), std::string::npos);

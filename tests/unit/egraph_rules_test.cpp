@@ -30,7 +30,7 @@ using namespace meganeura::egraph;
 struct any_rule {
   const char* name;
   exactness kind;
-  int root;  // symbol
+  int root;  // head
   std::function<bool(const captures&)> guard;
   /// Both sides as terms of `g`.
   std::function<std::pair<class_id, class_id>(engine& g, const captures&, const shape& extents)> build;
@@ -74,7 +74,7 @@ struct instance {
 
   instance(const any_rule& rule, double c, double d) {
     const char* names[] = {"x", "y", "z", "w"};
-    const bool product = rule.root == symbol_of(op::contract);
+    const bool product = rule.root == head_of(op::contract);
     const shape wide = {3, 4}, other = product ? shape{4, 5} : wide;
     for (std::size_t i = 0; i < max_variables; ++i) {
       b.variables[i] = g.add(op::input, dtype::f32, i == 3 ? other : wide, leaf_attribute{names[i]}, {});
@@ -87,7 +87,7 @@ struct instance {
       const contract_attribute labels{{0, 2}, {2, 1}, 2};
       extents = {3, 5};
       b.nodes[0] = node_of(g.add(op::contract, dtype::f32, extents, labels, both));
-    } else if (rule.root == symbol_of(op::reduce)) {
+    } else if (rule.root == head_of(op::reduce)) {
       extents = {3};
       b.nodes[0] = node_of(g.add(op::reduce, dtype::f32, extents, reduce_attribute{reduce_kind::sum, 2}, one));
     }
@@ -297,7 +297,7 @@ TEST(egraph_saturation, looking_only_at_changes_finds_what_looking_everywhere_fi
     std::vector<std::pair<class_id, class_id>> before;
     for (enode_id node{0}, count = static_cast<enode_id>(full.node_count()); node < count; ++node) {
       if (full.node(node).dead) continue;
-      const auto& starting = decltype(fusion::rules::algebra)::at[full.node(node).symbol];
+      const auto& starting = decltype(fusion::rules::algebra)::at[full.node(node).head];
       for (std::size_t i = 0; i < all_rules().size(); ++i) {
         if (!starting[i]) continue;
         const any_rule& rule = all_rules()[i];

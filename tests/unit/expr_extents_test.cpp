@@ -52,7 +52,7 @@ template <class Module, mn::symbolic_shape... Shapes>
 using of = typename over<Module, Shapes...>::type;
 
 template <class Model>
-std::vector<double> computed(mn::oracle::tensors<double> leaves, std::initializer_list<mn::binding> symbols) {
+std::vector<double> computed(mn::oracle::tensors<double> leaves, std::initializer_list<mn::symbol_extent> symbols) {
   const mn::graph g = mn::lower<Model>(symbols);
   mn::oracle::interpreter<double> truth(g, std::move(leaves));
   return truth.run().at("output").values;
@@ -173,6 +173,23 @@ TEST(expr_extents, what_is_bound_says_an_extent_of_a_sum) {
   const mn::bound_elements wrong[] = {{"a", 42}, {"b", 12}, {"c", 4}};
   EXPECT_EQ(sentence_of([&] { (void)sizes.solved(wrong); }),
             "input \"a\" is [batch, fresh + past] and was given 42 elements, which no extent of \"fresh\" makes");
+}
+
+TEST(expr_extents, what_is_bound_says_an_extent_beyond_the_number_of_elements) {
+  const auto solved = [](const mn::symbolic_shape& extents, std::int64_t elements) {
+    const mn::bound_elements bound[] = {{"x", elements}};
+    return mn::open_sizes({{"x", extents}}).solved(bound)[0];
+  };
+  EXPECT_EQ(solved(dims<batch - 1>, 7), 8);
+  EXPECT_EQ(solved(dims<4, batch - 1>, 28), 8);
+  EXPECT_EQ(solved(dims<batch - 4, batch - 4>, 9), 7);  // and not 1, of which two extents are -3
+  EXPECT_EQ(sentence_of([&] { (void)solved(dims<4, batch - 1>, 29); }),
+            "input \"x\" is [4, batch - 1] and was given 29 elements, which no extent of \"batch\" makes");
+  const mn::open_sizes large({{"x", dims<past, fresh, batch>}},
+                             {{"past", std::int64_t{1} << 40}, {"fresh", std::int64_t{1} << 40}});
+  const mn::bound_elements bound[] = {{"x", 7}};
+  EXPECT_EQ(sentence_of([&] { (void)large.solved(bound); }),
+            "input \"x\" is [past, fresh, batch] and was given 7 elements, which no extent of \"batch\" makes");
 }
 
 }  // namespace

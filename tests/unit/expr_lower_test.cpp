@@ -105,6 +105,12 @@ struct clashing_turns {
   }
 };
 
+struct two_zeros {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::concat<0>(x * mn::constant<0.0f>, x * mn::constant<-0.0f>);
+  }
+};
+
 struct reduced_to_one {
   static constexpr auto forward(mn::value auto x) {
     return mn::sum(x) + mn::mean(x) + mn::max(x) + mn::min(x) + mn::product(x);
@@ -114,6 +120,62 @@ struct reduced_to_one {
 struct with_loss {
   static constexpr auto forward(mn::value auto logits, mn::value auto label) {
     return mn::cross_entropy_loss(logits, label);
+  }
+};
+
+template <mn::fixed_string Name>
+struct head {
+  static constexpr auto forward(mn::value auto x) { return mn::linear<Name, 4>(x); }
+};
+struct mean_of_head {
+  static constexpr auto forward(mn::value auto y) { return mn::mean(mn::linear<"fc", 4>(y)); }
+};
+// A penalty of the model's weight, and its layer once more.
+struct penalised {
+  static constexpr auto forward(mn::value auto y) {
+    const auto weight = mn::shared(mn::parameter<"fc.weight", mn::dims<4, 4>>);
+    return mn::mean(mn::shared(mn::linear<"fc", 4>(y))) + mn::sum(weight * weight);
+  }
+};
+struct penalised_twice {
+  static constexpr auto forward(mn::value auto y) {
+    return mn::mean(mn::linear<"fc", 4>(y)) + mn::sum(mn::shared(mn::parameter<"fc.weight", mn::dims<4, 4>>));
+  }
+};
+struct misspelt {
+  static constexpr auto forward(mn::value auto y) {
+    return mn::mean(y) + mn::sum(mn::shared(mn::parameter<"fc.wait", mn::dims<4, 4>>));
+  }
+};
+
+template <class Model, class Loss>
+mn::graph trained() {
+  mn::graph g(mn::run_mode::training);
+  const auto results = mn::lower_into<Model>(g, {});
+  g.add_output("loss", mn::lower_loss<Model, mn::loss<Loss>>(g, results, {})[0]);
+  return g;
+}
+std::vector<std::string> parameter_names(const mn::graph& g) {
+  std::vector<std::string> names;
+  for (mn::node_id id : g.leaves(mn::op::parameter)) names.push_back(g.get<mn::leaf_attribute>(id).name);
+  return names;
+}
+
+// What one mode leaves out has the names of this.
+struct noisy {
+  static constexpr auto forward(mn::value auto x) { return mn::tap<"noisy">(x + mn::random<"noise", mn::dims<2, 4>>); }
+};
+template <bool SharedInTraining>
+struct shared_by_mode {
+  static constexpr auto forward(mn::value auto x) {
+    const auto twice = x * mn::constant<2.0f>;
+    if constexpr (SharedInTraining) {
+      return mn::when_training(
+          x, [&] { return mn::shared(mn::call<"a", noisy>(twice)); }, [&] { return mn::call<"a", noisy>(x); });
+    } else {
+      return mn::when_training(
+          x, [&] { return mn::call<"a", noisy>(x); }, [&] { return mn::shared(mn::call<"a", noisy>(twice)); });
+    }
   }
 };
 
@@ -212,7 +274,8 @@ TEST(expr_lower, an_extent_too_large_is_refused_by_symbol_value_and_limit) {
                   "), 784] was asked for, and one has at most 2^58 = 288230376151711744 elements; bind its symbols to "
                   "less");
   }
-  EXPECT_EQ(mn::bound(mn::dims<mn::sym<"batch">, 784>, std::array{mn::binding{"batch", 367640784632285}})[1], 784);
+  EXPECT_EQ(mn::bound(mn::dims<mn::sym<"batch">, 784>, std::array{mn::symbol_extent{"batch", 367640784632285}})[1],
+            784);
   EXPECT_EQ(sentence_of([] {
               static_cast<void>(mn::lower<mlp>({{"batch", 0}}));
             }),
@@ -228,6 +291,42 @@ TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared)
             std::string::npos);
   const mn::graph g = mn::lower<of_matrix<clashing_turns<true>>>();
   EXPECT_EQ(g.leaves(mn::op::parameter).size(), 6u);
+}
+
+TEST(expr_lower, zeros_of_two_signs_are_two_numbers) {
+  EXPECT_EQ(mn::lower<of_matrix<two_zeros>>().leaves(mn::op::constant).size(), 2u);
+}
+
+TEST(expr_lower, a_loss_has_its_own_names_and_shares_its_models) {
+  EXPECT_EQ(sentence_of([] { (void)trained<of_matrix<head<"loss.fc">>, mean_of_head>(); }),
+            "two layers are called \"loss.fc.weight\" and would be one; rename one of them, or share it on purpose: "
+            "shared(layer)");
+  const std::vector<std::string> own{"fc.weight", "fc.bias", "loss.fc.weight", "loss.fc.bias"}, models{own[0], own[1]};
+  EXPECT_EQ(parameter_names(trained<of_matrix<head<"fc">>, mean_of_head>()), own);
+  EXPECT_EQ(parameter_names(trained<of_matrix<head<"fc">>, penalised>()), models);
+  const mn::graph g = trained<of_matrix<head<"fc">>, penalised_twice>();
+  EXPECT_EQ(parameter_names(g), own);
+  mn::graph leaves;
+  mn::lower_leaves(leaves, mn::detail::trained<of_matrix<head<"fc">>, mn::loss<penalised>>::bodies, {});
+  EXPECT_EQ(parameter_names(leaves), models);
+  EXPECT_EQ(sentence_of([] { (void)trained<of_matrix<head<"fc">>, misspelt>(); }),
+            "shared(...) refers to \"loss.fc.wait\", which the model does not have; did you mean \"fc.weight\"?");
+}
+
+TEST(expr_lower, what_a_mode_leaves_out_has_its_names) {
+  const auto expect_whole = [](const mn::graph& g, bool twice) {
+    ASSERT_EQ(g.taps().size(), 1u);
+    EXPECT_EQ(g.taps()[0].name, "a.noisy");
+    EXPECT_EQ(g.leaves(mn::op::constant).size(), twice ? 1u : 0u);
+    const auto streams = g.leaves(mn::op::random);
+    ASSERT_EQ(streams.size(), 1u);
+    EXPECT_EQ(g.get<mn::random_attribute>(streams[0]).stream, "a.noise");
+  };
+  for (const mn::run_mode mode : {mn::run_mode::training, mn::run_mode::evaluation}) {
+    const bool training = mode == mn::run_mode::training;
+    expect_whole(mn::lower<of_matrix<shared_by_mode<true>>>({}, mode), training);
+    expect_whole(mn::lower<of_matrix<shared_by_mode<false>>>({}, mode), !training);
+  }
 }
 
 TEST(expr_lower, reductions_without_axes_take_all_elements) {

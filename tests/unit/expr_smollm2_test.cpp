@@ -26,7 +26,7 @@ using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
 
 TEST(expr_smollm2, outputs_and_loss_are_those_of_pytorch_in_float64) {
   mn::graph g;
-  const mn::binding bindings[] = {{"seq", 16}};
+  const mn::symbol_extent bindings[] = {{"seq", 16}};
   const auto results = mn::lower_into<tiny>(g, bindings);
   const mn::node_id logits = results[0];
   const mn::node_id loss = mn::lower_loss<tiny, mn::cross_entropy<"label">>(g, results, bindings)[0];

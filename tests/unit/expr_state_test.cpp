@@ -83,6 +83,29 @@ TEST(expr_state, values_of_run_time_do_the_same) {
   }
 }
 
+// One new value in each mode: a state that both modes assign is assigned once.
+struct either_way {
+  static constexpr auto forward(value auto x) {
+    auto last = state<"last", dims<3>>;
+    return when_training(
+        x, [&] { return call<"inner", centred>(x) | assign(last, last + constant<1.0f>); },
+        [&] { return x | assign(last, last * constant<2.0f>); });
+  }
+};
+
+TEST(expr_state, both_modes_may_assign_one_state) {
+  using either = model<either_way, input<"x", dtype::f32, dims<2, 3>>>;
+  const auto after = [](run_mode mode) {
+    const graph g = lower<either>({}, mode);
+    oracle::interpreter<double> run(
+        g, {{"x", {{2, 3}, {1, 2, 3, 3, 2, 1}}}, {"last", {{3}, {4, 0, 2}}}, {"inner.mean", {{3}, {0, 0, 0}}}});
+    (void)run.run();
+    return run.leaves.at("last").values;
+  };
+  EXPECT_EQ(after(run_mode::training), (std::vector<double>{5, 1, 3}));
+  EXPECT_EQ(after(run_mode::evaluation), (std::vector<double>{8, 0, 4}));
+}
+
 TEST(expr_state, a_step_reads_the_past_and_leaves_the_new_mean) {
   const graph g = lower<model<centred, input<"x", dtype::f32, dims<2, 3>>>>({}, run_mode::training);
   oracle::interpreter<double> run(g, {{"x", {{2, 3}, {1, 2, 3, 3, 2, 1}}}, {"mean", {{3}, {4, 0, 2}}}});

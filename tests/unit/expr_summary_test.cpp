@@ -35,7 +35,7 @@ TEST(expr_summary, symbols_that_are_not_bound_stay) {
 
 TEST(expr_summary, bound_symbols_give_the_numbers_of_the_graph) {
   for (const std::int64_t batch : {1, 32}) {
-    const binding symbols[] = {{"batch", batch}};
+    const symbol_extent symbols[] = {{"batch", batch}};
     const model_summary dense = summary<mlp>(symbols), conv = summary<support::cnn>(symbols);
     EXPECT_EQ(dense.layers, summary(lower<mlp>(symbols)).layers);
     EXPECT_EQ(conv.layers, summary(lower<support::cnn>(symbols)).layers);
@@ -45,6 +45,18 @@ TEST(expr_summary, bound_symbols_give_the_numbers_of_the_graph) {
     EXPECT_DOUBLE_EQ(conv.flops.value(), lower<support::cnn>(symbols).flops());
   }
   EXPECT_EQ(layer(summary<support::cnn>({{"batch", 32}}), "conv").result, "f32[32, 9, 8, 8]");
+}
+
+struct position_table {
+  static constexpr auto forward(value auto x) { return x + parameter<"table", dims<sym<"seq">, 64>>; }
+};
+
+TEST(expr_summary, parameters_may_have_symbols) {
+  using learnt = model<position_table, input<"x", dtype::f32, dims<sym<"seq">, 64>>>;
+  EXPECT_EQ(to_string(summary<learnt>().parameters), "64 seq");
+  EXPECT_EQ(summary<learnt>({{"seq", 128}}).parameters, 128 * 64);
+  EXPECT_EQ(summary<learnt>({{"seq", 128}}).layers, summary(lower<learnt>({{"seq", 128}})).layers);
+  EXPECT_NE(to_text(summary<learnt>({{"seq", 128}})).find(" 8,192 "), std::string::npos);
 }
 
 using smollm2 = model<models::smollm2<models::smollm2_135m>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
@@ -70,7 +82,7 @@ TEST(expr_summary, a_language_model_has_a_line_for_each_module_and_alike_turns_h
 }
 
 TEST(expr_summary, a_training_graph_lists_gradients_last) {
-  const binding symbols[] = {{"batch", 32}};
+  const symbol_extent symbols[] = {{"batch", 32}};
   const graph g = make_training_graph<mlp, cross_entropy<"label">>(adam{}, symbols);
   const model_summary all = summary(g);
   EXPECT_EQ(all.parameters, mlp::parameter_count);

@@ -66,7 +66,7 @@ struct everything {
 
 // Lowers a model, then runs its module on values of the same graph: nothing is to be added.
 template <class Model, class Module, std::size_t... I>
-void expect_same(mn::graph& g, std::initializer_list<mn::binding> symbols, std::index_sequence<I...>) {
+void expect_same(mn::graph& g, std::initializer_list<mn::symbol_extent> symbols, std::index_sequence<I...>) {
   const mn::node_id typed = mn::lower_into<Model>(g, {symbols.begin(), symbols.size()})[0];
   const std::string before = mn::to_text(g);
   const mn::node_id built = Module::forward(mn::node_value(g, g.find_leaf(Model::input_names[I]->text))...);
@@ -75,7 +75,7 @@ void expect_same(mn::graph& g, std::initializer_list<mn::binding> symbols, std::
   EXPECT_GT(g.size(), 5u);
 }
 template <class Module, class... Inputs>
-mn::graph expect_same(std::initializer_list<mn::binding> symbols) {
+mn::graph expect_same(std::initializer_list<mn::symbol_extent> symbols) {
   mn::graph g;
   expect_same<mn::model<Module, Inputs...>, Module>(g, symbols, std::index_sequence_for<Inputs...>{});
   return g;
@@ -95,13 +95,17 @@ TEST(expr_value, the_models_of_the_examples_are_the_same_graphs_both_ways) {
 
 // Those of torch.nn: Linear and Conv2d uniform in +-1 / sqrt(fan_in), weight and bias; norms ones and zeros; Embedding
 // normal. What is written in the type is in the graph.
+inline constexpr mn::conv2d_options last{.weight = mn::init::kaiming_normal(),
+                                         .bias_begin = mn::init::kaiming_uniform()};
 struct beginnings {
   static constexpr auto forward(mn::value auto x, mn::value auto image, mn::value auto tokens) {
     auto a = mn::layer_norm<"norm">(mn::linear<"fc", 8>(x)) + mn::embedding<"embed", 5, 8>(tokens);
     auto b = mn::rms_norm<"rms">(mn::linear<"he", 8, mn::linear_options{.weight = mn::init::kaiming_normal()}>(x));
+    auto d = mn::linear<"zero", 8, mn::linear_options{.bias_begin = mn::init::zeros}>(x);
     auto c =
-        a * b * mn::parameter<"scale", mn::dims<8>, mn::init::constant(0.25)> + mn::parameter<"plain", mn::dims<8>>;
-    return mn::sum(c) + mn::sum(mn::conv2d<"conv", 4, mn::conv2d_options{.kernel = 3, .groups = 2}>(image));
+        a * b * d * mn::parameter<"scale", mn::dims<8>, mn::init::constant(0.25)> + mn::parameter<"plain", mn::dims<8>>;
+    return mn::sum(c) + mn::sum(mn::conv2d<"conv", 4, mn::conv2d_options{.kernel = 3, .groups = 2}>(image)) +
+           mn::sum(mn::conv2d<"last", 4, last>(image));
   }
 };
 
@@ -117,6 +121,11 @@ TEST(expr_value, layers_begin_as_pytorchs) {
   EXPECT_EQ(begin("norm.bias"), mn::init::zeros);
   EXPECT_EQ(begin("embed.weight"), mn::init::normal(0, 1));
   EXPECT_EQ(begin("he.weight"), mn::init::kaiming_normal());
+  EXPECT_EQ(begin("zero.weight"), mn::init::fan_in_uniform);
+  EXPECT_EQ(begin("zero.bias"), mn::init::zeros);
+  EXPECT_EQ(begin("last.weight"), mn::init::kaiming_normal());
+  EXPECT_EQ(begin("last.bias")->square, 6.0 / 36);  // of the weight's fan_in
+  EXPECT_EQ(begin("last.bias")->fan, mn::initial_fan::one);
   EXPECT_EQ(begin("scale"), mn::init::constant(0.25));
   EXPECT_EQ(begin("plain"), std::nullopt);
 }
@@ -129,7 +138,7 @@ TEST(expr_value, every_function_gives_the_same_nodes_both_ways) {
 TEST(expr_value, sizes_names_and_axes_may_be_plain_arguments) {
   mn::graph g;
   using model = mn::model<cnn, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
-  const mn::binding symbols[] = {{"batch", 8}};
+  const mn::symbol_extent symbols[] = {{"batch", 8}};
   const mn::node_id typed = mn::lower_into<model>(g, symbols)[0];
   const std::string before = mn::to_text(g);
   mn::node_value x(g, g.find_leaf("image"));
@@ -169,6 +178,20 @@ TEST(expr_value, modules_are_named_by_the_scopes_around_them) {
   EXPECT_EQ(g.path_of(g.find_leaf("layers.0.fc1.weight")), "layers.0.fc1");
 }
 
+TEST(expr_value, a_chain_of_conditions_may_be_of_any_length) {
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {4}));
+  const auto chained = [&](int length) {
+    auto found = mn::less(x, 1.0f);
+    for (int i = 0; i < length; ++i) found = mn::logical_or(found, mn::less(x, static_cast<float>(i + 2)));
+    return mn::select(found, x, 0.0f);
+  };
+  EXPECT_EQ(g.get<mn::map_attribute>(chained(10'000)).program.nodes.size(), 30'000u + 5);
+  EXPECT_THROW((void)chained(200'000), mn::error);  // more than a map holds
+  auto doubled = mn::less(x, 1.0f);
+  for (int i = 0; i < 200'000; ++i) doubled = mn::logical_or(doubled, doubled);
+}
+
 TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_found) {
   mn::graph g, other;
   const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4})), y(g, g.input("y", mn::dtype::i32, {3, 5}));
@@ -183,6 +206,9 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
             "matmul(a, b): the last extent of a must equal the first of b, and batch extents each other; found f32 [3, "
             "4], f32 [3, 4]");
   EXPECT_EQ(sentence_of([&] { (void)mn::reshape<mn::dims<batch, 5>>(x); }),
+            "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
+  const mn::symbolic_shape wraps = mn::detail::extents_of((std::int64_t{1} << 62) + 3, 4);  // 12 modulo 2^64
+  EXPECT_EQ(sentence_of([&] { (void)mn::reshape(x, wraps); }),
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", y, 3); }),
             "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5]");
@@ -205,4 +231,26 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
       "[3, 4]");
   EXPECT_EQ(sentence_of([&] { mn::node_value(other, mn::node_id(99)); }),
             "node_value: operand %99 does not exist; the graph has 1 nodes");
+}
+
+TEST(expr_value, a_value_of_no_graph_is_a_sentence_wherever_it_is_used) {
+  const mn::node_value none;
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4}));
+  const std::string sentence = "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))";
+  EXPECT_EQ(sentence_of([&] { (void)mn::relu(none); }), sentence);
+  EXPECT_EQ(sentence_of([&] { (void)(none + 1.0f); }), sentence);
+  EXPECT_EQ(sentence_of([&] { (void)(x + none); }), sentence);
+  EXPECT_EQ(sentence_of([&] { (void)(none * mn::constant<2.0f>); }), sentence);
+  EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", none, 2); }), sentence);
+  EXPECT_EQ(sentence_of([&] {
+              (void)mn::when_training(
+                  none, [&] { return none; }, [&] { return none; });
+            }),
+            sentence);
+  EXPECT_EQ(sentence_of([&] { (void)none.id(); }), sentence);
+  EXPECT_EQ(sentence_of([&] { (void)none.owner(); }), sentence);
+  const mn::graph elsewhere = std::move(g);
+  EXPECT_EQ(sentence_of([&] { (void)mn::relu(x); }),
+            "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
 }

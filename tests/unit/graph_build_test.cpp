@@ -34,6 +34,23 @@ TEST(graph_build, equal_nodes_are_one_node) {
   EXPECT_EQ(g.size(), size);
 }
 
+TEST(graph_build, numbers_are_compared_by_their_bits) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {2});
+  const std::int64_t one[] = {1};
+  EXPECT_EQ(g.constant(nan), g.constant(nan));
+  EXPECT_NE(g.constant(0.0), g.constant(-0.0));
+  EXPECT_EQ(g.pad(x, one, one, nan), g.pad(x, one, one, nan));
+  EXPECT_NE(g.pad(x, one, one, 0.0), g.pad(x, one, one, -0.0));
+  scalar_builder b;
+  const scalar_program added = b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), b.constant(nan)));
+  EXPECT_EQ(g.map(added, {{x}}, dtype::f32), g.map(added, {{x}}, dtype::f32));
+  EXPECT_EQ((index_map{.fill = nan}), (index_map{.fill = nan}));
+  EXPECT_FALSE((index_map{.fill = 0.0} == index_map{.fill = -0.0}));
+  EXPECT_FALSE((initializer{.centre = 0.0} == initializer{.centre = -0.0}));
+}
+
 TEST(graph_build, contractions_that_only_differ_in_letters_are_one_node) {
   graph g;
   const node_id a = g.input("a", dtype::f32, {2, 3, 4}), b = g.input("b", dtype::f32, {2, 4, 3, 5});
@@ -294,8 +311,8 @@ const mistake mistakes[] = {
      }},
 };
 
-void map_by_hand(graph& g, node_id a, std::vector<scalar_node> nodes) {
-  g.map(scalar_program{std::move(nodes)}, std::array{a}, dtype::f32);
+void map_by_hand(graph& g, node_id a, const decltype(scalar_program::nodes)& nodes) {
+  g.map(scalar_program{nodes}, std::array{a}, dtype::f32);
 }
 
 const mistake programs_by_hand[] = {
@@ -415,6 +432,21 @@ TEST(graph_build, programs_that_no_builder_writes_are_refused) {
 TEST(graph_build, geometry_that_kernels_cannot_count_is_refused) {
   for (const mistake& tried : uncountable) expect_refused(tried);
   EXPECT_NO_THROW(correlate(2, {.spatial = 1, .pad_high = {turn / 2 - 9}}, turn / 2 - 2));  // the last that fits
+}
+
+TEST(graph_build, effects_that_are_taken_back_can_be_made_again) {
+  graph g;
+  const node_id total = g.state("total", dtype::f32, {2}), x = g.input("x", dtype::f32, {2});
+  g.assign(total, x);
+  g.drop_effects();
+  EXPECT_TRUE(g.effects().empty());
+  g.add_output("x", x);
+  EXPECT_EQ(pruned(g).size(), 1u);
+  g.assign(total, x);  // the same again
+  EXPECT_EQ(g.effects().size(), 1u);
+  g.drop_effects();
+  g.assign(total, g.add(x, x));
+  EXPECT_EQ(g.effects().size(), 1u);
 }
 
 TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <set>
 #include <vector>
@@ -37,6 +38,25 @@ TEST(graph_path, scopes_nest_and_end) {
   EXPECT_EQ(g.path_of(inner), "layers.7.mlp");
   EXPECT_EQ(g.path_of(next), "layers.7");
   EXPECT_EQ(g.path_of(after), "");
+}
+
+// Time grows with their number: of 16 times as many, 256 times as much if each were looked for among all.
+TEST(graph_path, many_modules_and_taps_are_found_by_name) {
+  const auto seconds = [](int count) {
+    const std::clock_t begin = std::clock();  // of the processor: others may be at work
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {4});
+    for (int i = 0; i < count; ++i) {
+      const graph::scope in(g, fmt::format("layers.{}", i));
+      g.tap(fmt::format("layers.{}", i), x);
+    }
+    EXPECT_EQ(g.taps().size(), static_cast<std::size_t>(count));
+    EXPECT_EQ(g.paths().size(), 2 * static_cast<std::size_t>(count + 2));
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  double few = 1e9, many = 1e9;
+  for (int i = 0; i < 3; ++i) few = std::min(few, seconds(2'000)), many = std::min(many, seconds(32'000));
+  EXPECT_LT(many, 100 * few);
 }
 
 TEST(graph_path, a_node_made_again_is_the_first_makers) {
@@ -83,7 +103,7 @@ struct tower {
 using net = model<tower, input<"x", dtype::f32, dims<batch, 8>>>;
 
 graph training_graph() {
-  const binding symbols[] = {{"batch", 32}};
+  const symbol_extent symbols[] = {{"batch", 32}};
   return make_training_graph<net, cross_entropy<"label">>(adam{}, symbols);
 }
 
@@ -124,7 +144,7 @@ TEST(graph_path, loss_and_optimizer_have_their_own) {
 TEST(graph_path, kernels_are_named_after_the_product_in_them_or_what_they_store) {
   const graph g = training_graph();
   fusion::optimize_report report;
-  const graph chosen = fusion::optimize(g, {}, &report);
+  const graph chosen = fusion::optimize(g, {.explain = true}, &report);
   const std::set<std::string> known = paths_of(g), found = paths_of(chosen);
   EXPECT_TRUE(std::ranges::includes(known, found));
   for (node_id id{0}; id < chosen.size(); ++id) EXPECT_TRUE(chosen.path_of(id) != "" || id == chosen.find_leaf("x"));
@@ -151,7 +171,7 @@ TEST(graph_path, the_parts_of_a_long_sum_are_its_modules) {
     g.add_output(name, g.contract(x, w, "ik", "kj", "ij"));
   }
   fusion::optimize_report report;
-  const graph chosen = fusion::optimize(g, {}, &report);
+  const graph chosen = fusion::optimize(g, {.explain = true}, &report);
   std::map<std::string, int> kernels;
   for (node_id id{0}; id < chosen.size(); ++id) {
     if (info(chosen[id].kind).runs) ++kernels[chosen.path_of(id)];

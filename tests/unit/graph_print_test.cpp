@@ -41,7 +41,7 @@ TEST(graph_print, dot_has_every_node_and_edge) {
 }
 
 TEST(graph_print, a_convolve_shows_its_space_and_where_it_writes) {
-  convolve_attribute nhwc{.convolution = {.form = convolution_attribute::output, .spatial = 1},
+  convolve_attribute nhwc{.primitive = {.form = convolution_attribute::output, .spatial = 1},
                           .space = {2, 3, 5},
                           .output = {.strides = {15, 1, 3}},
                           .finish = {}};
@@ -64,7 +64,7 @@ TEST(graph_print, a_region_shows_all_of_its_results) {
   EXPECT_EQ(to_string(attribute(result_attribute{1})), "index=1");
   region_attribute other = region;
   other.further[0].value = results[1];
-  EXPECT_NE(hash(attribute(other)), hash(attribute(region)));
+  EXPECT_NE(attribute_ref(other).hash(), attribute_ref(region).hash());
 }
 
 TEST(graph_print, programs_read_as_calls) {

@@ -51,7 +51,7 @@ void expect_form(const geometry_case& each, convolution_attribute::form_kind for
   const shape first = by_input ? y : each.x, second = by_filter ? y : each.w;
   const shape result = by_filter ? each.w : by_input ? each.x : y;
   convolve_attribute attribute{each.geometry, result, dense_output(result), {identity_program(), {}}};
-  attribute.convolution.form = form;
+  attribute.primitive.form = form;
   graph g;
   const node_id operands[] = {g.input("a", type, first), g.input("b", type, second)};
   g.add_output("result", g.add_node(op::convolve, type, result, attribute, operands));

@@ -3,11 +3,13 @@
 #include <meganeura/kernels/random.hpp>
 
 #include <support/device_fixture.hpp>
+#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 using namespace meganeura;
@@ -63,6 +65,18 @@ TEST(kernels_random, streams_and_steps_differ) {
   const auto second = support::device_graph(g, support::shared_profile(), now).run({});
   EXPECT_NE(first.at("a").values, first.at("b").values);
   EXPECT_NE(first.at("a").values, second.at("a").values);
+}
+
+TEST(kernels_random, streams_whose_names_have_one_hash_are_refused) {
+  graph g;
+  const std::string first = "layers.5353.block1.drop.mask", second = "layers.8630.block0.drop.mask";
+  g.add_output("a", g.random(first, distribution::uniform, {5}));
+  g.add_output("b", g.random(first, distribution::normal, {5}));
+  kernels::check_streams(g);
+  g.add_output("c", g.random(second, distribution::uniform, {5}));
+  EXPECT_EQ(support::sentence_of([&] { kernels::check_streams(g); }),
+            "random: the streams \"" + first + "\" and \"" + second +
+                "\" would draw the same numbers, their names' 32-bit hashes being equal; rename one");
 }
 
 }  // namespace

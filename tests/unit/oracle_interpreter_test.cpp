@@ -276,9 +276,9 @@ TEST(oracle_interpreter, a_convolve_with_epilogue_equals_its_primitives) {
   const node_id x = g.input("x", dtype::f32, {1, 2, 4}), w = g.input("w", dtype::f32, {3, 2, 2}),
                 bias = g.input("bias", dtype::f32, {3});
   convolve_attribute c;
-  c.convolution.spatial = 1;
+  c.primitive.spatial = 1;
   const shape size = {1, 3, 3};
-  const node_id expected = g.add(g.convolution(x, w, c.convolution, size), g.expand_axes(bias, size, 5));
+  const node_id expected = g.add(g.convolution(x, w, c.primitive, size), g.expand_axes(bias, size, 5));
   c.finish.program = single_op_program(scalar_op::add, std::array{dtype::f32, dtype::f32});
   c.space = size;
   c.output = dense_map(0, size);

@@ -125,7 +125,7 @@ TEST(plan_scaling, names_are_found_in_time_in_proportion_to_their_number) {
     const plan::layout parameters = plan::make_layout(g);
     return seconds([&] {
       const plan::layout read = plan::paged(parameters, 1 << 20);
-      for (const plan::slot& slot : read.slots) ASSERT_EQ(read.find(slot.name), &slot);
+      for (const plan::named_tensor& tensor : read.tensors) ASSERT_EQ(read.find(tensor.name), &tensor);
       ASSERT_EQ(read.find("layers"), nullptr);
     });
   };

@@ -43,7 +43,7 @@ TEST(runtime_cache, a_prompt_and_then_tokens_one_by_one_are_the_whole_text) {
   const device& gpu = support::shared_device();
   session<in_pieces> prompt(gpu, {{"sequence", 5}});
   parameters weights = prompt.parameters();
-  for (const plan::slot& each : weights.slots().slots) {
+  for (const plan::named_tensor& each : weights.layout().tensors) {
     if (each.kind == op::parameter) weights.set(each.name, support::smollm2_weights(each.name, each.extents));
   }
   session<in_pieces> token(gpu, weights);  // both on one cache; this one is also run with two sizes
@@ -63,6 +63,31 @@ TEST(runtime_cache, a_prompt_and_then_tokens_one_by_one_are_the_whole_text) {
     expect_logits(run(token, 6, 2), logits_of(6, 2));
     expect_logits(run(token, 8, 1), logits_of(8, 1));
   }
+}
+
+TEST(runtime_cache, texts_of_a_batch_have_a_cache_each) {
+  using texts = input<"tokens", dtype::i32, dims<sym<"batch">, sequence>>;
+  using batched = model<network, texts, input<"position", dtype::i32, dims<>>>;
+  const device& gpu = support::shared_device();
+  session<batched> run(gpu, {{"batch", 2}});
+  run.parameters().init({.seed = 4});
+  const std::vector<std::int32_t> first{17, 3, 99, 42}, second{5, 64, 3, 127};
+  session<whole> alone(gpu, run.parameters());
+  const std::vector<float> of_first = alone.run(bind<"tokens">(first)), of_second = alone.run(bind<"tokens">(second));
+  const auto next = [&](std::size_t at, std::size_t count) {
+    std::vector<std::int32_t> tokens;
+    for (const auto* text : {&first, &second})
+      tokens.insert(tokens.end(), text->begin() + static_cast<std::ptrdiff_t>(at),
+                    text->begin() + static_cast<std::ptrdiff_t>(at + count));
+    const std::array position{static_cast<std::int32_t>(at)};
+    const std::vector<float> logits = run.run(bind<"tokens">(tokens), bind<"position">(position));
+    const auto found = std::span(logits);
+    expect_logits(found.first(count * vocab), std::span(of_first).subspan(at * vocab, count * vocab));
+    expect_logits(found.last(count * vocab), std::span(of_second).subspan(at * vocab, count * vocab));
+  };
+  next(0, 2);
+  next(2, 1);
+  next(3, 1);
 }
 
 TEST(runtime_cache, files_of_weights_neither_hold_nor_need_a_cache) {
@@ -101,8 +126,8 @@ TEST(runtime_cache, what_does_not_fit_a_cache_is_a_sentence) {
   const node_value cache(g, g.state("k", dtype::f32, {8, 2, 4})), k(g, g.input("rows", dtype::f32, {3, 2, 4}));
   const node_value position(g, g.input("position", dtype::i32, {})), real(g, g.input("real", dtype::f32, {}));
   EXPECT_EQ(support::sentence_of([&] { (void)update_rows<1>(cache, k, position); }),
-            "update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis; found f32 "
-            "[8, 2, 4], f32 [3, 2, 4], i32 []");
+            "update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis, and no "
+            "more of them; found f32 [8, 2, 4], f32 [3, 2, 4], i32 []");
   EXPECT_EQ(support::sentence_of([&] { (void)update_rows(cache, k, real); }),
             "update_rows<axis>(x, rows, position): position must be one i32, of shape []; found f32 [8, 2, 4], f32 [3, "
             "2, 4], f32 []");

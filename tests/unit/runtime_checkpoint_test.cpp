@@ -45,7 +45,7 @@ using half_frozen = model<half_frozen_layers, input<"x", dtype::f32, dims<batch,
 // A running statistic enters the loss, so that losing it would show.
 template <class Model = network<6>>
 node_id remembering_loss(graph& g) {
-  const binding symbols[] = {{"batch", 5}};
+  const symbol_extent symbols[] = {{"batch", 5}};
   const node_id loss = lower_loss<Model, cross_entropy<"label">>(g, lower_into<Model>(g, symbols), symbols)[0];
   const node_id seen = g.state("seen", dtype::f32, {});
   g.assign(seen, g.add(seen, loss));
@@ -73,7 +73,7 @@ std::uint32_t train(training& run, int steps) {
 std::vector<std::byte> everything(training& run) {
   std::vector<std::byte> bytes;
   const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
-  for (const auto& slot : run.parameters().slots().slots) append(run.parameters().get_bytes(slot.name));
+  for (const auto& tensor : run.parameters().layout().tensors) append(run.parameters().get_bytes(tensor.name));
   for (const auto& kept : run.moments().list()) append(run.moments().read(kept));
   return bytes;
 }
@@ -263,12 +263,24 @@ TEST(runtime_checkpoint, a_later_format_is_refused) {
   training run = remembering(sgd{});
   run.parameters().init();
   run.save_checkpoint(path);
-  rewrite(path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "3"; });
+  rewrite(path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "4"; });
   EXPECT_EQ(
       support::sentence_of([&] { run.load_checkpoint(path); }),
       path +
-          " is a checkpoint of format \"3\", written by a newer meganeura; this one reads formats up to \"2\": load it "
+          " is a checkpoint of format \"4\", written by a newer meganeura; this one reads formats up to \"3\": load it "
           "by the newer one");
+}
+
+// It does not say what groups were.
+TEST(runtime_checkpoint, the_second_format_is_read) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  training run = remembering(sgd{}, {.frozen = "one.bias"}), other = remembering(sgd{});
+  run.parameters().init();
+  run.save_checkpoint(path);
+  EXPECT_NE(support::sentence_of([&] { other.load_checkpoint(path); }), "no error");
+  rewrite(path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "2"; });
+  EXPECT_EQ(support::sentence_of([&] { other.load_checkpoint(path); }), "no error");
 }
 
 TEST(runtime_checkpoint, the_first_format_is_read) {

@@ -24,7 +24,7 @@ using support::verdict;
 void check_on_device(sample& s, verdict& v) {
   const device& gpu = support::shared_device();
   parameters weights(gpu, s.source);
-  for (const plan::slot& each : weights.slots().slots)
+  for (const plan::named_tensor& each : weights.layout().tensors)
     weights.set_bytes(each.name, support::stored_bytes(s.leaves.at(each.name)));
   program_options options;
   options.optimize = s.optimize, options.plan = s.plan;

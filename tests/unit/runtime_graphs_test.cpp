@@ -43,7 +43,7 @@ void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t ste
   parameters weights(gpu, g);
   for (auto& [name, value] : leaves) {
     for (double& element : value.values) element = static_cast<double>(static_cast<float>(element));
-    if (!weights.slots().find(name)) continue;
+    if (!weights.layout().find(name)) continue;
     weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
   }
   program run(gpu, g, weights, {.checks = checks::none});  // random indices, and NaN on purpose
@@ -95,9 +95,9 @@ TEST(runtime_graphs, softmax_and_cross_entropy_forward_and_backward) {
 oracle::tensors<double> device_results(const graph& g, const oracle::tensors<double>& leaves) {
   const device& gpu = support::shared_device();
   parameters weights(gpu, g);
-  for (const plan::slot& slot : weights.slots().slots) {
-    const std::vector<double>& values = leaves.at(slot.name).values;
-    weights.set(slot.name, std::vector<float>(values.begin(), values.end()));
+  for (const plan::named_tensor& tensor : weights.layout().tensors) {
+    const std::vector<double>& values = leaves.at(tensor.name).values;
+    weights.set(tensor.name, std::vector<float>(values.begin(), values.end()));
   }
   program run(gpu, g, weights, {.checks = checks::none});  // random indices, and NaN on purpose
   for (node_id id : g.leaves(op::input)) {

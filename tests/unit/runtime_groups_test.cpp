@@ -2,7 +2,7 @@
 // Parameters by name: frozen ones, groups with rates of their own, against the oracle.
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/frontend.hpp>
-#include <meganeura/runtime/training.hpp>
+#include <meganeura/runtime/trainer.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ std::vector<std::string> moment_names(const training& run) {
   return names;
 }
 
+struct one_layer {
+  static constexpr auto forward(value auto in) { return linear<"fc", 1>(in); }
+};
+
 // Each group as an optimiser of its own would have it; steps follow the oracle, decay and rates included.
 TEST(runtime_groups, rates_and_decay_follow_the_oracle) {
   const adamw chosen{.learning_rate = 0.02f, .weight_decay = 0.5f};
@@ -62,9 +67,9 @@ TEST(runtime_groups, rates_and_decay_follow_the_oracle) {
   // fc1.bias is of the second group, fc2.bias of the first: both without decay, the norm at the chosen rate.
   EXPECT_EQ(g.effects().size(), 4u);
   oracle::tensors<double> leaves;
-  for (const auto& slot : run.parameters().slots().slots) {
-    const auto values = run.parameters().get(slot.name);
-    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    const auto values = run.parameters().get(tensor.name);
+    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
   }
   leaves["x"] = oracle::tensor<double>({2, 3}, std::vector<double>(x.begin(), x.end()));
   leaves["y"] = oracle::tensor<double>({2, 2}, std::vector<double>(y.begin(), y.end()));
@@ -80,10 +85,10 @@ TEST(runtime_groups, rates_and_decay_follow_the_oracle) {
     const float loss = run.step({{"x", x}, {"y", y}}).loss();
     EXPECT_NEAR(loss, expected, 10 * oracle::tolerance(dtype::f32, 64) * expected) << "step " << step;
   }
-  for (const auto& slot : run.parameters().slots().slots) {
-    EXPECT_LT(oracle::relative_error(run.parameters().get(slot.name), truth.leaves[slot.name].values),
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    EXPECT_LT(oracle::relative_error(run.parameters().get(tensor.name), truth.leaves[tensor.name].values),
               20 * oracle::tolerance(dtype::f32, 64))
-        << slot.name;
+        << tensor.name;
   }
 }
 
@@ -118,10 +123,100 @@ TEST(runtime_groups, a_learning_rate_set_later_is_shared_out_and_checkpoints_go_
   lower.parameters().init({.seed = 5});
   lower.step({{"x", x}, {"y", y}}).wait();
   for (training* run : {&whole, &resumed, &lower}) run->step({{"x", x}, {"y", y}}).wait();
-  for (const auto& slot : whole.parameters().slots().slots) {
-    EXPECT_EQ(whole.parameters().get(slot.name), resumed.parameters().get(slot.name)) << slot.name;
-    EXPECT_EQ(whole.parameters().get(slot.name), lower.parameters().get(slot.name)) << slot.name;
+  for (const auto& tensor : whole.parameters().layout().tensors) {
+    EXPECT_EQ(whole.parameters().get(tensor.name), resumed.parameters().get(tensor.name)) << tensor.name;
+    EXPECT_EQ(whole.parameters().get(tensor.name), lower.parameters().get(tensor.name)) << tensor.name;
   }
+}
+
+TEST(runtime_groups, a_checkpoint_of_other_groups_is_refused_and_changes_nothing) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  training fast = make(sgd{.learning_rate = 2e38f}, {});
+  fast.parameters().init({.seed = 5});
+  fast.save_checkpoint(path);
+  training run = make(sgd{}, {.groups = {{.names = "fc1.*", .rate = 10}}});
+  run.parameters().init({.seed = 6});
+  const std::vector<float> before = run.parameters().get("fc1.weight");
+  EXPECT_EQ(
+      support::sentence_of([&] { run.load_checkpoint(path); }),
+      path +
+          " is of a training with other frozen, no_decay or groups and nothing was loaded; \"fc1.bias\": expected "
+          "learning_rate * 10, found the rates of all; \"fc1.weight\": expected learning_rate * 10, found the "
+          "rates of all; give this one the same, or load the weights alone: parameters().load(path, {.strict = "
+          "false})");
+  EXPECT_EQ(run.parameters().get("fc1.weight"), before);
+}
+
+TEST(runtime_groups, a_checkpoint_goes_on_with_what_was_frozen_and_not_decayed) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  const training_options options{.frozen = "fc1.bias", .no_decay = "norm.*"};
+  const sgd chosen{.weight_decay = 0.5f};
+  training run = make(chosen, options);
+  run.parameters().init({.seed = 5});
+  run.save_checkpoint(path);
+  EXPECT_EQ(support::sentence_of([&] { make(chosen, options).load_checkpoint(path); }), "no error");
+  const std::string unfrozen =
+      support::sentence_of([&] { make(chosen, {.no_decay = "norm.*"}).load_checkpoint(path); });
+  EXPECT_NE(unfrozen.find("\"fc1.bias\": expected the rates of all, found frozen; give"), std::string::npos)
+      << unfrozen;
+  const std::string decayed = support::sentence_of([&] { make(chosen, {.frozen = "fc1.bias"}).load_checkpoint(path); });
+  EXPECT_NE(decayed.find("\"norm.bias\": expected the rates of all, found weight_decay 0; \"norm.w"), std::string::npos)
+      << decayed;
+}
+
+TEST(runtime_groups, a_rate_that_a_group_cannot_have_is_named) {
+  EXPECT_EQ(
+      support::sentence_of([] { make(sgd{.learning_rate = 2e38f}, {.groups = {{.names = "fc1.*", .rate = 10}}}); }),
+      "groups: 10 times the learning rate, 2e+38, is not finite; choose a smaller rate");
+}
+
+// What needs no sizes is said before there are any.
+TEST(runtime_groups, open_sizes_do_not_delay_a_sentence) {
+  using rows = model<one_layer, input<"x", dtype::f32, dims<sym<"batch">, 3>>>;
+  const auto sentence = [](const training_options& options) {
+    return support::sentence_of(
+        [&] { trainer<rows, mean_squared_error<"y">>(support::shared_device(), sgd{}, {}, options); });
+  };
+  EXPECT_EQ(sentence({.frozen = "fd.weight"}),
+            "frozen: no parameter is called \"fd.weight\"; the nearest is \"fc.weight\"");
+  EXPECT_NE(sentence({.groups = {{.names = "fc.*", .rate = -1}}}).find("of \"fc.*\" is -1"), std::string::npos);
+}
+
+// Sizes that declare parameters in another order, or cannot be built: the rates of a name are its group's.
+TEST(runtime_groups, rates_do_not_depend_on_what_was_built_in_between) {
+  const auto make_rows = [](const symbol_extents& at) {
+    graph g;
+    const std::int64_t rows = at["rows"];
+    const node_value in(g, g.input("x", dtype::f32, {rows, 2}));
+    const bool turned = rows > 1;
+    const node_value first(g, g.parameter(turned ? "b" : "a", dtype::f32, {2}));
+    const node_value second(g, g.parameter(turned ? "a" : "b", dtype::f32, {2}));
+    const node_id loss = mean(in * first * second);
+    if (rows == 3) {  // no device has the memory
+      g.add_output("large", g.scatter_add(g.iota(1), g.reshape(first, {1, 2}), 0, {std::int64_t{1} << 36, 2}));
+    }
+    return graph_with_loss{std::move(g), loss};
+  };
+  const training_options options{.groups = {{.names = "a", .rate = 0}, {.names = "b", .rate = 10}}};
+  const auto trained = [&](std::int64_t between) {
+    training run(support::shared_device(), {open_sizes({{"x", dims<sym<"rows">, 2>}}), make_rows}, sgd{}, options);
+    run.prepare({{"rows", 1}});
+    run.parameters().init({.seed = 3});
+    if (between == 3) {
+      EXPECT_NE(support::sentence_of([&] { run.prepare({{"rows", between}}); }), "no error");
+    } else {
+      run.prepare({{"rows", between}});
+    }
+    run.step({{"x", std::vector<float>{1, 2}}}).wait();
+    std::vector<float> all = run.parameters().get("a");
+    for (const float each : run.parameters().get("b")) all.push_back(each);
+    return all;
+  };
+  const std::vector<float> alone = trained(1);
+  EXPECT_EQ(trained(2), alone);
+  EXPECT_EQ(trained(3), alone);
 }
 
 TEST(runtime_groups, without_groups_a_step_is_one_update) {
@@ -143,7 +238,14 @@ TEST(runtime_groups, mistakes_are_answered_with_a_sentence) {
   EXPECT_EQ(sentence(adam{}, {.groups = {{.names = "*fc1.weights"}}}),
             "groups: no parameter is called \"*fc1.weights\"; the nearest is \"fc1.weight\"");
   EXPECT_EQ(sentence(adam{}, {.groups = {{.names = "fc1.*", .rate = -1}}}),
-            "adam: learning_rate is -0.001; it must be finite and at least 0");
+            "groups: the rate, a factor of the learning rate, of \"fc1.*\" is -1; it must be finite and at least 0");
+  EXPECT_EQ(sentence(adam{}, {.groups = {{.names = "fc1.*", .weight_decay = std::nanf("")}}}),
+            "groups: the weight_decay of \"fc1.*\" is nan; it must be finite and at least 0");
+  EXPECT_EQ(sentence(adam{}, {.groups = {{.rate = 0.5f}}}),
+            "groups: number 1 names no parameter; say which: {.names = \"encoder.*\", .rate = 0.5}");
+  EXPECT_EQ(sentence(adam{}, {.frozen = "fc1.*", .groups = {{.names = {"fc1.bias", "fc1.weight"}, .rate = 2}}}),
+            "groups: all parameters called \"fc1.bias\", \"fc1.weight\" are frozen or of an earlier group; leave the "
+            "group out, or put it first");
   EXPECT_NE(sentence(adam{}, {.frozen = "*"}).find("the loss reaches no parameter"), std::string::npos);
 }
 

@@ -58,7 +58,7 @@ void expect_agrees(const graph& g, std::int64_t length) {
   parameters weights(gpu, g);
   for (auto& [name, value] : leaves) {
     for (double& element : value.values) element = oracle::stored(element, value.type);
-    if (weights.slots().find(name)) weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
+    if (weights.layout().find(name)) weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
   }
   program run(gpu, g, weights);
   for (node_id id : g.leaves(op::input)) {

@@ -189,7 +189,8 @@ graph_with_loss regression(std::int64_t images, run_mode mode) {
 std::vector<std::byte> everything(const training& run) {
   std::vector<std::byte> bytes;
   const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
-  for (const plan::slot& each : run.parameters().slots().slots) append(run.parameters().get_bytes(each.name));
+  for (const plan::named_tensor& each : run.parameters().layout().tensors)
+    append(run.parameters().get_bytes(each.name));
   for (const plan::named_range& each : run.moments().list()) append(run.moments().read(each));
   return bytes;
 }
@@ -212,7 +213,7 @@ TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_we
     EXPECT_EQ(run.steps(), static_cast<std::uint32_t>(step));
 
     oracle::tensors<double> leaves{{"x", {{2, channels, 2, 2}, seen}}};
-    for (const plan::slot& each : run.parameters().slots().slots) {
+    for (const plan::named_tensor& each : run.parameters().layout().tensors) {
       const std::vector<float> held = run.parameters().get(each.name);
       leaves[each.name] = {each.extents, {held.begin(), held.end()}};
     }

@@ -50,9 +50,9 @@ struct without_update : lion {
 struct with_too_many_numbers : lion {
   [[nodiscard]] std::array<float, 14> numbers(std::uint32_t) const;
 };
-static_assert(!std::convertible_to<without_learning_rate, optimizer>);
-static_assert(!std::convertible_to<without_update, optimizer>);
-static_assert(!std::convertible_to<with_too_many_numbers, optimizer>);
+static_assert(!optimizer_definition<without_learning_rate>);
+static_assert(!optimizer_definition<without_update>);
+static_assert(!optimizer_definition<with_too_many_numbers>);
 
 struct offset_layer {
   static constexpr auto forward(value auto x) { return x + parameter<"p", dims<6>>; }
@@ -80,14 +80,14 @@ TEST(runtime_optimizer, one_defined_by_its_user_follows_its_published_rule) {
 TEST(runtime_optimizer, one_defined_by_its_user_follows_the_oracle_and_learns) {
   using mlp = support::mlp<23>;
   const optimizer chosen = lion{.learning_rate = 0.01f};
-  const binding symbols[] = {{"batch", 16}};
+  const symbol_extent symbols[] = {{"batch", 16}};
   const graph g = make_training_graph<mlp, cross_entropy<"label">>(chosen, symbols);
   trainer<mlp, cross_entropy<"label">> run(support::shared_device(), chosen, {{"batch", 16}});
   run.parameters().init({.seed = 3});
   oracle::tensors<double> leaves;
-  for (const auto& slot : run.parameters().slots().slots) {
-    const auto values = run.parameters().get(slot.name);
-    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    const auto values = run.parameters().get(tensor.name);
+    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
   }
   const auto x = support::uniform(16 * 23, 1);
   const auto labels = support::classes(16, 2);
@@ -108,7 +108,7 @@ TEST(runtime_optimizer, one_defined_by_its_user_goes_on_from_a_checkpoint) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";
   const auto make = [](const optimizer& chosen) {
-    return std::make_unique<offset_trainer>(support::shared_device(), chosen, std::initializer_list<binding>{});
+    return std::make_unique<offset_trainer>(support::shared_device(), chosen, std::initializer_list<symbol_extent>{});
   };
   const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
   const auto train = [&](offset_trainer& run) {

@@ -180,6 +180,8 @@ TEST(runtime_parameters, draws_depend_on_seed_and_name_alone) {
   EXPECT_NE(b.get("v"), b.get("w"));
   b.init({.seed = 2});
   EXPECT_NE(a.get("w"), b.get("w"));
+  b.init({.seed = 0});  // 'v' is 'w' xor 1
+  EXPECT_NE(a.get("w"), b.get("v"));
 }
 
 TEST(runtime_parameters, integers_begin_as_constants) {
@@ -273,6 +275,58 @@ TEST(runtime_parameters, loading_renames_ignores_and_reports) {
   EXPECT_EQ(refusal({.strict = false}), path +
                                             " has nothing of the model and nothing was loaded: \"fc.weight\" is "
                                             "missing (nearest: \"head.weight\"); give .rename");
+}
+
+TEST(runtime_parameters, a_tensor_of_a_file_is_read_once_unless_a_rule_says_otherwise) {
+  const support::temporary_folder folder;
+  using row = std::vector<float>;
+  const auto file_of = [&](const std::string& name, const std::vector<std::pair<std::string, row>>& tensors) {
+    std::vector<io::safetensors_entry> entries;
+    for (const auto& [tensor, values] : tensors)
+      entries.push_back({tensor, "F32", {std::ssize(values)}, std::as_bytes(std::span(values))});
+    io::write_safetensors(folder / name, entries);
+    return folder / name;
+  };
+  graph g;
+  g.parameter("n.weight", dtype::f32, {2});
+  g.parameter("n.gamma", dtype::f32, {2});
+  parameters w = made(g);
+  const auto begin = [&] { w.set("n.weight", row{1, 2}), w.set("n.gamma", row{3, 4}); };
+  const auto values = [&] { return std::pair(w.get("n.weight"), w.get("n.gamma")); };
+  const auto refusal = [&](const std::string& path, const load_options& options) {
+    return support::sentence_of([&] { w.load(path, options); });
+  };
+
+  begin();
+  const std::string own = folder / "own.safetensors";
+  w.save(own);
+  for (const bool strict : {true, false}) {
+    w.set("n.weight", row(2)), w.set("n.gamma", row(2));
+    EXPECT_TRUE(w.load(own, {.strict = strict, .rename = from_torch}).missing.empty());
+    EXPECT_EQ(values(), std::pair(row({1, 2}), row({3, 4})));
+  }
+
+  const std::string half = file_of("half.safetensors", {{"n.gamma", {7, 8}}});
+  EXPECT_EQ(refusal(half, {.rename = from_torch}),
+            half +
+                " does not fit the model and nothing was loaded; \"n.gamma\" comes to both \"n.weight\" and "
+                "\"n.gamma\", which a rule without '*' may say");
+  EXPECT_EQ(values(), std::pair(row({1, 2}), row({3, 4})));
+  const load_report forgiving = w.load(half, {.strict = false, .rename = from_torch});
+  EXPECT_EQ(forgiving.missing, std::vector<std::string>{"n.weight"});
+  EXPECT_EQ(values(), std::pair(row({1, 2}), row({7, 8})));
+  w.load(half, {.rename = {{"n.weight", "n.gamma"}}});  // tied in the file
+  EXPECT_EQ(values(), std::pair(row({7, 8}), row({7, 8})));
+
+  // Rules of the reader's own come before the names as they are: values kept beside others, and two that change places.
+  const std::string beside =
+      file_of("beside.safetensors",
+              {{"n.weight", {1, 1}}, {"n.gamma", {2, 2}}, {"mean.n.weight", {3, 3}}, {"mean.n.gamma", {4, 4}}});
+  const load_report mean = w.load(beside, {.strict = false, .rename = {{"*", "mean.*"}}});
+  EXPECT_EQ(mean.unexpected, (std::vector<std::string>{"n.weight", "n.gamma"}));
+  EXPECT_EQ(values(), std::pair(row({3, 3}), row({4, 4})));
+  w.load(own, {.rename = {{"*.weight", "*.gamma"}, {"*.gamma", "*.weight"}}});
+  EXPECT_EQ(values(), std::pair(row({3, 4}), row({1, 2})));
 }
 
 // A line of /proc/self/status, in bytes.

@@ -73,8 +73,10 @@ TEST(runtime_results, a_tap_is_stored_where_it_is_asked_for_and_costs_nothing_el
   EXPECT_EQ(doubled, y);
   EXPECT_NE(asked.read("layers.0.hidden"), asked.read("layers.1.hidden"));
   EXPECT_EQ(to_text(quiet.program().plan()), to_text(without.program().plan()));
-  EXPECT_EQ(support::sentence_of([&] { (void)quiet.read<"layers.0.hidden">(); }),
-            "there is no output \"layers.0.hidden\"; there is \"output\"");
+  EXPECT_EQ(
+      support::sentence_of([&] { (void)quiet.read<"layers.0.hidden">(); }),
+      "\"layers.0.hidden\" is a tap, which is stored where it is asked for alone: give the session or trainer the "
+      "option {.program = {.taps = \"layers.0.hidden\"}}");
   EXPECT_EQ(support::sentence_of([&] {
               session<tapped>(gpu, {{"batch", 2}}, {.program = {.taps = "layers.*.hiden"}});
             }),
@@ -88,6 +90,39 @@ TEST(runtime_results, two_values_of_a_graph_have_two_taps) {
   (void)tap<"a">(tap<"a">(x));
   EXPECT_EQ(support::sentence_of([&] { (void)tap<"a">(x + x); }),
             "tap \"a\" of %1: %0 is tapped by that name; give it another one");
+}
+
+struct tapped_by_mode {
+  static constexpr auto forward(value auto x) {
+    auto h = tap<"both">(x * parameter<"w", dims<4>>);
+    return when_training(
+        x, [&] { return tap<"noisy">(h * constant<2.0f>); }, [&] { return tap<"quiet">(h * constant<3.0f>); });
+  }
+};
+
+TEST(runtime_results, a_tap_of_one_mode_is_read_there_and_one_of_neither_is_refused) {
+  const device& gpu = support::shared_device();
+  using tapping = trainer<model<tapped_by_mode, rows<"x">>, mean_squared_error<"y">>;
+  const std::vector<float> x{1, 2, 3, 4}, y(4);
+  const auto made = [&](const name_patterns& taps) {
+    tapping run(gpu, sgd{.learning_rate = 0}, {}, {.program = {.taps = taps}});
+    run.parameters().set("w", std::vector<float>{1, 1, 1, 1});
+    return run;
+  };
+  tapping run = made({"noisy", "quiet", "b*"});
+  run.step(bind<"x">(x), bind<"y">(y));
+  EXPECT_EQ(run.read<"noisy">(), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_EQ(run.read<"both">(), x);
+  run.evaluate(bind<"x">(x), bind<"y">(y));
+  EXPECT_EQ(run.evaluation().read("quiet"), (std::vector<float>{3, 6, 9, 12}));
+  EXPECT_EQ(run.evaluation().read("both"), x);
+  EXPECT_EQ(support::sentence_of([&] { (void)run.read<"quiet">(); }),
+            "there is no output \"quiet\"; there is \"loss\", \"both\", \"noisy\"; did you mean \"noisy\"?");
+  tapping none = made({"both", "noise"});
+  EXPECT_EQ(support::sentence_of([&] { none.step(bind<"x">(x), bind<"y">(y)); }),
+            "taps: no value is tapped as \"noise\"; there is \"both\", \"noisy\"; did you mean \"noisy\"?");
+  EXPECT_EQ(support::sentence_of([&] { none.evaluate(bind<"x">(x), bind<"y">(y)); }),
+            "taps: no value is tapped as \"noise\"; there is \"both\", \"quiet\"; did you mean \"both\"?");
 }
 
 struct two_heads {
@@ -123,7 +158,16 @@ TEST(runtime_results, the_first_result_of_a_loss_is_minimised_and_the_others_are
   EXPECT_LT(last.value<"distance">(), before / 2);
   EXPECT_LT(last.loss(), sum / 2);
   EXPECT_EQ(run.read<"trunk">().size(), 3u * 8);
-  EXPECT_GT(run.evaluate(bind<"x">(x), bind<"far">(far), bind<"which">(which)), 0);
+  // Results of one name are told apart.
+  const float loss = run.evaluate(bind<"x">(x), bind<"far">(far), bind<"which">(which));
+  const inference& evaluation = run.evaluation();
+  EXPECT_EQ(evaluation.read("loss.total"), std::vector<float>{loss});
+  EXPECT_FLOAT_EQ(evaluation.read("loss.distance")[0] + evaluation.read("loss.label")[0], loss);
+  session<heads> s(support::shared_device(), run.parameters());
+  const auto [distance, label] = s.run(bind<"x">(x));
+  EXPECT_EQ(run.evaluated().get<"distance">(), distance);
+  EXPECT_EQ(run.evaluated().get<"label">(), label);
+  EXPECT_EQ(evaluation.read("distance"), distance);
 }
 
 struct products {

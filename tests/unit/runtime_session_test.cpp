@@ -62,7 +62,8 @@ TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
                                                              [&] { (void)none.count(); }, [&] { (void)none.get("w"); },
                                                              [&] { none.set("w", {}); }}) {
     EXPECT_EQ(support::sentence_of(call),
-              "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+              "these parameters are an empty handle, or were moved from; take those of a session or a trainer, "
+              "of a graph of open sizes after prepare; for a "
               "run-time graph g make them: parameters(gpu, g)");
   }
 }

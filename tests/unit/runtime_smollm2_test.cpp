@@ -45,7 +45,7 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
   std::ifstream file(std::string(MEGANEURA_SOURCE_DIR) + "/tests/reference/smollm2_small.json");
   const nlohmann::json reference = nlohmann::json::parse(file);
   const std::int64_t seq = reference["config"]["seq"];
-  const binding symbols[] = {{"seq", seq}};
+  const symbol_extent symbols[] = {{"seq", seq}};
   graph g;
   const auto logits = lower_into<model_type>(g, symbols);
   const node_id loss = lower_loss<model_type, cross_entropy<"label">>(g, logits, symbols)[0];
@@ -59,8 +59,8 @@ TEST(runtime_smollm2, the_tiny_model_reproduces_float64_outputs_loss_and_gradien
 
   const support::checked_device gpu;
   parameters values(gpu, g);
-  for (const auto& slot : values.slots().slots)
-    values.set(slot.name, support::smollm2_weights(slot.name, slot.extents));
+  for (const auto& tensor : values.layout().tensors)
+    values.set(tensor.name, support::smollm2_weights(tensor.name, tensor.extents));
   program run(gpu, g, values);
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq)), labels(tokens.size());
   std::iota(tokens.begin(), tokens.end(), 0);

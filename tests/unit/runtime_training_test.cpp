@@ -47,14 +47,14 @@ using frozen = model<frozen_trunk, input<"x", dtype::f32, dims<batch, 23>>>;
 template <class Model>
 void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t features, int steps) {
   const support::checked_device gpu;
-  const binding symbols[] = {{"batch", count}};
+  const symbol_extent symbols[] = {{"batch", count}};
   const graph g = make_training_graph<Model, cross_entropy<"label">>(chosen, symbols);
   trainer<Model, cross_entropy<"label">> run(gpu, chosen, {{"batch", count}});
   run.parameters().init({.seed = 3});
   oracle::tensors<double> leaves;
-  for (const auto& slot : run.parameters().slots().slots) {
-    const auto values = run.parameters().get(slot.name);
-    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    const auto values = run.parameters().get(tensor.name);
+    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
   }
   oracle::interpreter<double> truth(g, leaves);
   for (int step = 1; step <= steps; ++step) {
@@ -70,11 +70,11 @@ void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t
     const double expected = truth.run()["loss"].values[0];
     EXPECT_NEAR(loss, expected, oracle::tolerance(dtype::f32, 1024) * expected) << "step " << step;
   }
-  for (const auto& slot : run.parameters().slots().slots) {
+  for (const auto& tensor : run.parameters().layout().tensors) {
     // Adam divides by the root of tiny second moments: rounding of a gradient shows in full. 1e4 terms stand for that.
-    EXPECT_LT(oracle::relative_error(run.parameters().get(slot.name), truth.leaves[slot.name].values),
+    EXPECT_LT(oracle::relative_error(run.parameters().get(tensor.name), truth.leaves[tensor.name].values),
               oracle::tolerance(dtype::f32, 10000) * steps)
-        << slot.name;
+        << tensor.name;
   }
 }
 
@@ -179,8 +179,8 @@ TEST(runtime_training, parameters_survive_a_file) {
   const std::string path = folder / "mlp.safetensors";
   one.parameters().save(path);
   other.parameters().load(path);
-  for (const auto& slot : one.parameters().slots().slots) {
-    EXPECT_EQ(one.parameters().get(slot.name), other.parameters().get(slot.name)) << slot.name;
+  for (const auto& tensor : one.parameters().layout().tensors) {
+    EXPECT_EQ(one.parameters().get(tensor.name), other.parameters().get(tensor.name)) << tensor.name;
   }
 }
 
@@ -246,7 +246,7 @@ TEST(runtime_training, wrong_bindings_are_sentences) {
   EXPECT_NE(support::sentence_of([&] { run.step(bind<"label">(labels)); }).find("input \"x\" was not bound"),
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] {
-              run.step(bind<"x">(x), bind<"label">(labels), bind<"x">(x));
+              run.training::step({{"x", x}, {"label", labels}, {"x", x}});
             }).find("input \"x\" is bound twice"),
             std::string::npos);
   EXPECT_EQ(run.steps(), 0u);

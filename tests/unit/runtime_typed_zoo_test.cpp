@@ -28,7 +28,7 @@ std::vector<Element> values_of(const oracle::tensors<double>& leaves, const std:
 }
 
 void give(parameters weights, const oracle::tensors<double>& leaves) {
-  for (const auto& slot : weights.slots().slots) weights.set(slot.name, values_of<float>(leaves, slot.name));
+  for (const auto& tensor : weights.layout().tensors) weights.set(tensor.name, values_of<float>(leaves, tensor.name));
 }
 
 // What a session returned and what the first step of a trainer left agree with the oracle.
@@ -60,7 +60,7 @@ template <class Model, class Loss>
 void agrees_and_learns(const Loss&, float rate = 0.02f) {
   using x_element = std::conditional_t<Model::input_types[0].type == dtype::i32, std::int32_t, float>;
   using y_element = std::conditional_t<std::is_same_v<Loss, cross_entropy<"y">>, std::int32_t, float>;
-  const binding symbols[] = {{"n", 2}};
+  const symbol_extent symbols[] = {{"n", 2}};
   const optimizer chosen = sgd{.learning_rate = rate};
   const graph inference = lower<Model>(symbols), training = make_training_graph<Model, Loss>(chosen, symbols);
   const oracle::tensors<double> leaves = support::zoo_leaves(training);

@@ -101,9 +101,9 @@ TEST(runtime_untyped, one_step_is_that_of_the_oracle) {
   run.parameters().init({.seed = 2});
   const data given = samples(4, 3);
   oracle::tensors<double> leaves;
-  for (const auto& slot : run.parameters().slots().slots) {
-    const auto values = run.parameters().get(slot.name);
-    leaves[slot.name] = oracle::tensor<double>(slot.extents, std::vector<double>(values.begin(), values.end()));
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    const auto values = run.parameters().get(tensor.name);
+    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
   }
   leaves["x"] = oracle::tensor<double>({4, 3}, std::vector<double>(given.x.begin(), given.x.end()));
   leaves["label"] =
@@ -113,10 +113,10 @@ TEST(runtime_untyped, one_step_is_that_of_the_oracle) {
   const double expected = truth.run().at("loss").values[0];
   EXPECT_NEAR(run.step({{"x", given.x}, {"label", given.label}}).loss(), expected,
               oracle::tolerance(dtype::f32, 16) * expected);
-  for (const auto& slot : run.parameters().slots().slots) {
-    EXPECT_LT(oracle::relative_error(run.parameters().get(slot.name), truth.leaves.at(slot.name).values),
+  for (const auto& tensor : run.parameters().layout().tensors) {
+    EXPECT_LT(oracle::relative_error(run.parameters().get(tensor.name), truth.leaves.at(tensor.name).values),
               oracle::tolerance(dtype::f32, 64))
-        << slot.name;
+        << tensor.name;
   }
 }
 
@@ -169,7 +169,7 @@ TEST(runtime_untyped, symbols_come_from_any_list_of_pairs) {
   const std::string name = "batch";
   const std::map<std::string, int> map{{name, 2}};
   const std::vector<std::pair<std::string_view, std::size_t>> pairs{{name, 2}};
-  const std::array<binding, 1> bindings{{{"batch", 2}}};
+  const std::array<symbol_extent, 1> bindings{{{"batch", 2}}};
   session<mlp> first(gpu, map), second(gpu, first.parameters(), pairs), third(gpu, first.parameters(), bindings),
       fourth(gpu, first.parameters(), {{"batch", 2}});
   first.parameters().init();

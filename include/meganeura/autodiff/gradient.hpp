@@ -23,7 +23,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// What is added for a node has its path with "backward" behind it.
 ///
 /// Second order: call it again on the result. Closed for every primitive except max pooling, which is refused with a
-/// sentence; reduce product is exact to second order away from zeros.
+/// sentence; reduce product is exact to second order away from zeros. A backward that a custom_gradient was given is
+/// differentiated as it is written.
 ///
 /// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
 /// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -62,7 +64,7 @@ class map_writer {
   [[nodiscard]] node_id finish(scalar_ref result, const shape& extents, dtype type) {
     scalar_program program = builder_.finish(result);
     if (program.nodes.back().op == scalar_op::constant) return graph_.full(extents, program.nodes.back().value, type);
-    std::vector<node_id> used;
+    small_vector<node_id, 8> used;
     for (scalar_node& node : program.nodes) {
       if (node.op != scalar_op::argument) continue;
       used.push_back(sources_[static_cast<std::size_t>(node.value)]);
@@ -75,7 +77,7 @@ class map_writer {
  private:
   graph& graph_;
   scalar_builder builder_;
-  std::vector<node_id> sources_;
+  small_vector<node_id, 8> sources_;
 };
 
 template <>
@@ -83,16 +85,14 @@ struct gradient_rule<op::map> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t index) {
     const scalar_program& program = g.get<map_attribute>(id).program;
-    const std::size_t count = g.operands(id).size();
-    const auto flags = std::make_unique<bool[]>(count);
-    flags[index] = true;
-    return smooth_nodes(program, {flags.get(), count}).back();
+    program_flags arguments(g.operands(id).size());
+    arguments[index] = true;
+    return smooth_nodes(program, arguments).back();
   }
   void propagate(node_id id, node_id g) {
-    const std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+    const small_vector<node_id, 8> operands(graph_.operands(id).begin(), graph_.operands(id).end());
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const bool first = std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
-                         operands.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool first = std::find(operands.begin(), operands.end(), operands[i]) == operands.begin() + i;
       if (first && is_active(operands[i])) map_operand(id, g, operands, operands[i]);
     }
   }
@@ -100,17 +100,16 @@ struct gradient_rule<op::map> : gradient_step {
  private:
   // All arguments that are `target` together. A single operation may read its own result instead of computing it again
   // (exp, tanh, sqrt, a quotient); longer programs repeat their arithmetic, which is cheaper than reading more memory.
-  void map_operand(node_id id, node_id g, const std::vector<node_id>& operands, node_id target) {
+  void map_operand(node_id id, node_id g, std::span<const node_id> operands, node_id target) {
     const scalar_program program = graph_.get<map_attribute>(id).program;
-    const auto flags = std::make_unique<bool[]>(operands.size());
-    for (std::size_t i = 0; i < operands.size(); ++i) flags[i] = operands[i] == target;
-    const std::span<const bool> arguments(flags.get(), operands.size());
+    program_flags arguments(operands.size());
+    for (std::size_t i = 0; i < operands.size(); ++i) arguments[i] = operands[i] == target;
     if (!smooth_nodes(program, arguments).back()) return;
 
     map_writer writer(graph_);
     scalar_builder& builder = writer.builder();
     const bool single = is_one_operation(program) && keeps_bounds(program, graph_[id].type);
-    std::vector<scalar_ref> forward;
+    small_vector<scalar_ref, 64> forward;
     for (const scalar_node& node : program.nodes) {
       scalar_ref inputs[3]{};
       const int arity = info(node.op).arity;
@@ -299,6 +298,30 @@ struct gradient_rule<op::scatter_add> : gradient_step {
   }
 };
 
+template <>
+struct gradient_rule<op::narrow> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), position = graph_.operand(id, 1);
+    const axis_attribute along = graph_.get<axis_attribute>(id);
+    add(data, graph_.apply(op::update_rows, along, {graph_.full_like(data, 0), g, position}));
+  }
+};
+
+template <>
+struct gradient_rule<op::update_rows> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index < 2; }
+  void propagate(node_id id, node_id g) {
+    const node_id x = graph_.operand(id, 0), rows = graph_.operand(id, 1), position = graph_.operand(id, 2);
+    const axis_attribute along = graph_.get<axis_attribute>(id);
+    const bool wants_x = wants(id, 0), wants_rows = wants(id, 1);
+    if (wants_x) add(x, graph_.apply(op::update_rows, along, {g, graph_.full_like(rows, 0), position}));
+    if (wants_rows) add(rows, graph_.apply(op::narrow, along, {g, position}, extents(rows)));
+  }
+};
+
 // The three forms are one trilinear function of x, w and y: fixing two of them gives the gradient by the third.
 template <>
 struct gradient_rule<op::convolution> : gradient_step {
@@ -415,6 +438,55 @@ struct gradient_rule<op::stop_gradient> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return false; }
   void propagate(node_id, node_id) {}
+};
+
+template <>
+struct gradient_rule<op::adjoint> : gradient_rule<op::stop_gradient> {
+  using gradient_rule<op::stop_gradient>::gradient_rule;
+};
+
+// One operand of a function that has a backward of its own: behind the last operand's node stands the next one's.
+template <>
+struct gradient_rule<op::custom_gradient> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index < 2; }
+  void propagate(node_id id, node_id g) {
+    const node_id before = graph_.operand(id, 0), x = graph_.operand(id, 1);
+    const node_id gradient = graph_.operand(id, 2), seed = graph_.operand(id, 3);
+    add(before, g);
+    if (wants(id, 1)) add(x, substituted(gradient, seed, g));
+  }
+
+ private:
+  // `gradient` once more, with g for the seed: what depends on it is copied.
+  [[nodiscard]] node_id substituted(node_id gradient, node_id seed, node_id g) {
+    std::set<node_id> below;  // the gradient and what it is computed from, behind the seed
+    std::vector<node_id> open{gradient};
+    while (!open.empty()) {
+      const node_id id = open.back();
+      open.pop_back();
+      if (id < seed || !below.insert(id).second) continue;
+      open.insert(open.end(), graph_.operands(id).begin(), graph_.operands(id).end());
+    }
+    std::map<node_id, node_id> copies{{seed, g}};
+    for (node_id id : below) {
+      if (id == seed) continue;
+      std::vector<node_id> operands(graph_.operands(id).begin(), graph_.operands(id).end());
+      // A function inside of the backward that gives the same value has this seed too, and it is its own.
+      const bool own = graph_[id].kind == op::custom_gradient && operands[3] == seed;
+      bool changed = false;
+      for (std::size_t i = 0; i < (own ? 2 : operands.size()); ++i) {
+        const auto copy = copies.find(operands[i]);
+        if (copy != copies.end()) operands[i] = copy->second, changed = true;
+      }
+      if (!changed) continue;
+      const node n = graph_[id];
+      const attribute value = graph_.attribute_of(id);
+      copies[id] = graph_.add_node(n.kind, n.type, n.extents, value, operands);
+    }
+    const auto copy = copies.find(gradient);
+    return copy == copies.end() ? gradient : copy->second;
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -4,12 +4,11 @@
 #include <meganeura/graph/scalar.hpp>
 
 #include <span>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 /// For each node of the program: does its value change smoothly with an argument whose flag is set?
-[[nodiscard]] std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
+[[nodiscard]] program_flags smooth_nodes(const scalar_program& program, std::span<const bool> arguments);
 
 /// The sum over all flagged arguments of seed * d program / d argument, written into `builder`. `forward` holds the
 /// value of each node of the program there. no_id when nothing is smooth.

@@ -8,8 +8,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-MEGANEURA_INLINE std::vector<bool> smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
-  std::vector<bool> smooth;
+MEGANEURA_INLINE program_flags smooth_nodes(const scalar_program& program, std::span<const bool> arguments) {
+  program_flags smooth;
   for (const scalar_node& node : program.nodes) {
     bool any = node.op == scalar_op::argument && arguments[static_cast<std::size_t>(node.value)];
     for (int i = 0; i < info(node.op).arity && !info(node.op).is.jumps; ++i) any = any || smooth[node.operands[i]];
@@ -52,8 +52,8 @@ struct scalar_term {
 MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scalar_program& program,
                                             std::span<const scalar_ref> forward, scalar_ref seed,
                                             std::span<const bool> arguments) {
-  const std::vector<bool> smooth = smooth_nodes(program, arguments);
-  std::vector<scalar_ref> adjoints(program.nodes.size(), no_id);
+  const program_flags smooth = smooth_nodes(program, arguments);
+  small_vector<scalar_ref, 64> adjoints(program.nodes.size(), no_id);
   adjoints.back() = seed;
   scalar_ref total = no_id;
   const auto accumulate = [&](scalar_ref& sum, scalar_ref term) {

@@ -4,9 +4,10 @@
 #include <meganeura/autodiff/view_adjoint.hpp>
 #include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/insertion_sort.hpp>
+#include <meganeura/core/small_vector.hpp>
 
 #include <algorithm>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -19,7 +20,7 @@ struct view_axis {
 /// A gradient whose axes are sorted by descending positive stride; element 0 belongs to `offset` in the source.
 struct sorted_gradient {
   node_id node = no_id;
-  std::vector<view_axis> axes;
+  small_vector<view_axis, max_rank> axes;
   std::int64_t offset = 0;
 };
 
@@ -28,7 +29,7 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
   const shape extents = g[gradient].extents;
   std::uint32_t broadcast = 0;
   shape kept;
-  std::vector<std::int64_t> strides;
+  small_vector<std::int64_t, max_rank> strides;
   for (int i = 0; i < extents.rank(); ++i) {
     if (extents[i] != 1 && map.strides[i] == 0) {
       broadcast |= 1u << i;
@@ -38,12 +39,12 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
     }
   }
   const node_id summed = g.reduce(reduce_kind::sum, gradient, broadcast);
-  std::vector<int> order;
+  small_vector<int, max_rank> order;
   for (int i = 0; i < kept.rank(); ++i) {
     if (kept[i] != 1) order.push_back(i);
   }
   const auto magnitude = [&](int axis) { return std::abs(strides[static_cast<std::size_t>(axis)]); };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return magnitude(a) > magnitude(b); });
+  insertion_sort(order.begin(), order.end(), [&](int a, int b) { return magnitude(a) > magnitude(b); });
 
   sorted_gradient result;
   result.offset = map.offset;
@@ -68,10 +69,11 @@ inline sorted_gradient sort_axes(graph& g, node_id gradient, const view_attribut
 struct axis_range {
   std::int64_t start = 0, extent = 1, step = 1;
 };
+using axis_ranges = small_vector<axis_range, max_rank>;
 
 // Matches the sorted axes with those of the source, several to one where they are together a plain range of it. False
 // when an axis of the view runs across axes of the source (a merge): the flat form then handles it.
-inline bool match_axes(const sorted_gradient& gradient, const shape& source, std::vector<axis_range>& ranges) {
+inline bool match_axes(const sorted_gradient& gradient, const shape& source, axis_ranges& ranges) {
   std::int64_t offset = gradient.offset;
   std::size_t next = 0;
   for (int axis = 0; axis < source.rank(); ++axis) {
@@ -106,7 +108,7 @@ inline node_id spread(graph& g, node_id a, int axis, std::int64_t step) {
   return g.slice(g.reshape(padded, wide), axis, 0, (count - 1) * step + 1);
 }
 
-inline node_id place_ranges(graph& g, node_id a, const std::vector<axis_range>& ranges, const shape& source) {
+inline node_id place_ranges(graph& g, node_id a, const axis_ranges& ranges, const shape& source) {
   shape extents;
   for (const axis_range& range : ranges) extents.push_back(range.extent);
   node_id result = g.reshape(a, extents);
@@ -152,7 +154,7 @@ inline node_id place_flat(graph& g, const sorted_gradient& gradient, const shape
 
 MEGANEURA_INLINE node_id view_adjoint(graph& g, node_id gradient, const view_attribute& map, const shape& source) {
   const sorted_gradient sorted = sort_axes(g, gradient, map);
-  std::vector<axis_range> ranges;
+  axis_ranges ranges;
   if (match_axes(sorted, source, ranges)) return place_ranges(g, sorted.node, ranges, source);
   return place_flat(g, sorted, source);
 }

@@ -140,7 +140,7 @@ template <fixed_string Name, std::int64_t Most = 0>
 inline constexpr dim sym = detail::named_dim<Name, Most>();
 
 /// What a symbol is worth in one session, e.g. {"batch", 32}.
-struct binding {
+struct symbol_extent {
   const char* symbol;
   std::int64_t extent;
 };
@@ -162,10 +162,12 @@ struct symbolic_shape {
     }
     return true;
   }
-  /// Product of the coefficients: the number of elements if is_static().
+  /// Product of the coefficients, the number of elements if is_static(); the largest of numbers where it is beyond.
   [[nodiscard]] constexpr std::int64_t coefficient() const {
     std::int64_t product = 1;
-    for (int i = 0; i < rank; ++i) product *= extents[i].coefficient;
+    for (int i = 0; i < rank; ++i) {
+      if (__builtin_mul_overflow(product, extents[i].coefficient, &product)) return INT64_MAX;
+    }
     return product;
   }
 

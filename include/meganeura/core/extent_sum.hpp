@@ -100,8 +100,8 @@ struct extent_sum {
     return 0;
   }
   constexpr void add_product(const term& a, const term& b) {
-    term product{a.factor * b.factor};
-    if (a.degree + b.degree > max_degree) {
+    term product;
+    if (__builtin_mul_overflow(a.factor, b.factor, &product.factor) || a.degree + b.degree > max_degree) {
       fits = false;
       return;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the elements of a parameter or a state begin as.
 #pragma once
-#include <meganeura/config.hpp>
+#include <meganeura/core/same_bits.hpp>
 
 #include <cstdint>
 
@@ -24,7 +24,10 @@ struct initializer {
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
   bool saved = true;  // files of parameters hold what became of it, and need it
-  friend constexpr bool operator==(const initializer&, const initializer&) = default;
+  friend constexpr bool operator==(const initializer& a, const initializer& b) {
+    return a.draw == b.draw && a.fan == b.fan && same_bits(a.centre, b.centre) && same_bits(a.square, b.square) &&
+           a.saved == b.saved;
+  }
 };
 
 /// parameter<"scale", dims<4>, init::ones>; names and definitions are those of torch.nn.init.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Names by pattern: which ones are meant, and what they are called elsewhere.
 #pragma once
-#include <meganeura/config.hpp>
+#include <meganeura/core/error.hpp>
 
 #include <cstddef>
 #include <initializer_list>
@@ -38,31 +38,42 @@ class name_patterns {
 };
 
 /// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
-/// have as many '*'. They are not copied.
+/// have as many '*'. A view of them; a name_map has copies.
 struct name_rule {
   std::string_view here, there;
 };
 
-/// Rules in the order in which they are tried.
+/// Rules in the order in which they are tried; a name as it is comes last, or where a rule {"*", "*"} stands.
 class name_map {
  public:
   name_map() = default;
-  name_map(std::initializer_list<name_rule> rules) : rules_(rules) {}
+  /// errors: invalid_argument for a rule whose texts have not as many '*'.
+  name_map(std::initializer_list<name_rule> rules) : name_map(rules.begin(), rules.end()) {}
   template <std::size_t N>
-  name_map(const name_rule (&rules)[N]) : rules_(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
+  name_map(const name_rule (&rules)[N]) : name_map(rules, rules + N) {}  // NOLINT(google-explicit-constructor)
 
   /// What `name` may be called there: as each rule has it, and at last as it is.
   [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
+  /// Whether a rule without '*' says so.
+  [[nodiscard]] bool says(std::string_view here, std::string_view there) const;
 
  private:
-  std::vector<name_rule> rules_;
+  name_map(const name_rule* begin, const name_rule* end);
+  struct copied_rule {
+    std::string here, there;
+  };
+  std::vector<copied_rule> rules_;
 };
 
-/// Layers here have the names that torch.nn's have; around them it puts the names of its wrappers, and norms of old
-/// checkpoints have other ones.
-inline constexpr name_rule from_torch[] = {{"*", "module.*"},           {"*", "_orig_mod.*"},
-                                           {"*", "_orig_mod.module.*"}, {"*", "module._orig_mod.*"},
-                                           {"*weight", "*gamma"},       {"*bias", "*beta"}};
+/// Layers here have the names that torch.nn's have, and are looked for by these first; around them it puts the names of
+/// its wrappers, and norms of old checkpoints have other ones.
+inline constexpr name_rule from_torch[] = {{"*", "*"},
+                                           {"*", "module.*"},
+                                           {"*", "_orig_mod.*"},
+                                           {"*", "_orig_mod.module.*"},
+                                           {"*", "module._orig_mod.*"},
+                                           {"*weight", "*gamma"},
+                                           {"*bias", "*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

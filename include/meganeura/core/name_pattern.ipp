@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Matching of names.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/core/name_pattern.hpp>
+#include <meganeura/core/quote.hpp>
 
 #include <algorithm>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -39,9 +42,26 @@ MEGANEURA_INLINE bool name_patterns::match(std::string_view name) const {
   return std::ranges::any_of(list_, [&](const std::string& each) { return detail::matched(each, name).has_value(); });
 }
 
+MEGANEURA_INLINE name_map::name_map(const name_rule* begin, const name_rule* end) {
+  for (const name_rule& rule : std::span(begin, end)) {
+    rules_.push_back({std::string(rule.here), std::string(rule.there)});
+    const auto here = std::ranges::count(rule.here, '*'), there = std::ranges::count(rule.there, '*');
+    if (here == there) continue;
+    fail(error_category::invalid_argument,
+         "the rule {{{}, {}}} has {} '*' on one side and {} on the other; give both as many", quote(rule.here),
+         quote(rule.there), here, there);
+  }
+}
+
+MEGANEURA_INLINE bool name_map::says(std::string_view here, std::string_view there) const {
+  return std::ranges::any_of(rules_, [&](const copied_rule& rule) {
+    return rule.here == here && rule.there == there && here.find('*') == here.npos;
+  });
+}
+
 MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view name) const {
   std::vector<std::string> all;
-  for (const name_rule& rule : rules_) {
+  for (const copied_rule& rule : rules_) {
     const auto stars = detail::matched(rule.here, name);
     if (!stars) continue;
     all.emplace_back();
@@ -49,7 +69,7 @@ MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view 
     for (const char character : rule.there) {
       if (character != '*') {
         all.back() += character;
-      } else if (next < stars->size()) {
+      } else {
         all.back() += (*stars)[next++];
       }
     }

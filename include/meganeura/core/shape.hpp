@@ -44,7 +44,7 @@ class shape {
 
   constexpr void push_back(std::int64_t extent) {
     if (rank_ == max_rank) refuse_rank(extent);
-    if (extent < 1 || extent > max_elements / elements()) refuse_extent(rank_, extent);
+    if (!fits(extent, elements())) refuse_extent(rank_, extent);
     extents_[rank_++] = extent;
   }
   constexpr void pop_back(int axes = 1) {
@@ -52,7 +52,7 @@ class shape {
     for (; axes > 0; --axes) extents_[--rank_] = 0;
   }
   constexpr void set(int axis, std::int64_t extent) {
-    if (extent < 1 || extent > max_elements / (elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
+    if (!fits(extent, elements() / extents_[checked(axis)])) refuse_extent(axis, extent);
     extents_[axis] = extent;
   }
 
@@ -79,6 +79,11 @@ class shape {
   [[nodiscard]] constexpr int checked(int axis) const {
     if (axis < 0 || axis >= rank_) refuse_axis(axis);
     return axis;
+  }
+  // Without a division: shapes are made by the thousand.
+  [[nodiscard]] static constexpr bool fits(std::int64_t extent, std::int64_t others) {
+    std::int64_t product = 0;
+    return extent >= 1 && !__builtin_mul_overflow(extent, others, &product) && product <= max_elements;
   }
   [[noreturn]] void refuse_rank(std::int64_t extent) const;
   [[noreturn]] void refuse_extent(int axis, std::int64_t extent) const;

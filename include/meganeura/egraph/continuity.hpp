@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/graph/scalar.hpp>
 
-#include <vector>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -16,9 +16,9 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 /// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
 /// two values it compares is a minimum or a maximum and continuous.
-[[nodiscard]] std::vector<bool> deciding_nodes(const scalar_program& program);
+[[nodiscard]] program_flags deciding_nodes(const scalar_program& program);
 /// The same, by argument.
-[[nodiscard]] std::vector<bool> deciding_arguments(const scalar_program& program);
+[[nodiscard]] program_flags deciding_arguments(const scalar_program& program);
 
 /// Follows values that come out differently where they are computed again: sums and products along rows, and the
 /// arguments marked in `unstable`.
@@ -26,7 +26,7 @@ struct stability {
   bool result = false;    // the program's result is such a value
   bool decision = false;  // a discontinuous function inside depends on one
 };
-[[nodiscard]] stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable);
+[[nodiscard]] stability trace_unstable(const scalar_program& program, std::span<const bool> unstable);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

@@ -25,12 +25,12 @@ inline bool picks_what_it_compares(const scalar_program& program, const scalar_n
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program) {
-  const std::vector<scalar_node>& nodes = program.nodes;
-  std::vector<bool> deciding(nodes.size(), false);
+MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
+  const std::span<const scalar_node> nodes = program.nodes;
+  program_flags deciding(nodes.size(), false);
   const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
   if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
-  std::vector<bool> harmless(nodes.size(), true);
+  program_flags harmless(nodes.size(), true);
   for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
     const bool result_of_program = i + 1 == nodes.size();
     const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
@@ -45,9 +45,9 @@ MEGANEURA_INLINE std::vector<bool> deciding_nodes(const scalar_program& program)
   return deciding;
 }
 
-MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& program) {
-  const std::vector<bool> nodes = deciding_nodes(program);
-  std::vector<bool> result(static_cast<std::size_t>(program.arguments()), false);
+MEGANEURA_INLINE program_flags deciding_arguments(const scalar_program& program) {
+  const program_flags nodes = deciding_nodes(program);
+  program_flags result(static_cast<std::size_t>(program.arguments()), false);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
     if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
@@ -55,8 +55,8 @@ MEGANEURA_INLINE std::vector<bool> deciding_arguments(const scalar_program& prog
   return result;
 }
 
-MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const std::vector<bool>& unstable) {
-  const std::vector<scalar_node>& nodes = program.nodes;
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, std::span<const bool> unstable) {
+  const std::span<const scalar_node> nodes = program.nodes;
   const auto starts = [&](const scalar_node& node) {
     if (node.op != scalar_op::argument)
       return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
@@ -65,7 +65,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   };
   const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
   if (first == nodes.size()) return {};
-  std::vector<bool> moves(nodes.size(), false);
+  program_flags moves(nodes.size(), false);
   for (std::size_t i = first; i < nodes.size(); ++i) {
     bool found = starts(nodes[i]);
     for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
@@ -74,7 +74,7 @@ MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, const s
   stability found;
   found.result = moves.back();
   if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
-  const std::vector<bool> deciding = deciding_nodes(program);
+  const program_flags deciding = deciding_nodes(program);
   for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
   return found;
 }

@@ -2,6 +2,8 @@
 // The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
 #pragma once
 #include <meganeura/core/bit_set.hpp>
+#include <meganeura/core/hash_index.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <cstdint>
@@ -13,20 +15,23 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 using class_id = strong_id<struct class_kind>;
 using enode_id = strong_id<struct enode_kind>;
+using shape_id = strong_id<struct shape_kind>;
+using class_list = small_vector<class_id, 8>;
+using node_list = small_vector<enode_id, 6>;
 using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
 
 /// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
-inline constexpr int symbol_count = op_count + scalar_op_count;
-static_assert(symbol_count <= 256, "a node keeps its symbol in a byte");
-[[nodiscard]] constexpr int symbol_of(op kind) { return static_cast<int>(kind); }
-[[nodiscard]] constexpr int symbol_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
+inline constexpr int head_count = op_count + scalar_op_count;
+static_assert(head_count <= 256, "a node keeps its head in a byte");
+[[nodiscard]] constexpr int head_of(op kind) { return static_cast<int>(kind); }
+[[nodiscard]] constexpr int head_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
 
 struct enode {
   op kind{};
   dtype type = dtype::f32;
-  std::uint8_t symbol = 0;
-  bool dead = false;          // found equal to another node while repairing congruence
-  std::uint32_t extents = 0;  // a shape, interned: part of a node's identity, as a view's attribute lacks it
+  std::uint8_t head = 0;
+  bool dead = false;    // found equal to another node while repairing congruence
+  shape_id extents{0};  // interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
@@ -36,10 +41,10 @@ struct enode {
 };
 
 struct eclass {
-  std::vector<enode_id> nodes{};
-  std::vector<enode_id> parents{};  // nodes with this class as an operand, dead ones among them
-  bit_set<symbol_count> symbols{};  // of its nodes
-  std::uint32_t extents = 0;
+  node_list nodes{};
+  node_list parents{};          // nodes with this class as an operand, dead ones among them
+  bit_set<head_count> heads{};  // of its nodes
+  shape_id extents{0};
   path_id path;  // of the first node that came in
   dtype type = dtype::f32;
   bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
@@ -49,16 +54,14 @@ struct eclass {
 /// Ids are given in order of insertion and every table is walked in that order, so equal inputs give equal graphs.
 class engine {
  public:
-  engine();
-
   [[nodiscard]] class_id find(class_id id) const;
   /// Nodes added from now on are of this path.
   void at(path_id path) { path_ = path; }
   /// The class of this node, made if there is none. Operands need not be canonical.
-  class_id add(op kind, dtype type, const shape& extents, const attribute& value, std::span<const class_id> operands,
+  class_id add(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const class_id> operands,
                rule_mask reasons = {});
   /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
-  enode_id add_to(class_id target, op kind, const attribute& value, std::span<const class_id> operands,
+  enode_id add_to(class_id target, op kind, attribute_ref value, std::span<const class_id> operands,
                   rule_mask reasons = {});
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
@@ -92,29 +95,23 @@ class engine {
   [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
 
  private:
-  std::uint32_t intern(const shape& extents);
+  shape_id intern(const shape& extents);
   enode_id find_node(const enode& key, std::span<const class_id> operands, std::uint64_t hash) const;
   enode_id append(enode key, std::span<const class_id> operands, std::uint64_t hash, class_id owner);
-  enode make_key(op kind, dtype type, std::uint32_t extents, const attribute& value, rule_mask reasons);
-  void insert_slot(enode_id id, std::uint64_t hash);
+  enode make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons);
   void analyse(enode_id id);
-  [[nodiscard]] std::vector<class_id> deciding_operands(enode_id id) const;
+  [[nodiscard]] class_list deciding_operands(enode_id id) const;
   void mark_decisive(class_id id);
   void repair(class_id id);
-  std::vector<class_id> canonical(std::span<const class_id> operands) const;
+  class_list canonical(std::span<const class_id> operands) const;
 
-  struct slot {
-    enode_id node = no_id;
-    std::uint32_t tag = 0;
-  };
   std::vector<enode> nodes_;
   std::vector<class_id> operands_;
   std::vector<eclass> classes_;
   mutable std::vector<class_id> links_;
-  std::vector<slot> table_;  // open addressing; slots of nodes that changed since are stale and simply never match
-  std::size_t used_slots_ = 0;
+  hash_index<enode_id> ids_;
   std::vector<shape> shapes_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> shape_ids_;
+  hash_index<shape_id> shape_ids_;
   attribute_pool attributes_;
   std::vector<class_id> unions_;  // classes to repair
   std::vector<enode_id> dirty_;

@@ -11,7 +11,7 @@
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
 MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const double> arguments) {
-  std::vector<double> values;
+  small_vector<double, 16> values;
   for (const scalar_node& node : program.nodes) {
     double value = node.value;
     if (node.op == scalar_op::argument) {
@@ -37,76 +37,46 @@ inline std::uint64_t hash_node(const enode& key, std::span<const class_id> opera
 
 }  // namespace detail
 
-MEGANEURA_INLINE engine::engine() : table_(1024) {}
-
 MEGANEURA_INLINE class_id engine::find(class_id id) const {
   while (links_[id] != id) id = links_[id] = links_[links_[id]];  // path halving
   return id;
 }
 
-MEGANEURA_INLINE std::uint32_t engine::intern(const shape& extents) {
+MEGANEURA_INLINE shape_id engine::intern(const shape& extents) {
   std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
   for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  const auto [begin, end] = shape_ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    if (shapes_[it->second] == extents) return it->second;
-  }
-  const auto id = static_cast<std::uint32_t>(shapes_.size());
+  const shape_id known = shape_ids_.find(key, [&](shape_id id) { return shapes_[id] == extents; });
+  if (known != no_id) return known;
+  const auto id = static_cast<shape_id>(shapes_.size());
   shapes_.push_back(extents);
-  shape_ids_.emplace(key, id);
+  shape_ids_.insert(key, id);
   return id;
 }
 
-MEGANEURA_INLINE std::vector<class_id> engine::canonical(std::span<const class_id> operands) const {
-  std::vector<class_id> result(operands.begin(), operands.end());
+MEGANEURA_INLINE class_list engine::canonical(std::span<const class_id> operands) const {
+  class_list result(operands.begin(), operands.end());
   for (class_id& operand : result) operand = find(operand);
   return result;
 }
 
 MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
                                             std::uint64_t hash) const {
-  const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = hash & mask; table_[at].node != no_id; at = (at + 1) & mask) {
-    if (table_[at].tag != static_cast<std::uint32_t>(hash >> 32)) continue;
-    const enode_id id = table_[at].node;
+  return ids_.find(hash, [&](enode_id id) {
     const enode& known = nodes_[id];
-    if (!known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
-        known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands)) {
-      return id;
-    }
-  }
-  return no_id;
+    return !known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
+           known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands);
+  });
 }
 
-MEGANEURA_INLINE void engine::insert_slot(enode_id id, std::uint64_t hash) {
-  const auto place = [&](enode_id node, std::uint64_t key) {
-    const std::size_t mask = table_.size() - 1;
-    std::size_t at = key & mask;
-    while (table_[at].node != no_id) at = (at + 1) & mask;
-    table_[at] = {node, static_cast<std::uint32_t>(key >> 32)};
-  };
-  if (++used_slots_ * 2 > table_.size()) {
-    table_.assign(table_.size() * 2, {});
-    used_slots_ = 1;
-    for (enode_id known{0}; known < nodes_.size(); ++known) {
-      if (known == id || nodes_[known].dead) continue;
-      place(known, detail::hash_node(nodes_[known], operands(known)));
-      ++used_slots_;
-    }
-  }
-  place(id, hash);
-}
-
-MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, std::uint32_t extents, const attribute& value,
-                                        rule_mask reasons) {
-  int symbol = symbol_of(kind);
-  if (const auto* map = std::get_if<map_attribute>(&value)) {
+MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons) {
+  int head = head_of(kind);
+  if (const auto* map = value.get_if<map_attribute>()) {
     const scalar_op last = map->program.nodes.back().op;
-    if (map->program.is_single(last)) symbol = symbol_of(last);
+    if (map->program.is_single(last)) head = head_of(last);
   }
   return {.kind = kind,
           .type = type,
-          .symbol = static_cast<std::uint8_t>(symbol),
+          .head = static_cast<std::uint8_t>(head),
           .extents = extents,
           .attribute = attributes_.intern(value),
           .path = path_,
@@ -122,22 +92,22 @@ MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> op
   nodes_.push_back(key);
   operands_.insert(operands_.end(), operands.begin(), operands.end());
   for (class_id operand : operands) {
-    std::vector<enode_id>& parents = classes_[operand].parents;
+    node_list& parents = classes_[operand].parents;
     if (parents.empty() || parents.back() != id) parents.push_back(id);
   }
-  insert_slot(id, hash);
+  ids_.insert(hash, id);
   classes_[owner].nodes.push_back(id);
-  classes_[owner].symbols |= bit_set<symbol_count>::of(key.symbol);
+  classes_[owner].heads |= bit_set<head_count>::of(key.head);
   dirty_.push_back(id);
   analyse(id);
   for (class_id operand : deciding_operands(id)) mark_decisive(operand);
   return id;
 }
 
-MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, const attribute& value,
+MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, attribute_ref value,
                                       std::span<const class_id> operands, rule_mask reasons) {
   const enode key = make_key(kind, type, intern(extents), value, reasons);
-  const std::vector<class_id> children = canonical(operands);
+  const class_list children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) return find(nodes_[known].owner);
@@ -148,11 +118,11 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
   return owner;
 }
 
-MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, const attribute& value,
+MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, attribute_ref value,
                                          std::span<const class_id> operands, rule_mask reasons) {
   target = find(target);
   const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
-  const std::vector<class_id> children = canonical(operands);
+  const class_list children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);
   if (known != no_id) {
@@ -175,9 +145,9 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
   if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
   eclass &kept = classes_[a], &gone = classes_[b];
   links_[b] = a;
-  kept.nodes.insert(kept.nodes.end(), gone.nodes.begin(), gone.nodes.end());
-  kept.parents.insert(kept.parents.end(), gone.parents.begin(), gone.parents.end());
-  kept.symbols |= gone.symbols;
+  kept.nodes.append(gone.nodes.begin(), gone.nodes.end());
+  kept.parents.append(gone.parents.begin(), gone.parents.end());
+  kept.heads |= gone.heads;
   if (!kept.constant) kept.constant = gone.constant;
   gone.nodes = {};
   gone.parents = {};
@@ -188,17 +158,17 @@ MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
 
 MEGANEURA_INLINE void engine::retire(enode_id id) {
   nodes_[id].dead = true;
-  std::erase(classes_[find(nodes_[id].owner)].nodes, id);
+  node_list& members = classes_[find(nodes_[id].owner)].nodes;
+  members.erase_from(std::remove(members.begin(), members.end(), id));
 }
 
 MEGANEURA_INLINE void engine::repair(class_id id) {
-  const std::vector<enode_id> parents = std::move(classes_[id].parents);
-  classes_[id].parents.clear();
-  std::vector<enode_id> kept;
+  const node_list parents = std::move(classes_[id].parents);
+  node_list kept;
   for (enode_id parent : parents) {
     enode& node = nodes_[parent];
     if (node.dead) continue;
-    const std::vector<class_id> children = canonical(operands(parent));
+    const class_list children = canonical(operands(parent));
     if (!std::ranges::equal(children, operands(parent))) {
       const std::uint64_t hash = detail::hash_node(node, children);
       const enode_id known = find_node(node, children, hash);
@@ -208,15 +178,15 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
         merge(node.owner, nodes_[known].owner);
         continue;
       }
-      if (known == no_id) insert_slot(parent, hash);
+      if (known == no_id) ids_.insert(hash, parent);
     }
     kept.push_back(parent);
   }
   // A merge above may have moved this class.
-  std::vector<enode_id>& now = classes_[find(id)].parents;
-  now.insert(now.end(), kept.begin(), kept.end());
+  node_list& now = classes_[find(id)].parents;
+  now.append(kept.begin(), kept.end());
   std::sort(now.begin(), now.end());
-  now.erase(std::unique(now.begin(), now.end()), now.end());
+  now.erase_from(std::unique(now.begin(), now.end()));
   for (enode_id parent : kept) analyse(parent);
 }
 
@@ -229,20 +199,20 @@ MEGANEURA_INLINE void engine::rebuild() {
     todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
     for (class_id id : todo) repair(find(id));
     for (class_id id : todo) {
-      std::vector<enode_id>& nodes = classes_[find(id)].nodes;
-      std::erase_if(nodes, [&](enode_id node) { return nodes_[node].dead; });
+      node_list& nodes = classes_[find(id)].nodes;
+      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
     }
   }
 }
 
 MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
-  const std::vector<class_id> found = deciding_operands(id);
+  const class_list found = deciding_operands(id);
   return std::find(found.begin(), found.end(), operand) != found.end();
 }
 
 MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
   any_decides_ = true;
-  std::vector<class_id> todo = {id};
+  class_list todo = {id};
   while (!todo.empty()) {
     eclass& next = classes_[find(todo.back())];
     todo.pop_back();
@@ -251,13 +221,13 @@ MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
     bool state = false;
     for (enode_id node : next.nodes) {
       const auto all = operands(node);
-      todo.insert(todo.end(), all.begin(), all.end());
+      todo.append(all.begin(), all.end());
       state = state || nodes_[node].kind == op::state;
     }
     for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
-      const std::vector<class_id> carried =
-          nodes_[next.parents[i]].kind == op::assign ? deciding_operands(next.parents[i]) : std::vector<class_id>{};
-      todo.insert(todo.end(), carried.begin(), carried.end());
+      if (nodes_[next.parents[i]].kind != op::assign) continue;
+      const class_list carried = deciding_operands(next.parents[i]);
+      todo.append(carried.begin(), carried.end());
     }
   }
 }

@@ -113,8 +113,8 @@ class extractor {
   static constexpr std::uint32_t unranked = ~std::uint32_t{0};
   struct class_choice {
     std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
-    std::vector<enode_id> candidates;
-    std::vector<class_id> readers;  // classes with a candidate reading this one
+    node_list candidates;
+    class_list readers;  // classes with a candidate reading this one
   };
   struct live_class {
     enode_id node = no_id;
@@ -157,7 +157,7 @@ class extractor {
 
   void note_reader(class_id id, enode_id node) {
     for (class_id operand : g_.operands(node)) {
-      std::vector<class_id>& readers = classes_[g_.find(operand)].readers;
+      class_list& readers = classes_[g_.find(operand)].readers;
       if (readers.empty() || readers.back() != id) readers.push_back(id);
     }
   }
@@ -251,13 +251,17 @@ class extractor {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
-    std::vector<std::pair<class_id, enode_id>> undo;
+    struct step {
+      class_id reader;
+      enode_id before;
+    };
+    small_vector<step, 16> undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
     for (class_id reader : shared.readers) {
       if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
-      undo.emplace_back(reader, live_[reader].node);
+      undo.push_back({reader, live_[reader].node});
       delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
-      if (live_[reader].node == undo.back().second) undo.pop_back();
+      if (live_[reader].node == undo.back().before) undo.pop_back();
     }
     if (!was_live) delta -= release(id);
     if (delta < -tolerance) {

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 
@@ -15,7 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
 template <op Kind>
 struct node_analysis {
   static std::optional<double> constant(const engine&, enode_id) { return {}; }
-  static std::vector<class_id> deciding(const engine&, enode_id) { return {}; }
+  static class_list deciding(const engine&, enode_id) { return {}; }
 };
 using no_analysis = node_analysis<op::input>;
 
@@ -41,7 +40,7 @@ struct node_analysis<op::reduce> {
     const auto terms = static_cast<double>(g.extents(from).elements() / results);
     return meganeura::evaluate(scalar_op::multiply, *g[from].constant, terms, 0, g.node(id).type);
   }
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     const class_id from = g.operand(id, 0);
     if (!is_arg(g.get<reduce_attribute>(id).kind) || !is_float(g[from].type)) return {};
     return {from};  // which of its elements is the largest
@@ -51,7 +50,7 @@ struct node_analysis<op::reduce> {
 template <>
 struct node_analysis<op::map> {
   static std::optional<double> constant(const engine& g, enode_id id) {
-    std::vector<double> values;
+    small_vector<double, 8> values;
     for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
       const std::optional<double>& value = g[g.operand(id, i)].constant;
       if (!value) return {};
@@ -59,9 +58,9 @@ struct node_analysis<op::map> {
     }
     return evaluate(g.get<map_attribute>(id).program, values);
   }
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
-    const std::vector<bool> decides = deciding_arguments(g.get<map_attribute>(id).program);
-    std::vector<class_id> found;
+  static class_list deciding(const engine& g, enode_id id) {
+    const program_flags decides = deciding_arguments(g.get<map_attribute>(id).program);
+    class_list found;
     for (std::size_t i = 0; i < g.node(id).operand_count && i < decides.size(); ++i) {
       if (decides[i]) found.push_back(g.operand(id, i));
     }
@@ -71,7 +70,7 @@ struct node_analysis<op::map> {
 
 template <>
 struct node_analysis<op::window_scatter> : no_analysis {
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
     return {g.operand(id, 0)};  // where the maximum is
   }
@@ -79,7 +78,7 @@ struct node_analysis<op::window_scatter> : no_analysis {
 
 template <>
 struct node_analysis<op::assign> : no_analysis {
-  static std::vector<class_id> deciding(const engine& g, enode_id id) {
+  static class_list deciding(const engine& g, enode_id id) {
     if (!g[g.operand(id, 0)].decides) return {};
     return {g.operand(id, 1)};  // the next step decides by what is stored
   }

@@ -23,7 +23,7 @@ MEGANEURA_INLINE void engine::analyse(enode_id id) {
 
 // What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
 // assigned to a state decides what the state does.
-MEGANEURA_INLINE std::vector<class_id> engine::deciding_operands(enode_id id) const {
+MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
   if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
   return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Rewrite rules as compile-time terms in the syntax of models: one type gives matcher, builder and property test.
 #pragma once
+#include <meganeura/core/hash.hpp>
+#include <meganeura/core/same_bits.hpp>
 #include <meganeura/egraph/egraph.hpp>
 #include <meganeura/egraph/exactness.hpp>
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -64,7 +64,7 @@ template <scalar_op Kind, class... Arguments>
 struct map_term : term {
   static constexpr use_mask uses = (Arguments::uses | ...);
   static constexpr int depth = depth_over<Arguments...>;
-  static constexpr int symbol = symbol_of(Kind);
+  static constexpr int head = head_of(Kind);
   std::tuple<Arguments...> arguments;
   constexpr explicit map_term(const Arguments&... list) : arguments(list...) {}
 };
@@ -73,7 +73,7 @@ template <reduce_kind Kind, std::size_t Tag, class Argument>
 struct reduce_term : term {
   static constexpr use_mask uses = Argument::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<Argument>;
-  static constexpr int symbol = symbol_of(op::reduce);
+  static constexpr int head = head_of(op::reduce);
   Argument argument;
   constexpr explicit reduce_term(const Argument& a) : argument(a) {}
 };
@@ -82,7 +82,7 @@ template <std::size_t Tag, class A, class B>
 struct contract_term : term {
   static constexpr use_mask uses = A::uses | B::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<A, B>;
-  static constexpr int symbol = symbol_of(op::contract);
+  static constexpr int head = head_of(op::contract);
   A a;
   B b;
   constexpr contract_term(const A& left, const B& right) : a(left), b(right) {}
@@ -92,7 +92,7 @@ template <std::size_t Tag, class Argument>
 struct view_term : term {
   static constexpr use_mask uses = Argument::uses | 1u << (16 + Tag);
   static constexpr int depth = depth_over<Argument>;
-  static constexpr int symbol = symbol_of(op::view);
+  static constexpr int head = head_of(op::view);
   Argument argument;
   constexpr explicit view_term(const Argument& a) : argument(a) {}
 };
@@ -156,9 +156,6 @@ constexpr auto expand(const A& a) { return view<Tag>(a); }
 
 // ---- matching -------------------------------------------------------------------------------------------------------
 
-// 0 and -0 are two numbers.
-[[nodiscard]] inline bool same_bits(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
-
 // Found by argument-dependent lookup on the terms, as they call each other in no order.
 // match_class(g, term, class, captures, next): calls next() for every way the class has the term's form. Continuations
 // are lambdas, so that the compiler turns each rule into one nest of loops.
@@ -175,7 +172,7 @@ void match_class(const engine&, const variable<I>&, class_id id, captures& b, Ne
 
 template <std::size_t I, class Next>
 void match_class(const engine& g, const constant_variable<I>&, class_id id, captures& b, Next&& next) {
-  if (!g[id].constant || std::isnan(*g[id].constant)) return;  // a NaN equals nothing: no term over it is shared
+  if (!g[id].constant) return;
   if (b.bound_constants >> I & 1) {
     if (same_bits(b.constants[I], *g[id].constant)) next();
     return;
@@ -192,12 +189,12 @@ void match_class(const engine& g, const literal& term, class_id id, captures&, N
 }
 
 template <class Term, class Next>
-  requires requires { Term::symbol; }
+  requires requires { Term::head; }
 void match_class(const engine& g, const Term& term, class_id id, captures& b, Next&& next) {
   // A value stored in another dtype was rounded on the way: looking through it would change more than a rule promises.
-  if (!g[id].symbols[Term::symbol] || g[id].type != dtype::f32) return;
+  if (!g[id].heads[Term::head] || g[id].type != dtype::f32) return;
   for (enode_id node : g[id].nodes) {
-    if (!g.node(node).dead && g.node(node).symbol == Term::symbol) match_node(g, term, node, b, next);
+    if (!g.node(node).dead && g.node(node).head == Term::head) match_node(g, term, node, b, next);
   }
 }
 
@@ -283,8 +280,8 @@ inline built build_map(engine& g, scalar_op kind, built* arguments, std::size_t 
   }
   const shape extents = g.extents(like);
   const dtype type = g[like].type;
-  std::vector<class_id> operands;
-  std::vector<dtype> types(count, compute_type(type));
+  class_list operands;
+  const small_vector<dtype, 3> types(count, compute_type(type));
   for (std::size_t i = 0; i < count; ++i) {
     const class_id operand =
         arguments[i].id != no_id ? arguments[i].id : filled(g, arguments[i].value, extents, type, reasons);
@@ -307,7 +304,7 @@ built build_term(engine& g, const map_term<Kind, Arguments...>& term, const capt
 
 // The captured node once more, over other operands of the same shapes.
 inline built build_like(engine& g, enode_id captured, std::initializer_list<built> arguments, rule_mask reasons) {
-  std::vector<class_id> operands;
+  class_list operands;
   for (const built& argument : arguments) {
     if (argument.failed || argument.id == no_id) return {.failed = true};
     const class_id before = g.operand(captured, operands.size());
@@ -315,9 +312,8 @@ inline built build_like(engine& g, enode_id captured, std::initializer_list<buil
     operands.push_back(argument.id);
   }
   const enode node = g.node(captured);
-  const attribute value = g.attribute_of(captured);
   const shape extents = g.extents(g.find(node.owner));
-  return {.id = g.find(g.add(node.kind, node.type, extents, value, operands, reasons))};
+  return {.id = g.find(g.add(node.kind, node.type, extents, g.attribute_of(captured), operands, reasons))};
 }
 
 template <reduce_kind Kind, std::size_t Tag, class A>
@@ -356,7 +352,7 @@ struct rule {
   egraph::exactness kind = exactness::exact;
   Guard guard{};
 
-  static constexpr int root = Left::symbol;
+  static constexpr int root = Left::head;
   static constexpr int depth = Left::depth;
 
   /// Bit for bit the same for every operand, infinities, zeros of both signs and NaN included (which NaN is left open).
@@ -393,7 +389,7 @@ struct rule {
 
 /// A variable on the right that the left does not bind does not compile.
 template <is_term Left, class Right>
-  requires(requires { Left::symbol; } && (detail::term_of<Right>::uses & ~Left::uses) == 0)
+  requires(requires { Left::head; } && (detail::term_of<Right>::uses & ~Left::uses) == 0)
 [[nodiscard]] constexpr auto rewrite(const char* name, const Left& left, const Right& right) {
   return rule<Left, detail::term_of<Right>>{name, left, detail::as_term(right)};
 }
@@ -407,9 +403,9 @@ struct rule_set {
     return deepest;
   }();
   using subset = bit_set<count>;
-  /// The rules that start with a symbol.
-  static constexpr std::array<subset, symbol_count> at = [] {
-    std::array<subset, symbol_count> starting{};
+  /// The rules that start with a head.
+  static constexpr std::array<subset, head_count> at = [] {
+    std::array<subset, head_count> starting{};
     std::size_t index = 0;
     ((starting[static_cast<std::size_t>(Rules::root)] |= subset::of(index++)), ...);
     return starting;

@@ -101,7 +101,7 @@ class saturation {
     steps_ += dirty.size();
     for (enode_id node : dirty) {
       if (g_.node(node).dead || g_.node(node).type != dtype::f32) continue;
-      set_.for_each(Set::at[g_.node(node).symbol] & enabled_, [&](std::size_t i, const auto& rule) {
+      set_.for_each(Set::at[g_.node(node).head] & enabled_, [&](std::size_t i, const auto& rule) {
         if (rests_until_[i] > iteration || found[i].size() >= limits_.matches) {
           waiting_[i].push_back(node);
           return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The one place where the carriers of values differ. A function of ops/ describes a node by what it knows of its
-// operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph a
-// carrier of run-time values adds to (expr/value.hpp).
+// Where a described node becomes one of each carrier of values. A function of ops/ describes a node by what it knows of
+// its operands; here the node becomes part of a type (expr), of a body being traced (traced_value) or of whatever graph
+// a carrier of run-time values adds to (expr/value.hpp).
 #pragma once
 #include <meganeura/expr/expect.hpp>
 #include <meganeura/expr/expr.hpp>

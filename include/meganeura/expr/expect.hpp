@@ -45,3 +45,13 @@
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
                   ::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
+// A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
+#define MEGANEURA_COMPARISON(op, instead)                                                                         \
+  template <class A, class B>                                                                                     \
+    requires(::meganeura::value<A> || ::meganeura::value<B>)                                                      \
+  constexpr bool operator op(const A&, const B&) {                                                                \
+    static_assert(::meganeura::detail::has_number<sizeof(A) + sizeof(B)>,                                         \
+                  "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
+                  ", x, y)");                                                                                     \
+    return false;                                                                                                 \
+  }

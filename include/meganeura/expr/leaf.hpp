@@ -45,9 +45,6 @@ constexpr auto constant_leaf() {
   return apply<constant_node(Value.value, Type)>();
 }
 
-template <symbolic_shape Shape>
-inline constexpr bool extents_static = Shape.is_static();
-
 constexpr typed_node with_list(typed_node base, const integer_list* list) {
   base.list = list;
   return base;
@@ -74,9 +71,13 @@ constexpr auto parameter_of(X x, const symbolic_shape& shape, dtype type, const 
   return x.added(
       {.kind = primitive::parameter, .type = type, .shape = shape, .name = &symbol_of<Name>, .list = packed(begin)});
 }
-// How a layer's bias begins beside a weight of that fan_in: as the weight.
-constexpr initializer bias_of(std::int64_t fan_in) {
-  return {initial_draw::uniform, initial_fan::one, 0, 1 / static_cast<double>(fan_in)};
+// How a layer's bias begins beside a weight of that fan_in, which is the bias's as well.
+constexpr initializer bias_of(initializer begin, std::int64_t fan_in) {
+  if (begin.fan == initial_fan::in) {
+    begin.fan = initial_fan::one;
+    begin.square /= static_cast<double>(fan_in);
+  }
+  return begin;
 }
 template <fixed_string Name, class X>
 constexpr auto state_of(X x, const symbolic_shape& shape, dtype type, const initializer& begin) {

@@ -21,7 +21,8 @@ struct target {
 /// returns, in order, and then the inputs, each a target<name>, labels<name> or input<name, dtype, dims>. It returns
 /// one number of f32, or several results of which the first, or the one named "loss", is minimised and the others can
 /// be read: `return results<"loss", "kl">(likelihood + kl, kl);`. Parameters are trained with the model's, behind
-/// "loss.".
+/// "loss."; the model's own are `shared` by the names that they have in it, shared(parameter<"fc.weight", dims<8, 4>>)
+/// or shared(call<"encoder", encoder>(y)), unless the loss has one of that name.
 template <class Module, class... Inputs>
 struct loss {};
 
@@ -89,11 +90,26 @@ constexpr bool agrees_with_model() {
 
 // A model with its loss, in the words of a model: the inputs of both, the results of the loss, the taps of the model.
 template <class Model, class Loss, class Results = std::make_integer_sequence<int, Model::result_count>>
-struct trained_model {
+struct trained_model;
+
+// A function: Clang 14 takes no class of which a static_assert failed.
+template <class Loss>
+constexpr bool expect_loss() {
   static_assert(
       is_loss<Loss>,
       "meganeura: trainer<model, loss>: a loss is cross_entropy<\"label\">, mean_squared_error<\"target\"> or "
       "loss<module, inputs...>");
+  return true;
+}
+
+struct no_loss {  // what a compiler goes on with
+  static constexpr auto forward(value auto...) { return expr<no_body>{}; }
+};
+
+template <class Model, class Loss, int... Results>
+struct trained_model<Model, Loss, std::integer_sequence<int, Results...>>
+    : trained_model<Model, loss<no_loss>, std::integer_sequence<int, Results...>> {
+  using refused = std::bool_constant<expect_loss<Loss>()>;
 };
 
 template <class Model, class Module, class... Inputs, int... Results>

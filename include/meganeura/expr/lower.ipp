@@ -9,20 +9,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
 // What a symbol is worth, at least 1.
-inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bindings) {
-  const binding* found = nullptr;
-  for (const binding& each : bindings) {
-    if (texts_equal(each.symbol, name.text)) found = &each;
-  }
-  if (!found) {
+inline std::int64_t extent_of(const symbol& name, std::span<const symbol_extent> bindings) {
+  const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
+  if (found == end) {
     fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
          quote(name.text));
   }
@@ -33,9 +32,10 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
 }
 
 // Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const binding> bindings, bool beyond) {
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings,
+                                      bool beyond) {
   const auto valued = [&](const symbol& name) {
-    return fmt::format("({} = {})", name.text, bound_symbol(name, bindings));
+    return fmt::format("({} = {})", name.text, extent_of(name, bindings));
   };
   fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
        beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
@@ -44,8 +44,8 @@ inline std::int64_t bound_symbol(const symbol& name, std::span<const binding> bi
 
 }  // namespace detail
 
-MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const binding> bindings) {
-  const auto number = [&](const symbol& name) { return detail::bound_symbol(name, bindings); };
+MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings) {
+  const auto number = [&](const symbol& name) { return detail::extent_of(name, bindings); };
   const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
   shape result;
   for (int i = 0; i < symbols.rank; ++i) {
@@ -59,14 +59,6 @@ MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const bind
 
 namespace detail {
 
-inline void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
-  for (int i = 0; i < extents.rank; ++i) {
-    for (const symbol* name : extents[i].names) {
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-    }
-  }
-}
-
 inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
   for (int i = 0; i < body.size; ++i) {
     add_symbols(*body.nodes[i].shape, names);
@@ -74,37 +66,102 @@ inline void add_symbols(const module_body& body, std::vector<std::string>& names
   }
 }
 
-// Full names of one model. While compiling, "layers.*" stands for every turn of a repeat; here the numbers are known,
-// so that a layer called "layers.0" beside it is found as well.
+// What is done for each turn of a call or a repeat, in its scope.
+template <class Do>
+void for_each_turn(graph& g, const typed_node& call, const Do& act) {
+  const graph::scope in(g, call.name->text);
+  for (int turn = 0; turn < call.count; ++turn) {
+    const graph::scope in_turn(g, call.kind == primitive::repeat ? std::to_string(turn) : "");
+    act();
+  }
+}
+
+// visit(node, is shared, is needed in the graph's mode) for the nodes of a body and of what it calls, in their scopes.
+template <class Visit>
+void for_each_node(graph& g, const module_body& body, const Visit& visit, bool shared = false, bool is_needed = true) {
+  const needed_nodes needed(body, g.mode());
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    const bool both_shared = shared || is_shared(n), both_needed = is_needed && needed[i];
+    visit(n, both_shared, both_needed);
+    if (n.body) for_each_turn(g, n, [&] { for_each_node(g, *n.body, visit, both_shared, both_needed); });
+  }
+}
+
+// Full names of a model, or of a model with its loss. While compiling, "layers.*" stands for every turn of a repeat;
+// here the numbers are known, so that a layer called "layers.0" beside it is found as well.
 class used_names {
  public:
-  void use(const std::string& name, bool shared) {
-    if (shared) {
-      shared_.insert(name);
-    } else if (!declared_.insert(name).second) {
-      fail(error_category::invalid_argument,
-           "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
-           "shared(layer)",
-           name);
-    }
+  // Those of a body where the graph is.
+  void add(graph& g, const module_body& body) {
+    scopes_.push_back(full_name(g, symbol{""}));
+    for_each_node(g, body, [&](const typed_node& n, bool shared, bool needed) {
+      if (!is_named(n)) return;
+      const std::string name = name_in(g, n.kind, *n.name);
+      if (shared) {
+        shared_.insert(name);
+      } else if (!declared_.emplace(name, needed).second) {
+        fail(error_category::invalid_argument,
+             "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
+             "shared(layer)",
+             name);
+      }
+    });
   }
+
   void check() const {
     for (const std::string& name : shared_) {
-      if (declared_.contains(name)) continue;
+      if (declared_.contains(owner_of(name))) continue;
+      std::vector<std::string> names;
+      for (const auto& [each, needed] : declared_) names.push_back(each);
       fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
-           did_you_mean(nearest(name, {declared_.begin(), declared_.end()})));
+           did_you_mean(nearest(name, names)));
     }
   }
 
+  // A named node where the graph is; a shared one of a loss is the model's where the loss has none of that name.
+  node_value node(graph& g, node_spec spec, std::span<const node_value> operands, bool shared) {
+    if (!shared) return run_time_node(g, spec, operands);
+    const std::string name = name_in(g, spec.kind, *spec.name), owner = owner_of(name);
+    if (spec.kind == primitive::tap) {
+      const auto other = declared_.find(owner);
+      if (other == declared_.end() || std::exchange(other->second, true)) return operands[0];  // the other has the name
+    }
+    if (owner == name) return run_time_node(g, spec, operands);
+    const graph::scope outermost(g, path_pool::root);
+    const symbol full{owner.c_str() + kind_of(spec.kind).size()};
+    spec.name = &full;
+    return run_time_node(g, spec, operands);
+  }
+
  private:
-  std::set<std::string> declared_, shared_;
+  [[nodiscard]] static std::string_view kind_of(primitive kind) {
+    return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
+  }
+  [[nodiscard]] static std::string name_in(const graph& g, primitive kind, const symbol& name) {
+    return std::string(kind_of(kind)) + full_name(g, name);
+  }
+  // The declared name that is meant by a shared one: in the last scope, or else in one before.
+  [[nodiscard]] std::string owner_of(const std::string& name) const {
+    const std::string& last = scopes_.back();
+    const std::size_t kind = name.find(last);
+    for (std::size_t i = scopes_.size() - 1; !declared_.contains(name) && kind != std::string::npos && i-- > 0;) {
+      std::string other = std::string(name).replace(kind, last.size(), scopes_[i]);
+      if (declared_.contains(other)) return other;
+    }
+    return name;
+  }
+
+  std::vector<std::string> scopes_;       // of the bodies, with the dot behind them
+  std::map<std::string, bool> declared_;  // whether the mode computes what it names
+  std::set<std::string> shared_;
 };
 
 // Lowers one body; a call makes another one over the same graph.
 class body_lowering {
  public:
   body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const binding> bindings, used_names& names, bool shared = false, bool is_needed = true)
+                std::span<const symbol_extent> bindings, used_names& names, bool shared = false, bool is_needed = true)
       : graph_(g),
         body_(body),
         arguments_(operands),
@@ -116,6 +173,7 @@ class body_lowering {
 
   // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
   std::vector<node_value> run() {
+    values_.reserve(static_cast<std::size_t>(body_.size));
     for (int i = 0; i < body_.size; ++i) {
       const typed_node& n = body_.nodes[i];
       const bool needed = is_needed_ && needed_[i];
@@ -135,39 +193,37 @@ class body_lowering {
   node_value lower(const typed_node& n) {
     if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
     if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
-    const bool shared = shared_ || is_shared(n);
-    if (is_named(n)) {
-      const std::string kind = n.kind == primitive::random ? "random " : n.kind == primitive::tap ? "tap " : "";
-      names_.use(kind + full_name(graph_, *n.name), shared);
-    }
-    const std::vector<node_value> operands = operands_of(n);
-    if (n.kind == primitive::tap && shared) return operands[0];  // the other one has the name
+    const auto all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
     node_spec spec = spec_of(n);
     spec.shape = bound(*n.shape, bindings_);
-    return run_time_node(graph_, spec, operands);
+    return is_named(n) ? names_.node(graph_, spec, operands, shared_ || is_shared(n))
+                       : run_time_node(graph_, spec, operands);
   }
 
-  [[nodiscard]] std::vector<node_value> operands_of(const typed_node& n) const {
-    std::vector<node_value> operands;
-    for (int k = 0; k < n.operand_count; ++k) operands.push_back(values_[static_cast<std::size_t>(n.operand(k))]);
+  [[nodiscard]] std::array<node_value, max_operands> operands_of(const typed_node& n) const {
+    std::array<node_value, max_operands> operands;
+    for (int k = 0; k < n.operand_count; ++k) {
+      operands[static_cast<std::size_t>(k)] = values_[static_cast<std::size_t>(n.operand(k))];
+    }
     return operands;
   }
 
   std::vector<node_value> call(const typed_node& n, bool needed) {
-    std::vector<node_value> operands = operands_of(n), results;
-    const graph::scope in(graph_, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(graph_, n.kind == primitive::repeat ? std::to_string(turn) : "");
+    std::array<node_value, max_operands> all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
+    std::vector<node_value> results;
+    for_each_turn(graph_, n, [&] {
       results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
       if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    }
+    });
     return results;
   }
 
   graph& graph_;
   const module_body& body_;
   std::span<const node_value> arguments_;
-  std::span<const binding> bindings_;
+  std::span<const symbol_extent> bindings_;
   used_names& names_;
   bool shared_, is_needed_;
   needed_nodes needed_;
@@ -177,18 +233,31 @@ class body_lowering {
 
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
+  names.add(g, body);
   return body_lowering(g, body, {}, {}, names).run()[0];
+}
+
+inline used_names names_of(graph& g, std::span<const scoped_body> bodies) {
+  used_names names;
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    names.add(g, *each.body);
+  }
+  names.check();
+  return names;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& body, std::span<const node_id> operands,
-                                                 std::span<const binding> bindings) {
-  detail::used_names names;
+MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies,
+                                                 std::span<const node_id> operands,
+                                                 std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
   std::vector<node_value> arguments;
   for (node_id id : operands) arguments.emplace_back(g, id);
-  const std::vector<node_value> results = detail::body_lowering(g, body, arguments, bindings, names).run();
-  names.check();
+  const graph::scope in(g, bodies.back().scope);
+  const std::vector<node_value> results =
+      detail::body_lowering(g, *bodies.back().body, arguments, bindings, names).run();
   for (const node_value& each : results) {
     if (each.facts().type != dtype::boolean) continue;
     fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
@@ -196,29 +265,17 @@ MEGANEURA_INLINE std::vector<node_id> lower_body(graph& g, const module_body& bo
   return {results.begin(), results.end()};
 }
 
-namespace detail {
-inline void lower_leaves(graph& g, const module_body& body, std::span<const binding> bindings) {
-  for (int i = 0; i < body.size; ++i) {
-    const typed_node& n = body.nodes[i];
-    if (is_leaf(n)) {
-      node_spec spec = spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      run_time_node(g, spec, {});
-    }
-    if (!n.body) continue;
-    const graph::scope in(g, n.name->text);
-    for (int turn = 0; turn < n.count; ++turn) {
-      const graph::scope in_turn(g, n.kind == primitive::repeat ? std::to_string(turn) : "");
-      lower_leaves(g, *n.body, bindings);
-    }
-  }
-}
-}  // namespace detail
-
-MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const binding> bindings) {
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
+                                   std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
   for (const scoped_body& each : bodies) {
     const graph::scope in(g, each.scope);
-    detail::lower_leaves(g, *each.body, bindings);
+    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
+      if (!detail::is_leaf(n)) return;
+      detail::node_spec spec = detail::spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      names.node(g, spec, {}, shared);
+    });
   }
 }
 

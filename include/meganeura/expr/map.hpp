@@ -13,6 +13,7 @@ template <bool Rule>
 inline constexpr bool holds_of = Rule;
 
 constexpr bool are_of_one_type(const facts& a, const facts& b) { return a.shape == b.shape && a.type == b.type; }
+constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
 
 template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;

@@ -44,6 +44,7 @@ struct leaf {
   const detail::integer_list* begin = nullptr;  // of its initializer, if it has one
   std::int64_t copies = 1;
 
+  /// The product of the coefficients alone where there are symbols.
   [[nodiscard]] constexpr std::int64_t elements() const { return shape->coefficient() * copies; }
 };
 
@@ -66,12 +67,13 @@ constexpr int count_leaves(const module_body& body) {
 // Which nodes of a body its results need in a mode.
 class needed_nodes {
  public:
-  constexpr needed_nodes(const module_body& body, run_mode mode) {
+  constexpr needed_nodes(const module_body& body, run_mode mode, bool backward = true) {
     for (int i = 0; i < body.result_count; ++i) needed_[body.place(i)] = true;
     for (int i = body.size; i-- > 0;) {
       const typed_node& n = body.nodes[i];
       for (int k = 0; needed_[i] && k < n.operand_count; ++k) {
-        if (n.kind != primitive::by_mode || k == chosen(mode)) needed_[n.operand(k)] = true;
+        const bool later = n.kind == primitive::node && n.function == static_cast<int>(op::custom_gradient) && k > 0;
+        if ((n.kind != primitive::by_mode || k == chosen(mode)) && (backward || !later)) needed_[n.operand(k)] = true;
       }
     }
   }
@@ -141,7 +143,7 @@ struct leaf_table {
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (is_named(n)) add(n, name_path(prefix).append(n.name->text), shared || is_shared(n));
-      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
+      assigns_ = assigns_ || n.kind == primitive::assign;
       if (!n.body) continue;
       name_path inner = name_path(prefix).append(n.name->text);
       if (n.kind == primitive::repeat) {
@@ -149,6 +151,14 @@ struct leaf_table {
         inner.copies *= n.count;
       }
       add(*n.body, inner, shared || is_shared(n));
+    }
+  }
+
+  // A step is one of the modes: a state has one new value in each.
+  constexpr void find_reassigned(const module_body& body) {
+    for (const run_mode mode : {run_mode::training, run_mode::evaluation}) {
+      for (bool& each : assigned_) each = false;
+      if (assigns_) assign(body, name_path{}, mode);
     }
   }
 
@@ -167,12 +177,26 @@ struct leaf_table {
 
  private:
   bool declared_[Capacity > 0 ? Capacity : 1]{}, assigned_[Capacity > 0 ? Capacity : 1]{};
+  bool assigns_ = false;
 
   // FNV-1a: most names differ, comparing texts would cost steps.
   static constexpr std::uint64_t hash_of(const name_path& full) {
     std::uint64_t hash = 14695981039346656037u;
     for (int i = 0; i < full.length; ++i) hash = (hash ^ static_cast<unsigned char>(full.text[i])) * 1099511628211u;
     return hash;
+  }
+
+  constexpr void assign(const module_body& body, const name_path& prefix, run_mode mode) {
+    const needed_nodes needed(body, mode);
+    for (int i = 0; i < body.size; ++i) {
+      const typed_node& n = body.nodes[i];
+      if (!needed[i]) continue;
+      if (n.kind == primitive::assign) assign(name_path(prefix).append(body.nodes[n.operand(1)].name->text));
+      if (!n.body) continue;
+      name_path inner = name_path(prefix).append(n.name->text);
+      if (n.kind == primitive::repeat) inner.append("*");
+      assign(*n.body, inner, mode);
+    }
   }
 
   // The state stands before what assigns it.
@@ -229,6 +253,7 @@ template <const module_body& Body>
 consteval auto collect_leaves() {
   leaf_table<count_leaves(Body)> table;
   table.add(Body, name_path{}, false);
+  table.find_reassigned(Body);
   table.finish();
   return table;
 }
@@ -241,8 +266,30 @@ template <leaf_name Name>
 inline constexpr bool shared_name_exists = Name.none();
 template <leaf_name Name>
 inline constexpr bool one_assignment_a_state = Name.none();
+template <leaf_name Name>
+inline constexpr bool extents_are_numbers = Name.none();
 template <class Names>
 inline constexpr bool one_input_a_name = Names::differ();
+
+template <const auto& Leaves>
+consteval leaf_name parameter_with_symbol() {
+  for (int i = 0; i < Leaves.size; ++i) {
+    const leaf& each = Leaves.leaves[i];
+    if (each.kind == primitive::parameter && !each.shape->is_static()) return leaf_name(each.name);
+  }
+  return {};
+}
+template <const auto& Leaves>
+consteval std::int64_t count_parameters() {
+  static_assert(extents_are_numbers<parameter_with_symbol<Leaves>()>,
+                "meganeura: model::parameter_count: the parameter of this name has a symbol in its shape; bind it: "
+                "summary<model>({{\"symbol\", n}}).parameters");
+  std::int64_t total = 0;
+  for (int i = 0; i < Leaves.size; ++i) {
+    total += Leaves.leaves[i].kind == primitive::parameter ? Leaves.leaves[i].elements() : 0;
+  }
+  return total;
+}
 
 // The tap of a full name, -1 if there is none.
 template <class Leaves>
@@ -273,15 +320,19 @@ constexpr auto facts_of_result() {
 // front end compiles with -fno-exceptions.
 void flops_needs_a_binding_for_each_symbol_of_the_model();
 
+constexpr const symbol_extent* find_binding(const symbol_extent* begin, const symbol_extent* end, const symbol& name) {
+  while (begin != end && !texts_equal(begin->symbol, name.text)) ++begin;
+  return begin;
+}
+
 struct bound_extents {
-  const binding* begin;
-  const binding* end;
+  const symbol_extent* begin;
+  const symbol_extent* end;
 
   constexpr double operator()(const dim& extent) const { return extent.value<double>(*this); }
   constexpr double operator()(const symbol& name) const {
-    for (const binding* each = begin; each != end; ++each) {
-      if (texts_equal(each->symbol, name.text)) return static_cast<double>(each->extent);
-    }
+    const symbol_extent* found = find_binding(begin, end, name);
+    if (found != end) return static_cast<double>(found->extent);
     flops_needs_a_binding_for_each_symbol_of_the_model();
     return 0;
   }
@@ -315,8 +366,8 @@ struct flop_counter {
       if constexpr (has_flops<Kind>) {
         symbolic_shape operands[max_operands];
         for (int i = 0; i < n.operand_count; ++i) operands[i] = *body.nodes[n.operand(i)].shape;
-        return flop_rule<Kind>::of(unpacked<typename flop_rule<Kind>::attribute_type>(n.numbers()), operands, *n.shape,
-                                   extent);
+        using traits = primitive_traits<Kind>;
+        return traits::flops(unpacked<typename traits::attribute_type>(n.numbers()), operands, *n.shape, extent);
       }
       return 0;
     });
@@ -331,6 +382,18 @@ template <auto Graph>
 name_list<"output"> names_of(expr<Graph>);
 template <class Names, class... X>
 Names names_of(result_list<Names, X...>);
+
+template <bool>
+inline constexpr bool looked_at = true;
+template <class Input, class... Inputs>
+constexpr int count_before() {
+  int count = 0;
+  bool found = false;
+  ((found = found || std::is_same_v<Input, Inputs>, count += found ? 0 : 1), ...);
+  return count;
+}
+template <class Input, class... Inputs>
+inline constexpr int position_of = count_before<Input, Inputs...>();
 
 template <int Results>
 inline constexpr bool has_one_result = Results == 1;
@@ -356,8 +419,12 @@ constexpr bool stores_results(const module_body& body) {
 /// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
-  /// Names of results: "output" for a module that returns one value without a name. First, because it traces the
-  /// module: what a compiler says of a mistake there is shortest then.
+  // First: what a compiler says of a mistake in forward then names no more than it and this model.
+  static_assert(detail::looked_at<requires {
+    Module::forward(detail::placeholder<Inputs::type, detail::position_of<Inputs, Inputs...>>...);
+  }>);
+
+  /// Names of results: "output" for a module that returns one value without a name.
   using output_list = decltype(detail::names_of(detail::returned<Module, Inputs::type...>));
 
   static_assert(detail::stores_results(detail::body_of<Module, Inputs::type...>),
@@ -400,19 +467,13 @@ struct model {
   template <fixed_string Name>
   static constexpr result_facts result = detail::facts_of_result<model, Name>();
 
-  /// Trained elements, tied weights once.
-  static constexpr std::int64_t parameter_count = [] {
-    std::int64_t total = 0;
-    for (int i = 0; i < leaves.size; ++i) {
-      total += leaves.leaves[i].kind == primitive::parameter ? leaves.leaves[i].elements() : 0;
-    }
-    return total;
-  }();
+  /// Trained elements, tied weights once. errors: "the parameter of this name has a symbol in its shape".
+  static constexpr std::int64_t parameter_count = detail::count_parameters<leaves>();
 
   /// Floating-point operations of one forward pass of an evaluation: 2 a multiply-add, 1 an element of everything else
   /// but conditions and casts between floats. While compiling only; `lower<M>(bindings).flops()` is the same number at
   /// run time, less what the model writes twice: there it is one node.
-  [[nodiscard]] static consteval double flops(std::initializer_list<binding> bindings = {}) {
+  [[nodiscard]] static consteval double flops(std::initializer_list<symbol_extent> bindings = {}) {
     return detail::flop_counter<detail::bound_extents>{{bindings.begin(), bindings.end()}}.of(body);
   }
 
@@ -421,12 +482,36 @@ struct model {
   [[nodiscard]] static constexpr int input_index(const char* name) { return input_list::index_of(name); }
 };
 
+namespace detail {
+
+template <class T>
+concept model_input = requires {
+  T::text, T::type;
+};
+template <class... Inputs>
+inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (model_input<Inputs> && ...);
+
+// What a compiler goes on with behind such a mistake, so that there is no second one.
+struct nothing {
+  static constexpr auto forward(value auto x) { return x; }
+};
+using empty_model = model<nothing, input<"x", dtype::f32, dims<1>>>;
+// A function: Clang 14 takes no class of which a static_assert failed.
+template <class... Inputs>
+constexpr bool expect_inputs() {
+  static_assert(are_inputs<Inputs...>,
+                "meganeura: model<module, inputs...>: a model is a module and then at least one input, each with a "
+                "name: input<\"x\", dtype::f32, dims<4>>");
+  return true;
+}
+
+}  // namespace detail
+
 /// Without inputs there is nothing to compute from.
-template <class Module>
-struct model<Module> {
-  static_assert(
-      detail::forward_takes<Module, 0, false>,
-      "meganeura: model<module, inputs...>: a model needs an input; name it: input<\"x\", dtype::f32, dims<4>>");
+template <class Module, class... Inputs>
+  requires(!detail::are_inputs<Inputs...>)
+struct model<Module, Inputs...> : detail::empty_model {
+  using refused = std::bool_constant<detail::expect_inputs<Inputs...>()>;
 };
 
 /// Data for the input `Name`: what sessions and trainers take. Holds no data itself; the range must outlive the call.
@@ -485,7 +570,8 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   constexpr int index = Model::input_index(detail::symbol_of<Name>.text);
   static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
-  static_assert(index < 0 || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
+  constexpr bool is_said = index < 0 || detail::dtype_of<T> == dtype::boolean;  // here, or in bind
+  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }

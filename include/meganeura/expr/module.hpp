@@ -215,9 +215,16 @@ template <fixed_string Name, class Module, value... X>
 }
 template <class Module, detail::name_like Name, value... X>
 [[nodiscard]] constexpr auto call(const Name& name, X... operands) {
-  const auto& carrier = detail::carrier_of(operands...);
-  [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
-  return Module::forward(carrier.lifted(operands)...);
+  if constexpr (detail::all_typed<X...>::value) {
+    static_assert(detail::forward_takes<Module, sizeof...(X), false>,
+                  "meganeura: call<module>(name, x...): of values of types the name is a part as well; write "
+                  "call<\"name\", module>(x...)");
+    return expr<detail::no_body>{};
+  } else {
+    const auto& carrier = detail::carrier_of(operands...);
+    [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
+    return Module::forward(carrier.lifted(operands)...);
+  }
 }
 
 namespace detail {

@@ -4,6 +4,7 @@
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/initializer.hpp>
+#include <meganeura/core/same_bits.hpp>
 #include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar_op.hpp>
@@ -149,7 +150,7 @@ struct typed_node {
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
   const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
-  const detail::integer_list* list = nullptr;  // of a leaf: how it begins
+  const detail::integer_list* list = nullptr;  // a leaf's initializer; what is packed
   const module_body* body = nullptr;
   const symbolic_shape* shape = nullptr;  // of the result
 
@@ -158,7 +159,14 @@ struct typed_node {
   [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
   constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
 
-  friend constexpr bool operator==(const typed_node&, const typed_node&) = default;
+  friend constexpr bool operator==(const typed_node& a, const typed_node& b) {
+    for (int i = 0; i < max_operands; ++i) {
+      if (a.operands_plus_one[i] != b.operands_plus_one[i]) return false;
+    }
+    return a.kind == b.kind && a.type == b.type && a.function == b.function && a.operand_count == b.operand_count &&
+           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.list == b.list &&
+           a.body == b.body && a.shape == b.shape;
+  }
 };
 
 namespace detail {
@@ -176,7 +184,11 @@ struct node_spec {
   const module_body* body = nullptr;
   integer_list list{};
 
-  friend constexpr bool operator==(const node_spec&, const node_spec&) = default;
+  friend constexpr bool operator==(const node_spec& a, const node_spec& b) {
+    return a.kind == b.kind && a.type == b.type && a.shape == b.shape && a.function == b.function &&
+           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.body == b.body &&
+           a.list == b.list;
+  }
 };
 
 // A primitive that is all there is to say: op, operands, attribute and result.
@@ -200,6 +212,14 @@ struct facts {
 
   [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
 };
+
+/// The same of a primitive whose traits know the result.
+template <op Kind, class Attribute, class... Facts>
+constexpr node_spec node_of(const Attribute& value, const Facts&... operands) {
+  const tensor_facts from[] = {{operands.type, operands.shape}...};
+  const tensor_facts made = primitive_traits<Kind>::result(value, from);
+  return node_of(Kind, made.type, made.shape, value);
+}
 
 constexpr facts facts_of(const typed_node& n) { return {n.kind, n.function, n.type, *n.shape, n.value}; }
 

@@ -39,10 +39,10 @@ class open_sizes {
 
   /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
   /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
-  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed,
-  /// given twice or below 1.
-  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound,
-                                                 const symbol_extents& more = {}) const;
+  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed to
+  /// another number, given twice or below 1. `memory`: what the result may take the place of, instead of allocating.
+  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound, const symbol_extents& more = {},
+                                                 std::vector<std::int64_t> memory = {}) const;
   /// The same with their names.
   [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
 
@@ -63,11 +63,13 @@ class open_sizes {
 
 /// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
 /// for a symbol bound twice.
-void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings);
+void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings);
 
 namespace detail {
+// Adds the symbols of these extents that are not among them.
+void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names);
 // errors: invalid_argument for less than 1.
-[[nodiscard]] std::int64_t checked_extent(const binding& given);
+[[nodiscard]] std::int64_t checked_extent(const symbol_extent& given);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI

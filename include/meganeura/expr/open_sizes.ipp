@@ -16,19 +16,21 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
-  std::vector<std::string> names;
-  for (const sized_input& input : inputs) {
-    for (int i = 0; i < input.extents.rank; ++i) {
-      for (const symbol* name : input.extents[i].names) {
-        if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-      }
+MEGANEURA_INLINE void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
     }
   }
+}
+
+inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
+  std::vector<std::string> names;
+  for (const sized_input& input : inputs) add_symbols(input.extents, names);
   return names;
 }
 
-MEGANEURA_INLINE std::int64_t checked_extent(const binding& given) {
+MEGANEURA_INLINE std::int64_t checked_extent(const symbol_extent& given) {
   if (given.extent >= 1) return given.extent;
   fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
        given.extent);
@@ -41,15 +43,15 @@ inline const bound_elements* find(std::span<const bound_elements> bound, std::st
 
 }  // namespace detail
 
-MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const binding> bindings) {
-  for (const binding& each : bindings) {
+MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings) {
+  for (const symbol_extent& each : bindings) {
     if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
     if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
       fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
            each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
            detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
     }
-    for (const binding& other : bindings) {
+    for (const symbol_extent& other : bindings) {
       if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
       fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
            each.symbol, each.extent, other.extent);
@@ -77,7 +79,7 @@ MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const
 
 MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
   check_bindings(symbols_, given.list());
-  for (const binding& each : given.list()) {
+  for (const symbol_extent& each : given.list()) {
     std::int64_t& extent = extents[index_of(each.symbol)];
     if (extent != 0 && extent != each.extent) {
       fail(error_category::invalid_argument,
@@ -88,12 +90,13 @@ MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const 
   }
 }
 
-// Exact for as many as can be bound.
+// Exact for as many as can be bound; none where an extent is below 1.
 MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
   double product = 1;
   for (int i = 0; i < of.rank; ++i) {
-    product *=
-        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); });
+    product *= std::max(
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); }),
+        0.0);
   }
   return product;
 }
@@ -122,9 +125,10 @@ MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wa
     extent = candidate;
     return elements(from.extents, extents);
   };
-  if (with(std::max<std::int64_t>(wanted / std::max<std::int64_t>(static_cast<std::int64_t>(with(1)), 1), 1)) == goal)
-    return;
-  std::int64_t low = 1, high = std::max<std::int64_t>(wanted, 1);
+  const double most = static_cast<double>(shape::max_elements), guess = goal / std::max(with(1), 1.0);
+  if (with(static_cast<std::int64_t>(std::clamp(guess, 1.0, most))) == goal) return;
+  std::int64_t low = 1, high = 1;
+  while (high < shape::max_elements && with(high) < goal) high *= 2;
   while (low < high) {
     const std::int64_t middle = low + (high - low) / 2;
     if (with(middle) < goal)
@@ -150,7 +154,7 @@ MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t g
 
 MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
                                                  std::span<const std::int64_t> extents) const {
-  std::vector<std::string> unknown, inputs;
+  std::vector<std::string> unknown, inputs, absent, strange;
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
   }
@@ -161,17 +165,25 @@ MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements>
     const bound_elements* given = detail::find(bound, input.name);
     inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
                                  given ? fmt::format("given {} elements", given->elements) : "not bound"));
+    if (!given) absent.push_back(quote(input.name));
   }
+  for (const bound_elements& each : bound) {
+    if (std::ranges::find(inputs_, each.name, &sized_input::name) == inputs_.end()) strange.push_back(quote(each.name));
+  }
+  const std::string first = absent.empty() ? "" : absent.front() + ", which says it, or ";
   fail(error_category::invalid_argument,
-       "what {} {} worth is not known: {}; bind one of them by its name, bind<{}>(n) or {{{}, n}}",
+       "what {} {} worth is not known: {}{}; bind {}{} by its name, bind<{}>(n) or {{{}, n}}",
        fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
-       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")), unknown.back(),
-       unknown.back());
+       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
+       strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
+       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
 }
 
 MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
-                                                              const symbol_extents& more) const try {
-  std::vector<std::int64_t> extents = fixed_;
+                                                              const symbol_extents& more,
+                                                              std::vector<std::int64_t> memory) const try {
+  std::vector<std::int64_t> extents = std::move(memory);
+  extents = fixed_;
   set(extents, more);
   if (!any()) return extents;  // whatever is bound has one size, which the program knows
   for (bool learnt = any(); learnt;) {
@@ -195,7 +207,7 @@ MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bo
 }
 
 MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
-  std::vector<binding> list;
+  std::vector<symbol_extent> list;
   for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
   return list;
 }

@@ -12,7 +12,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 [[nodiscard]] model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
-                                       std::span<const binding> bindings);
+                                       std::span<const symbol_extent> bindings);
 }
 
 /// Of a model, without a device: each call of a module with its result, its parameters and its flops, and the totals.

@@ -12,7 +12,7 @@ namespace detail {
 
 // What is bound as a number, the rest as symbols.
 struct symbolic_extents {
-  std::span<const binding> bindings;
+  std::span<const symbol_extent> bindings;
 
   symbolic_count operator()(const dim& extent) const { return extent.value<symbolic_count>(*this); }
   symbolic_count operator()(const symbol& name) const {
@@ -35,19 +35,17 @@ struct symbolic_extents {
   }
   // 0: not bound
   [[nodiscard]] std::int64_t extent_of(const symbol& name) const {
-    for (const binding& each : bindings) {
-      if (texts_equal(each.symbol, name.text)) return each.extent;
-    }
-    return 0;
+    const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
+    return found == end ? 0 : found->extent;
   }
 };
 
 class summary_walk {
  public:
-  explicit summary_walk(std::span<const binding> bindings) : count_{{bindings}} {}
+  explicit summary_walk(std::span<const symbol_extent> bindings) : count_{{bindings}} {}
 
   void visit(const module_body& body, path_id path) {
-    const needed_nodes needed(body, run_mode::evaluation);
+    const needed_nodes needed(body, run_mode::evaluation, false);
     for (int i = 0; i < body.size; ++i) {
       const typed_node& n = body.nodes[i];
       if (n.body) {
@@ -55,10 +53,10 @@ class summary_walk {
         continue;
       }
       if (needed[i]) modules_[path].flops += count_.of(body, n);
+      if (n.kind != primitive::parameter) continue;
       const std::string module = paths_.text(path);
-      if (n.kind == primitive::parameter && names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second) {
-        modules_[path].parameters += n.shape->coefficient();
-      }
+      if (names_.insert(module + (module.empty() ? "" : ".") + n.name->text).second)
+        modules_[path].parameters += elements_of(*n.shape, count_.extent);
     }
   }
 
@@ -95,10 +93,10 @@ class summary_walk {
 };
 
 MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<const tensor_type> inputs,
-                                          std::span<const binding> bindings) {
+                                          std::span<const symbol_extent> bindings) {
   const scoped_body all{"", &body};
   check_bindings(symbols_of({&all, 1}, inputs), bindings);
-  for (const binding& each : bindings) {
+  for (const symbol_extent& each : bindings) {
     const symbol name{each.symbol};
     symbolic_shape alone;
     alone.push_back(dim(1, &name));

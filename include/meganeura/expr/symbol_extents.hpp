@@ -30,7 +30,7 @@ concept symbol_pair = requires(const T& pair) {
 
 template <class T>
 concept symbol_list = std::ranges::input_range<T> &&
-    (std::same_as<std::ranges::range_value_t<T>, binding> || symbol_pair<std::ranges::range_value_t<T>>);
+    (std::same_as<std::ranges::range_value_t<T>, symbol_extent> || symbol_pair<std::ranges::range_value_t<T>>);
 
 }  // namespace detail
 
@@ -39,12 +39,13 @@ concept symbol_list = std::ranges::input_range<T> &&
 /// with a zero byte, which no symbol has.
 class symbol_extents {
  public:
-  symbol_extents(std::initializer_list<binding> pairs)  // NOLINT(google-explicit-constructor): written as what it is
+  symbol_extents(
+      std::initializer_list<symbol_extent> pairs)  // NOLINT(google-explicit-constructor): written as what it is
       : symbol_extents(std::span(pairs.begin(), pairs.size())) {}
   template <detail::symbol_list Pairs>
   symbol_extents(const Pairs& pairs) try {  // NOLINT(google-explicit-constructor)
     for (const auto& each : pairs) {
-      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, binding>)
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(each)>, symbol_extent>)
         add(each.symbol, each.extent);
       else
         add(std::get<0>(each), static_cast<std::int64_t>(std::get<1>(each)));
@@ -53,14 +54,14 @@ class symbol_extents {
     rethrow_as_error("binding symbols");
   }
 
-  [[nodiscard]] std::span<const binding> list() const { return list_; }
+  [[nodiscard]] std::span<const symbol_extent> list() const { return list_; }
   /// errors: invalid_argument for a symbol that is not among them.
   [[nodiscard]] std::int64_t operator[](std::string_view name) const;
 
  private:
   void add(std::string_view name, std::int64_t extent);
   std::vector<std::shared_ptr<const std::string>> names_;  // shared by copies, so that no name moves
-  std::vector<binding> list_;
+  std::vector<symbol_extent> list_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -9,7 +9,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE std::int64_t symbol_extents::operator[](std::string_view name) const try {
   std::vector<std::string> names;
-  for (const binding& each : list_) {
+  for (const symbol_extent& each : list_) {
     if (name == each.symbol) return each.extent;
     names.emplace_back(each.symbol);
   }

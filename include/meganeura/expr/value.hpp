@@ -29,7 +29,7 @@ class node_value {
  public:
   using value_tag = void;
 
-  node_value() = default;
+  node_value() = default;  // of no graph: every use of it is invalid_argument
   /// errors: invalid_argument unless `id` is a node of that graph with a value.
   node_value(graph& in, node_id id);
 
@@ -37,7 +37,7 @@ class node_value {
   [[nodiscard]] node_id id() const;
   // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
   [[nodiscard]] operator node_id() const { return id(); }
-  [[nodiscard]] graph& owner() const { return *graph_; }
+  [[nodiscard]] graph& owner() const;
 
   // What functions of values ask a carrier for, see expr/carrier.hpp.
   [[nodiscard]] detail::facts facts() const;
@@ -48,8 +48,8 @@ class node_value {
   [[nodiscard]] node_value lifted(expr<Graph>) const {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
-  [[nodiscard]] graph::scope scope(const char* name) const { return {*graph_, name}; }
-  [[nodiscard]] bool trains() const { return graph_->ask_mode() == run_mode::training; }
+  [[nodiscard]] graph::scope scope(const char* name) const { return {owner(), name}; }
+  [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
  private:
@@ -58,7 +58,7 @@ class node_value {
 
   graph* graph_ = nullptr;
   node_id id_ = no_id;
-  std::shared_ptr<const detail::condition> condition_;
+  std::shared_ptr<detail::condition> condition_;
 };
 
 namespace detail {

@@ -25,12 +25,37 @@ struct condition {
   scalar_op function{};
   shape extents;
   std::vector<node_value> operands;
+  std::shared_ptr<condition> next{};  // of those that are being destroyed
+
+  condition() = default;
+  condition(const condition&) = delete;
+  condition& operator=(const condition&) = delete;
+  // One after the other: a chain of any length takes no deeper a stack.
+  ~condition() {
+    std::shared_ptr<condition> left;
+    const auto take = [&left](condition& from) {
+      for (node_value& each : from.operands) {
+        std::shared_ptr<condition> inner = std::move(each.condition_);
+        if (inner.use_count() != 1) continue;
+        inner->next = std::move(left);
+        left = std::move(inner);
+      }
+    };
+    for (take(*this); left;) {
+      const std::shared_ptr<condition> last = std::exchange(left, std::move(left->next));
+      take(*last);
+    }
+  }
 
   [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
-  [[nodiscard]] static node_value make(graph& in, condition parts) {
+  [[nodiscard]] static node_value make(graph& in, scalar_op function, const shape& extents,
+                                       std::span<const node_value> operands) {
     node_value result;
     result.graph_ = &in;
-    result.condition_ = std::make_shared<const condition>(std::move(parts));
+    result.condition_ = std::make_shared<condition>();
+    result.condition_->function = function;
+    result.condition_->extents = extents;
+    result.condition_->operands.assign(operands.begin(), operands.end());
     return result;
   }
 };
@@ -42,31 +67,51 @@ class program_writer {
   program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
       : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
 
-  // Conditions among the operands are written into the program, each once; everything else becomes an operand.
+  // Conditions among the operands are written into the program, each once and behind those it reads; everything else
+  // becomes an operand.
   scalar_ref write(scalar_op function, std::span<const node_value> operands) {
-    scalar_ref refs[3]{};
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      if (const condition* inner = condition::of(operands[k])) {
-        const auto known = conditions_.find(inner);
-        refs[k] = known != conditions_.end() ? known->second : write(inner->function, inner->operands);
-        conditions_.emplace(inner, refs[k]);
-        continue;
-      }
-      const node_id id = graph_.expand(operands[k], whole_);
-      auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
-      if (place == operands_.end()) place = operands_.insert(place, id);
-      refs[k] = builder_.argument(static_cast<int>(place - operands_.begin()), graph_[id].type);
+    std::vector<const condition*> open;
+    for (add_unwritten(operands, open); !open.empty();) {
+      const condition* next = open.back();
+      const std::size_t before = open.size();
+      if (!conditions_.contains(next)) add_unwritten(next->operands, open);
+      if (open.size() != before) continue;
+      open.pop_back();
+      if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
     }
-    return builder_.apply(function, {refs, operands.size()});
+    return applied(function, operands);
   }
   node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
 
  private:
+  // The first one last: it is written first.
+  void add_unwritten(std::span<const node_value> operands, std::vector<const condition*>& open) const {
+    for (std::size_t k = operands.size(); k-- > 0;) {
+      const condition* inner = condition::of(operands[k]);
+      if (inner && !conditions_.contains(inner)) open.push_back(inner);
+    }
+  }
+  scalar_ref applied(scalar_op function, std::span<const node_value> operands) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        refs[k] = conditions_.at(inner);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      const auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      const auto index = static_cast<int>(place - operands_.begin());
+      if (place == operands_.end()) operands_.push_back(id);
+      refs[k] = builder_.argument(index, graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()});
+  }
+
   graph& graph_;
   const shape& whole_;
   bool reuses_;
   scalar_builder builder_{};
-  std::vector<node_id> operands_{};
+  small_vector<node_id, 8> operands_{};
   std::map<const condition*, scalar_ref> conditions_{};
 };
 
@@ -78,7 +123,7 @@ MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
 inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto function = static_cast<scalar_op>(spec.function);
   const shape whole = numeric(spec.shape);
-  if (spec.type == dtype::boolean) return condition::make(g, {function, whole, {operands.begin(), operands.end()}});
+  if (spec.type == dtype::boolean) return condition::make(g, function, whole, operands);
   if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
       g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
     return {g, g.operand(operands[0], 0)};  // -(-x)
@@ -97,11 +142,11 @@ inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
 
 inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto kind = static_cast<op>(spec.function);
-  std::vector<node_id> from;
+  small_vector<node_id, 4> from;
   for (const node_value& each : operands) from.push_back(each.id());
   return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (requires { typename primitive_rule<Kind>::attribute_type; }) {
-      return g.apply(Kind, unpacked<typename primitive_rule<Kind>::attribute_type>(spec.list), from,
+    if constexpr (has_traits<Kind>) {
+      return g.apply(Kind, unpacked<typename primitive_traits<Kind>::attribute_type>(spec.list), from,
                      numeric(spec.shape));
     }
     fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
@@ -207,7 +252,18 @@ MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id
   in.expect_values("node_value", {id});
 }
 
+MEGANEURA_INLINE graph& node_value::owner() const {
+  if (graph_ && (condition_ || id_ < graph_->size())) return *graph_;
+  if (graph_) {
+    fail(error_category::invalid_argument,
+         "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
+  }
+  fail(error_category::invalid_argument,
+       "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))");
+}
+
 MEGANEURA_INLINE node_id node_value::id() const {
+  (void)owner();
   if (condition_) {
     fail(error_category::invalid_argument,
          "a condition is used by something other than select; select values first, then reshape or reduce");
@@ -217,7 +273,7 @@ MEGANEURA_INLINE node_id node_value::id() const {
 
 MEGANEURA_INLINE detail::facts node_value::facts() const {
   if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
-  const node& n = (*graph_)[id_];
+  const node& n = owner()[id_];
   const bool number = n.kind == op::constant;
   return {.kind = number                ? primitive::constant
                   : n.kind == op::state ? primitive::state
@@ -229,18 +285,18 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
 
 MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
                                               int count) const {
-  return detail::run_time_node(*graph_, spec, {operands, static_cast<std::size_t>(count)});
+  return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
-  if (other.graph_ != graph_) {
+  if (&other.owner() != &owner()) {
     fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
   }
   return other;
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
-  return detail::lowered_leaf(*graph_, body);
+  return detail::lowered_leaf(owner(), body);
 }
 
 MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
 #pragma once
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/attribute.hpp>
 
 #include <cstddef>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -15,7 +15,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 struct nest {
   shape space{};
   std::uint8_t group[max_rank]{};
-  std::vector<index_map> accesses{};
+  small_vector<index_map, 8> accesses{};
 
   [[nodiscard]] int count(std::uint8_t wanted) const;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for fusion/affine.hpp.
 #pragma once
+#include <meganeura/core/insertion_sort.hpp>
 #include <meganeura/fusion/affine.hpp>
 
 #include <algorithm>
@@ -23,8 +24,23 @@ void insert_at(T (&values)[max_rank], int at, T value) {
   values[at] = value;
 }
 
+// What says nothing is zero, so that equal accesses are equal.
+inline void clear_unused(index_map& access, int rank) {
+  access.bounded &= (1u << rank) - 1;
+  for (int i = 0; i < max_rank; ++i) {
+    if (i >= rank) access.strides[i] = 0;
+    if (!(access.bounded >> i & 1)) access.low[i] = access.high[i] = 0;
+  }
+}
+
 // Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
 inline void reorder(nest& loops, const int* order, int count) {
+  bool same = count == loops.space.rank();
+  for (int i = 0; i < count; ++i) same = same && order[i] == i;
+  if (same) {
+    for (index_map& access : loops.accesses) clear_unused(access, count);
+    return;
+  }
   const nest from = loops;
   loops.space = {};
   for (int i = 0; i < count; ++i) {
@@ -89,7 +105,7 @@ MEGANEURA_INLINE void normalise(nest& loops) {
   for (int i = 0; i < loops.space.rank(); ++i) {
     if (loops.space[i] != 1) order[count++] = i;
   }
-  std::stable_sort(order, order + count, [&](int x, int y) {
+  insertion_sort(order, order + count, [&](int x, int y) {
     if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
     for (const index_map& a : loops.accesses) {
       const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
@@ -124,8 +140,8 @@ struct target_axes {
     for (int j = 0; j < axes; ++j) {
       if (target[j] > 1) order[count++] = j;
     }
-    std::stable_sort(order, order + count,
-                     [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
+    insertion_sort(order, order + count,
+                   [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
   }
   [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
     for (int i = 0; i < count; ++i) {

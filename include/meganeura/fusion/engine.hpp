@@ -9,12 +9,14 @@
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 using egraph::class_id;
+using egraph::class_list;
 using egraph::eclass;
 using egraph::engine;
 using egraph::enode;
 using egraph::enode_id;
 using egraph::exactness;
 using egraph::extraction;
+using egraph::node_list;
 using egraph::rule_mask;
 
 using egraph::deciding_arguments;

@@ -13,7 +13,7 @@ inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may r
 class epilogue_draft {
  public:
   epilogue finish;
-  std::vector<class_id> others;  // operands 2, 3, ... of the result
+  class_list others;  // operands of the result behind the product's own
   index_map output;
 
   epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
@@ -21,8 +21,9 @@ class epilogue_draft {
         region_id_(region),
         region_(g.get<region_attribute>(region)),
         operand_(operand),
-        most_(limits.buffers < 2 ? 0 : std::min(widest_epilogue, limits.buffers - 2)) {
-    for (class_id id : g.operands(product).subspan(2)) others.push_back(g.find(id));
+        own_(own_operands(g.node(product).kind)),
+        most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
+    for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
   }
 
   // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
@@ -34,9 +35,9 @@ class epilogue_draft {
     if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
-    finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
     scalar_builder builder;
-    std::vector<scalar_ref> arguments(region_.accesses.size());
+    small_vector<scalar_ref, 16> arguments(region_.accesses.size());
     arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
     for (const scalar_node& node : region_.program.nodes) {
       if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
@@ -70,11 +71,11 @@ class epilogue_draft {
 
   // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
   [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
-    std::vector<dtype> types(inner.accesses.size() + 1, dtype::f32);
+    small_vector<dtype, 16> types(inner.accesses.size() + 1, dtype::f32);
     for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
       if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
-    std::vector<scalar_ref> arguments;
+    small_vector<scalar_ref, 16> arguments;
     for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
     return builder.inlined(inner.program, arguments);
   }
@@ -91,7 +92,7 @@ class epilogue_draft {
     if (composed.source >= 0) {
       const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
       const auto found = std::find(others.begin(), others.end(), other);
-      composed.source = 2 + static_cast<int>(found - others.begin());
+      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
       if (found == others.end()) others.push_back(other);
     }
     const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
@@ -104,6 +105,7 @@ class epilogue_draft {
   enode_id region_id_;
   const region_attribute& region_;
   std::size_t operand_;
+  std::size_t own_;   // operands of the product itself
   std::size_t most_;  // others there may be
 };
 

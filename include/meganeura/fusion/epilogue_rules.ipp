@@ -13,7 +13,7 @@ inline constexpr std::size_t tried_products = 4;  // forms of one product that a
 template <op Kind>
 void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
   using family = kernel_family<Kind>;
-  constexpr structural rule = family::epilogue_rule;
+  constexpr structural rule = ending(Kind);
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(region).owner), source = g.operand(region, operand);
   if (!pass.enabled(rule)) return;
@@ -40,10 +40,10 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
     const class_id product = g.operand(id, i);
     if (product == owner) continue;
     std::size_t tried = 0;
-    const std::vector<enode_id> candidates = g[product].nodes;
+    const node_list candidates = g[product].nodes;
     for (enode_id candidate : candidates) {
       visit_op(g.node(candidate).kind, [&]<op Kind> {
-        if constexpr (has_epilogue<Kind>) {
+        if constexpr (has_epilogue(Kind)) {
           if (++tried <= tried_products) fuse_epilogue<Kind>(pass, id, i, candidate);
         }
       });

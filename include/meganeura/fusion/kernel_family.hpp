@@ -1,30 +1,59 @@
 // SPDX-License-Identifier: MIT
-// What the choice of kernels knows of each kind of node that runs, besides the rules that make it.
+// What the choice of kernels knows of each kind of node that runs.
 #pragma once
 #include <meganeura/fusion/cost.hpp>
-#include <meganeura/fusion/structural_rules.hpp>
+#include <meganeura/fusion/cost_terms.hpp>
+#include <meganeura/fusion/lower.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
 #include <cstddef>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
-/// `seconds`: of one kernel; unless said otherwise it reads its operands and writes its result once.
-///
-/// A family that can end with a scalar program, as products do, says so by `epilogue_rule`, the rule that fuses a
-/// region into it, and has
-/// - `finish(g, node)`: that program as it is;
-/// - `refuses(result)`: why it does not store that dtype, or nullptr;
-/// - `is_short(g, node)`: whether computing it twice costs less than storing it;
-/// - `fuse(pass, region, operand, node)`: adds the node that ends with the region, which reads `node` as `operand`; or
-///   says why there is none.
+/// A kind that implements a primitive (op_info::implements), over the primitive's operands as they lie in memory, with
+/// implementation_of<what the primitive carries>. What of this does not hold of a kind its `kernel_family` hides.
+template <op Kind>
+struct implementation_family {
+  using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
+  /// Adds a node of the kind to the class of `id`, one of the primitive.
+  static void make(lowering& pass, enode_id id);
+  /// The program that the node ends with as it is.
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
+  /// Why it does not store that dtype, or nullptr.
+  static const char* refuses(dtype) { return nullptr; }
+  /// Whether computing it twice costs less than storing it.
+  static bool is_short(const engine&, enode_id) { return false; }
+  /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
+  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node);
+  /// Of one kernel.
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  /// The same, with `flops` of the primitive besides the epilogue's.
+  static double seconds_with(double flops, const engine& g, enode_id id, const device_profile& device);
+};
+
+/// Of the other kinds only the cost of one kernel is asked; unless said otherwise it reads its operands and writes its
+/// result once.
 template <op Kind>
 struct kernel_family {
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
+template <op Kind>
+  requires(has_epilogue(Kind))
+struct kernel_family<Kind> : implementation_family<Kind> {};
 
 template <>
 struct kernel_family<op::gather> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::narrow> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -35,43 +64,43 @@ struct kernel_family<op::region> {
 
 template <>
 struct kernel_family<op::matmul> {
-  static constexpr structural epilogue_rule = structural::matmul_epilogue;
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static void make(lowering& pass, enode_id id);
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
   static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
-struct kernel_family<op::convolve> {
-  static constexpr structural epilogue_rule = structural::convolve_epilogue;
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-  static const epilogue& finish(const engine& g, enode_id id) { return g.get<convolve_attribute>(id).finish; }
-  static const char* refuses(dtype) { return nullptr; }
-  static bool is_short(const engine&, enode_id) { return false; }
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
-};
-
-template <op Kind>
-inline constexpr bool has_epilogue = requires {
-  kernel_family<Kind>::epilogue_rule;
-};
-
-[[nodiscard]] inline rule_mask epilogue_rules() {
-  rule_mask rules;
-  for (int kind = 0; kind < op_count; ++kind) {
-    visit_op(static_cast<op>(kind), [&]<op Kind> {
-      if constexpr (has_epilogue<Kind>) rules |= bit(kernel_family<Kind>::epilogue_rule);
-    });
+struct kernel_family<op::convolve> : implementation_family<op::convolve> {
+  static double seconds(const engine& g, enode_id id, const device_profile& device) {
+    const convolve_attribute& c = g.get<convolve_attribute>(id);
+    const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
+    const auto form = c.primitive.form;
+    const shape& y = form == convolution_attribute::output  ? own
+                     : form == convolution_attribute::input ? first
+                                                            : second;
+    const shape& w = form == convolution_attribute::filter ? own : second;
+    return seconds_with(2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]), g, id,
+                        device);
   }
-  return rules;
+};
+
+/// f.operator()<kind>() for each kind that implements a primitive.
+template <class Function>
+void for_each_implementation(Function f) {
+  const auto visit = [&]<op Kind> {
+    if constexpr (has_epilogue(Kind)) f.template operator()<Kind>();
+  };
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (visit.template operator()<static_cast<op>(I)>(), ...); }
+  (std::make_index_sequence<op_count>{});
 }
 
 /// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
 [[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
   return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
-    if constexpr (has_epilogue<Kind>) return &kernel_family<Kind>::finish(g, id);
+    if constexpr (has_epilogue(Kind)) return &kernel_family<Kind>::finish(g, id);
     return nullptr;
   });
 }
@@ -79,5 +108,13 @@ inline constexpr bool has_epilogue = requires {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/fusion/epilogue_rules.ipp>
+#include <meganeura/fusion/implementation_rules.ipp>
 #include <meganeura/fusion/kernel_family.ipp>
+#include <meganeura/fusion/lower.ipp>
+#include <meganeura/fusion/lower_fusion.ipp>
+#include <meganeura/fusion/mask_rules.ipp>
+#include <meganeura/fusion/matmul_rules.ipp>
+#include <meganeura/fusion/region_rules.ipp>
+#include <meganeura/fusion/split_rules.ipp>
 #endif

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -81,8 +80,17 @@ MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enod
   return (result + table + indices) / device.bandwidth + device.launch;
 }
 
+MEGANEURA_INLINE double kernel_family<op::narrow>::seconds(const engine& g, enode_id id, const device_profile& device) {
+  return 2 * bytes_of(g, g.find(g.node(id).owner)) / device.bandwidth + device.launch;
+}
+
+MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g, enode_id id,
+                                                                const device_profile& device) {
+  return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
+}
+
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  std::vector<std::int64_t> sources;
+  small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
   const auto& region = g.get<region_attribute>(id);
   auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));

@@ -37,7 +37,7 @@ class lowering {
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(); }
+  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
 
   /// Classes in the order they were lowered: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -82,9 +82,10 @@ class lowering {
   }
 
   enum class choice : std::uint8_t { leaf, conservative, greedy };
+  using choice_list = small_vector<choice, 16>;
   struct class_forms {
     enode_id conservative = no_id, greedy = no_id;
-    double conservative_cost = 0, greedy_cost = 0;
+    double conservative_cost = 0;
   };
   struct producer {  // an argument of the draft in work, if it reads a class
     class_id id = no_id;
@@ -104,7 +105,7 @@ class lowering {
   [[nodiscard]] region_view form_of(enode_id id) const;
   enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
   enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
-                       std::span<const producer> producers, std::vector<choice> choices);
+                       std::span<const producer> producers, choice_list choices);
   // False, with fewer `choices`, where some have to be taken back.
   [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
                                       rule_mask& reasons);
@@ -135,12 +136,5 @@ class lowering {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/fusion/convolve_rules.ipp>
-#include <meganeura/fusion/epilogue_rules.ipp>
-#include <meganeura/fusion/lower.ipp>
-#include <meganeura/fusion/lower_fusion.ipp>
-#include <meganeura/fusion/mask_rules.ipp>
-#include <meganeura/fusion/matmul_rules.ipp>
-#include <meganeura/fusion/region_rules.ipp>
-#include <meganeura/fusion/split_rules.ipp>
+#include <meganeura/fusion/kernel_family.hpp>  // and the bodies of both
 #endif

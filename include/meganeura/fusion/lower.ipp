@@ -2,11 +2,29 @@
 // Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
 #include <meganeura/fusion/lower.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE std::string to_string(structural rule) {
+  constexpr const char* names[detail::rules_by_name] = {
+      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
+      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
+      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
+      "split_reduce",       "merge_regions"};
+  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
+  std::string name;
+  detail::for_each_implementation([&]<op Kind> {
+    if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
+    if (rule == ending(Kind)) name = fmt::format("{}_epilogue", to_string(Kind));
+  });
+  return name;
+}
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
@@ -25,7 +43,7 @@ MEGANEURA_INLINE void lowering::visit(class_id root) {
   open(g_.find(root));
   while (!stack.empty()) {
     frame& top = stack.back();
-    const std::vector<enode_id>& nodes = g_[top.id].nodes;
+    const node_list& nodes = g_[top.id].nodes;
     if (top.node == nodes.size()) {
       state_[top.id] = 2;
       order_.push_back(top.id);
@@ -92,14 +110,19 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
     emit_regions(id, constant, detail::identity_program(g_[id].type), structural::constant_to_region);
     return;
   }
-  const std::vector<enode_id> primitives = g_[id].nodes;
+  const node_list primitives = g_[id].nodes;
   for (enode_id node : primitives) {
     if (g_.node(node).dead) continue;
     reasons_ = g_.node(node).reasons;
-    detail::to_implementation::apply(*this, node);
+    detail::for_each_implementation([&]<op Kind> {
+      if (g_.node(node).kind == info(Kind).implements && enabled(making(Kind))) {
+        detail::kernel_family<Kind>::make(*this, node);
+      }
+    });
+    detail::to_region::apply(*this, node);
   }
   reasons_ = {};
-  const std::vector<enode_id> made = g_[g_.find(id)].nodes;
+  const node_list made = g_[g_.find(id)].nodes;
   note_kernel(id, made);
   for (enode_id node : made) {
     const std::size_t before = g_[g_.find(id)].nodes.size();

@@ -31,7 +31,7 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
 
 MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
-  std::vector<bool> unstable;
+  program_flags unstable;
   for (const index_map& read : loops.accesses) {
     const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
     // What every reader takes from memory is one and the same.
@@ -58,7 +58,8 @@ MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool 
 
 MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
   const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, {true}).decision;
+  const bool unstable[] = {true};
+  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
 }
 
 // ---- choices --------------------------------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
   if (g_.node(node).kind != op::map) return false;
   const dtype type = g_.node(node).type;
-  const std::vector<scalar_node>& program = g_.get<map_attribute>(node).program.nodes;
+  const std::span<const scalar_node> program = g_.get<map_attribute>(node).program.nodes;
   if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
   return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
 }
@@ -86,7 +87,7 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
-  const std::vector<enode_id>& nodes = g_[id].nodes;
+  const node_list& nodes = g_[id].nodes;
   return options_.keep_rounding || g_[id].decides ||
          std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
@@ -178,7 +179,7 @@ MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const
 
 MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
                                                 structural rule, std::span<const producer> producers,
-                                                std::vector<choice> choices) {
+                                                choice_list choices) {
   for (;;) {
     draft_ = base;
     rule_mask reasons = bit(rule) | reasons_;
@@ -203,13 +204,10 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
 
 MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
                                              structural rule) {
-  std::vector<producer> producers;
-  std::vector<choice> conservative, greedy;
-  std::vector<bool> deciding = deciding_arguments(root);
+  small_vector<producer, 16> producers;
+  choice_list conservative, greedy;
+  program_flags deciding = deciding_arguments(root);
   deciding.resize(base.arguments(), false);
-  producers.reserve(base.arguments());
-  conservative.reserve(base.arguments());
-  greedy.reserve(base.arguments());
   for (std::size_t i = 0; i < base.arguments(); ++i) {
     producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
     conservative.push_back(producers.back().conservative);
@@ -221,8 +219,8 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
   for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
     const auto same = [&](const producer& other) { return other.id == producers[i].id; };
     if (producers[i].other == producers[i].conservative) continue;
-    if (std::any_of(producers.begin(), producers.begin() + static_cast<std::ptrdiff_t>(i), same)) continue;
-    std::vector<choice> toggled = conservative;
+    if (std::any_of(producers.begin(), producers.begin() + i, same)) continue;
+    choice_list toggled = conservative;
     for (std::size_t k = i; k < producers.size(); ++k) {
       if (same(producers[k])) toggled[k] = producers[k].other;
     }
@@ -242,7 +240,6 @@ MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conserv
   }
   if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
     f.greedy = node;
-    f.greedy_cost = cost;
   }
 }
 

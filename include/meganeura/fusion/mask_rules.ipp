@@ -20,7 +20,7 @@ enum class mask_use : std::uint8_t { none, positive, stopped };
 
 // How argument `index` appears, if only in comparisons of the form 0 < x, or in these and x <= 0.
 inline mask_use only_masks(const engine& g, enode_id id, double index) {
-  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
+  const std::span<const scalar_node> nodes = g.get<map_attribute>(id).program.nodes;
   mask_use found = mask_use::none;
   for (const scalar_node& node : nodes) {
     for (int k = 0; k < info(node.op).arity; ++k) {
@@ -39,7 +39,7 @@ inline mask_use only_masks(const engine& g, enode_id id, double index) {
 // only masks that are false for it either way.
 inline bool is_relu(const engine& g, enode_id id, mask_use use) {
   if (g.node(id).kind != op::map || g.node(id).dead) return false;
-  const std::vector<scalar_node>& nodes = g.get<map_attribute>(id).program.nodes;
+  const std::span<const scalar_node> nodes = g.get<map_attribute>(id).program.nodes;
   const auto is_x = [&](scalar_ref at) { return nodes[at].op == scalar_op::argument && nodes[at].value == 0; };
   const auto zero = [&](scalar_ref at) { return is_zero(g, id, nodes[at]); };
   const scalar_node& last = nodes.back();
@@ -70,10 +70,9 @@ MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
     if (use == mask_use::none) continue;
     const class_id activation = relu_of(g, g.operand(id, i), use), owner = g.find(g.node(id).owner);
     if (activation == no_id || activation == owner) continue;
-    const attribute program = g.attribute_of(id);
-    std::vector<class_id> operands(g.operands(id).begin(), g.operands(id).end());
+    class_list operands(g.operands(id).begin(), g.operands(id).end());
     operands[i] = activation;
-    g.add_to(owner, op::map, program, operands, bit(rule));
+    g.add_to(owner, op::map, g.attribute_of(id), operands, bit(rule));
     g.retire(id);  // x would seem to have one more consumer
     pass.note_applied(rule);
     return;

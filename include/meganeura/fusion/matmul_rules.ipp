@@ -93,16 +93,16 @@ inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, 
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  std::vector<class_id> operands = {a, b};
-  operands.insert(operands.end(), others.begin(), others.end());
+  class_list operands = {a, b};
+  operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
     if (g.find(operand) == g.find(owner)) return;
   }
   g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
-  pass.note_applied(structural::contract_to_matmul);
+  pass.note_applied(making(op::matmul));
 }
 
-MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
@@ -125,10 +125,11 @@ MEGANEURA_INLINE void contract_to_matmul::apply(lowering& pass, enode_id id) {
     strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
   }
   const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask reasons = bit(rule) | (through ? bit(structural::matmul_view) : rule_mask());
+  const rule_mask made = bit(making(op::matmul)),
+                  reasons = made | (through ? bit(structural::matmul_view) : rule_mask());
   emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
   // Reading through a view that leaves no unit stride competes with copying the operand first.
-  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, bit(rule));
+  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, made);
 }
 
 // Products over few terms cost less again than they do in memory.
@@ -148,8 +149,8 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, eno
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
-  loops.accesses.insert(loops.accesses.end(), made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(epilogue_rule);
+  loops.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
+  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(ending(op::matmul));
   emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
               made.finish.program, made.others, reasons);
   return nullptr;

@@ -44,6 +44,7 @@ class region_merger {
     std::optional<region_form> inside{};  // the same without reads of other members
   };
   using members = std::vector<member>;
+  using group_list = small_vector<std::size_t, 4>;  // positions in groups_
   struct group {
     members all;
     int first = 0, last = 0;  // levels of the members
@@ -65,17 +66,17 @@ class region_merger {
   void note_member(std::size_t which, class_id id, enode_id form) {
     readers_[id].push_back(which);
     for (class_id operand : g_.operands(form)) {
-      std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+      group_list& readers = readers_[g_.find(operand)];
       if (readers.empty() || readers.back() != which) readers.push_back(which);
     }
   }
 
   bool joins_another(class_id id) {
-    const std::vector<enode_id> forms = g_[id].nodes;
+    const node_list forms = g_[id].nodes;
     for (enode_id form : forms) {
       if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
       for (class_id operand : g_.operands(form)) {
-        const std::vector<std::size_t>& readers = readers_[g_.find(operand)];
+        const group_list& readers = readers_[g_.find(operand)];
         const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
         for (std::size_t i = readers.size(); i-- > first;) {
           if (join(groups_[readers[i]], readers[i], id, form)) return true;
@@ -130,7 +131,7 @@ class region_merger {
     };
     const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
     if (std::ranges::none_of(own.accesses, reads_member)) return true;
-    std::vector<dtype> types(own.accesses.size(), dtype::f32);
+    small_vector<dtype, 16> types(own.accesses.size(), dtype::f32);
     for (const scalar_node& node : own.program.nodes) {
       if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
     }
@@ -188,7 +189,7 @@ class region_merger {
   const std::function<bool(class_id)>& offer_;
   std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
   std::vector<group> groups_;
-  std::vector<std::vector<std::size_t>> readers_;  // of a class: groups that read it or have it
+  std::vector<group_list> readers_;  // of a class: groups that read it or have it
 };
 
 }  // namespace detail

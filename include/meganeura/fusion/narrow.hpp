@@ -13,7 +13,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 [[nodiscard]] class_id add_concat(engine& e, dtype type, int axis, std::span<const class_id> pieces, std::size_t most);
 
 /// A map whose parts read at most `most` (at least 3) tensors each: values in between are stored.
-[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+[[nodiscard]] class_id add_map(engine& e, dtype type, const shape& extents, const map_attribute& map,
                                std::span<const class_id> operands, std::size_t most);
 
 /// A contract. One of more loops than a nest has axes, after those that merge are merged, becomes a product of operands

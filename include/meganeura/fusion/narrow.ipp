@@ -13,7 +13,7 @@ MEGANEURA_INLINE class_id add_concat(engine& e, dtype type, int axis, std::span<
                                      std::size_t most) {
   shape extents = e.extents(e.find(pieces[0]));
   for (std::size_t i = 1; i < pieces.size(); ++i) extents.set(axis, extents[axis] + e.extents(e.find(pieces[i]))[axis]);
-  std::vector<class_id> parts(pieces.begin(), pieces.end());
+  class_list parts(pieces.begin(), pieces.end());
   if (parts.size() == 1) return parts[0];
   if (parts.size() > most) {
     const std::size_t each = ceil_div(parts.size(), most);
@@ -29,7 +29,7 @@ namespace detail {
 
 // How many tensors a kernel binds for them: each once, and constants are written into the kernel.
 inline std::size_t count_reads(const engine& e, std::span<const class_id> operands) {
-  std::vector<class_id> reads;
+  class_list reads;
   for (class_id operand : operands) {
     if (!e[e.find(operand)].constant) reads.push_back(e.find(operand));
   }
@@ -132,10 +132,10 @@ class map_splitter {
 
 }  // namespace detail
 
-MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const scalar_program& program,
+MEGANEURA_INLINE class_id add_map(engine& e, dtype type, const shape& extents, const map_attribute& map,
                                   std::span<const class_id> operands, std::size_t most) {
-  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map_attribute{program}, operands);
-  return detail::map_splitter(e, type, extents, program, operands).split(std::max<std::size_t>(most, 3));
+  if (detail::count_reads(e, operands) <= most) return e.add(op::map, type, extents, map, operands);
+  return detail::map_splitter(e, type, extents, map.program, operands).split(std::max<std::size_t>(most, 3));
 }
 
 namespace detail {

@@ -24,6 +24,7 @@ struct optimize_options {
   region_limits region{};
   std::size_t region_forms = 16;
   device_profile device{};
+  bool explain = false;  // write optimize_report::explain
 };
 
 struct rule_report {
@@ -38,7 +39,8 @@ struct optimize_report {
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string explain;  // a line for each kernel with the rules that made it, then the fusions that were refused
+  std::string
+      explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
 };
 
 /// What a graph became before extraction: every way that was found to compute it.

@@ -26,20 +26,33 @@ namespace detail {
 
 inline void import_graph(const graph& g, const region_limits& limits, saturated_graph& result) {
   engine& e = result.graph;
+  const std::vector<bool> left_out = g.pullbacks();
+  result.classes.reserve(g.size());
   for (node_id id{0}; id < g.size(); ++id) {
     const node& n = g[id];
-    std::vector<class_id> operands;
+    if (left_out[id]) {
+      result.classes.push_back(no_id);
+      continue;
+    }
+    if (n.kind == op::adjoint) {
+      fail(
+          error_category::invalid_argument,
+          "a step reads what the backward of a custom_gradient computes, {} {}{}{}, and only gradients know it; return "
+          "it from backward and read it nowhere else",
+          to_string(n.type), to_string(n.extents), n.path == path_pool::root ? "" : " in ", g.path_of(id));
+    }
+    class_list operands;
     for (node_id operand : g.operands(id)) operands.push_back(result.classes[operand]);
     e.at(n.path);
-    // stop_gradient has done its work; keeping it as a node equal to its operand would make a class reach itself.
-    if (n.kind == op::stop_gradient) {
+    // They have done their work; keeping one as a node equal to its operand would make a class reach itself.
+    if (n.kind == op::stop_gradient || n.kind == op::custom_gradient) {
       result.classes.push_back(operands[0]);
     } else if (n.kind == op::concat) {
       const std::size_t most = std::min(concat_pieces, std::max<std::size_t>(limits.buffers, 2));
       result.classes.push_back(add_concat(e, n.type, g.get<axis_attribute>(id).axis, operands, most));
     } else if (n.kind == op::map) {
-      const scalar_program program = g.get<map_attribute>(id).program;
-      result.classes.push_back(add_map(e, n.type, n.extents, program, operands, limits.buffers));
+      const map_attribute& map = g.get<map_attribute>(id);
+      result.classes.push_back(add_map(e, n.type, n.extents, map, operands, limits.buffers));
     } else if (n.kind == op::contract) {
       const contract_attribute labels = g.get<contract_attribute>(id);
       result.classes.push_back(add_contract(e, n.type, n.extents, labels, operands[0], operands[1]));
@@ -57,15 +70,16 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
   std::vector<node_id> made(e.class_slots(), no_id);
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
+    if (info(g[id].kind).stage != op_stage::leaf || from.classes[id] == no_id) continue;
     const class_id own = e.find(from.classes[id]);
-    if (info(g[id].kind).stage != op_stage::leaf || plan.chosen[own] == no_id) continue;
+    if (plan.chosen[own] == no_id) continue;
     const graph::scope in(result, g[id].path);
     made[own] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), {});
   }
   for (class_id id : plan.order) {
     if (made[id] != no_id) continue;
     const enode_id chosen = plan.chosen[id];
-    std::vector<node_id> operands;
+    small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
     made[id] =
@@ -89,7 +103,9 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (!options.epilogues) enabled -= epilogue_rules();
+  for_each_implementation([&]<op Kind> {
+    if (!options.epilogues) enabled -= bit(ending(Kind));
+  });
   return enabled;
 }
 
@@ -182,7 +198,7 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
     merge_regions(all.graph, chosen, options.region, offer);
   };
-  const char* merging = to_string(structural::merge_regions);
+  const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
 }
@@ -203,7 +219,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.predicted_seconds = plan.cost;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
-  if (report) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
+  if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
 

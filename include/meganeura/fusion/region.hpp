@@ -15,7 +15,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// A region with the classes its accesses' sources name: a region e-node by value.
 struct region_form {
   region_attribute loops;
-  std::vector<class_id> operands;
+  class_list operands;
 };
 
 /// A region e-node by reference: valid until the next node is added.
@@ -45,12 +45,7 @@ class region_draft {
   nest loops;  // accesses[0]: output
   bool per_row = false;
 
-  explicit region_draft(const region_limits& limits) : limits_(&limits) {
-    constexpr std::size_t few = 8;  // most have fewer, and thousands are made
-    loops.accesses.reserve(few);
-    reads_.reserve(few);
-    slots_.reserve(few);
-  }
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
 
   /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
   void add_read(class_id source, dtype type, const index_map& how);
@@ -89,17 +84,16 @@ class region_draft {
     std::size_t place = 0;                    // of the read in loops.accesses, also when it is inlined
     std::size_t first = 0, reads = 0;         // what it reads now: loops.accesses[first], ...
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
-    std::vector<box> boxes{};
+    std::size_t first_box = 0, boxes = 0;
   };
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from,
-                                      const std::vector<int>& argument) const;
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
   struct distinct_reads {
-    nest loops;                       // accesses: outputs; then each read once
-    std::vector<class_id> sources{};  // of the reads
-    std::vector<int> argument{};      // by position in the draft's accesses
+    nest loops;                            // accesses: outputs; then each read once
+    small_vector<class_id, 16> sources{};  // of the reads
+    small_vector<int, 16> argument{};      // by position in the draft's accesses
   };
   // `outputs`: places in `loops.accesses`.
   [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
@@ -125,8 +119,9 @@ class region_draft {
   }
 
   const region_limits* limits_;
-  std::vector<read_source> reads_;  // of loops.accesses[i + 1]
-  std::vector<slot> slots_;
+  small_vector<read_source, 8> reads_;  // of loops.accesses[i + 1]
+  small_vector<slot, 8> slots_;
+  small_vector<box, 4> boxes_;  // of the slots
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Definitions for fusion/region.hpp.
 #pragma once
+#include <meganeura/core/insertion_sort.hpp>
 #include <meganeura/fusion/region.hpp>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
   nest loops{.space = region.space};
   for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
   loops.accesses.push_back(region.output);
-  loops.accesses.insert(loops.accesses.end(), region.accesses.begin(), region.accesses.end());
+  loops.accesses.append(region.accesses.begin(), region.accesses.end());
   return loops;
 }
 
@@ -23,7 +24,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
     for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
   }
   loops.accesses = {product.output, product.a, product.b};
-  loops.accesses.insert(loops.accesses.end(), product.finish.accesses.begin(), product.finish.accesses.end());
+  loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
   return loops;
 }
 
@@ -90,7 +91,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   std::int64_t length = 1;
   for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
   const bool have_rows = loops.count(row) > 0;
-  std::vector<int> free;  // axes the read does not depend on
+  small_vector<int, max_rank> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
   for (int k = 0; k < loops.space.rank(); ++k) {
     const index_map& from = loops.accesses[which];
@@ -195,7 +196,8 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
               .value = from.fill,
               .place = slots_[index].place,
               .first = first,
-              .program = &inner.program};
+              .program = &inner.program,
+              .first_box = boxes_.size()};
   const bool copy = inner.program.is_identity();
   for (const index_map& read : inner.accesses) {
     index_map composed;
@@ -217,11 +219,12 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
     if (!(from.bounded >> k & 1)) continue;
     index_map coordinate{.source = index_map::index_source};
     coordinate.strides[k] = 1;
-    filled.boxes.push_back({loops.accesses.size(), from.low[k], from.high[k]});
+    boxes_.push_back({loops.accesses.size(), from.low[k], from.high[k]});
     push_read(coordinate, {no_id, dtype::i32});
   }
   filled.reads = loops.accesses.size() - first;
-  slots_[index] = std::move(filled);
+  filled.boxes = boxes_.size() - filled.first_box;
+  slots_[index] = filled;
   return nullptr;
 }
 
@@ -229,7 +232,7 @@ namespace detail {
 
 inline scalar_program without_rows(const scalar_program& program) {
   scalar_builder builder;
-  std::vector<scalar_ref> copies;
+  small_vector<scalar_ref, 64> copies;
   for (const scalar_node& node : program.nodes) {
     scalar_ref operands[3]{};
     const int arity = info(node.op).arity;
@@ -252,15 +255,14 @@ inline scalar_program without_rows(const scalar_program& program) {
 // ---- finishing ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
-                                                     const std::vector<int>& argument) const {
+                                                     std::span<const int> argument) const {
   const auto read = [&](std::size_t position) { return builder.argument(argument[position], read_of(position).type); };
   if (from.kind == slot::constant) return builder.constant(from.value, from.type);
   if (from.kind == slot::read) return read(from.first);
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(from.reads);
-  for (std::size_t i = 0; i < from.reads - from.boxes.size(); ++i) arguments.push_back(read(from.first + i));
+  small_vector<scalar_ref, 16> arguments;
+  for (std::size_t i = 0; i < from.reads - from.boxes; ++i) arguments.push_back(read(from.first + i));
   scalar_ref value = builder.inlined(*from.program, arguments);
-  for (const box& b : from.boxes) {
+  for (const box& b : std::span(boxes_).subspan(from.first_box, from.boxes)) {
     const scalar_ref at = read(b.coordinate);
     const scalar_ref below =
         builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
@@ -276,9 +278,7 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::s
   distinct_reads result;
   result.loops.space = loops.space;
   std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  result.loops.accesses.reserve(loops.accesses.size());
   for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
-  result.sources.reserve(reads_.size());
   result.argument.assign(loops.accesses.size(), -1);
   for_each_read([&](std::size_t position) {
     const class_id source = read_of(position).source;
@@ -301,10 +301,9 @@ MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::s
 namespace detail {
 
 // Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
-inline std::vector<std::size_t> number_arguments(scalar_program& program, std::size_t count) {
-  std::vector<int> number(count, -1);
-  std::vector<std::size_t> used;
-  used.reserve(count);
+inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, std::size_t count) {
+  small_vector<int, 16> number(count, -1);
+  small_vector<std::size_t, 16> used;
   for (scalar_node& node : program.nodes) {
     if (node.op != scalar_op::argument) continue;
     const auto old = static_cast<std::size_t>(node.value);
@@ -326,16 +325,15 @@ MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program,
     if (per_row) return "the reduction folded away";
     std::fill(all.loops.group, all.loops.group + max_rank, outer);
   }
-  const std::vector<std::size_t> used = detail::number_arguments(program, all.sources.size());
+  const small_vector<std::size_t, 16> used = detail::number_arguments(program, all.sources.size());
   if (limited && used.size() > limits_->accesses) return "too many accesses";
   kept = std::move(all.loops);
-  const std::vector<index_map> accesses = std::exchange(kept.accesses, {});
-  const auto first_read = accesses.begin() + static_cast<std::ptrdiff_t>(accesses.size() - all.sources.size());
-  kept.accesses.reserve(accesses.size());
+  const auto accesses = std::move(kept.accesses);
+  const index_map* const first_read = accesses.end() - all.sources.size();
   kept.accesses.assign(accesses.begin(), first_read);
   result.operands.clear();
   for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = first_read[static_cast<std::ptrdiff_t>(old)];
+    index_map read = first_read[old];
     if (all.sources[old] != no_id) {
       const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
       read.source = static_cast<int>(found - result.operands.begin());
@@ -346,7 +344,7 @@ MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program,
   normalise(kept);
   result.loops.space = kept.space;
   result.loops.row_axes = kept.count(row);
-  result.loops.accesses.assign(kept.accesses.end() - static_cast<std::ptrdiff_t>(used.size()), kept.accesses.end());
+  result.loops.accesses.assign(kept.accesses.end() - used.size(), kept.accesses.end());
   return nullptr;
 }
 
@@ -355,8 +353,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   constexpr std::size_t output = 0;
   distinct_reads all = collect_reads(std::span(&output, 1));
   scalar_builder builder;
-  std::vector<scalar_ref> arguments;
-  arguments.reserve(slots_.size());
+  small_vector<scalar_ref, 16> arguments;
   for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(builder.inlined(root, arguments));
   nest kept;
@@ -372,11 +369,11 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
 MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
                                                           std::vector<std::size_t>& number) const {
   if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
-  std::vector<std::size_t> outputs;
+  small_vector<std::size_t, 8> outputs;
   for (const slot& s : slots_) outputs.push_back(s.place);
   distinct_reads all = collect_reads(outputs);
   scalar_builder builder;
-  std::vector<scalar_ref> values;
+  small_vector<scalar_ref, 8> values;
   for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
   scalar_program program = builder.finish(values);
   nest kept;
@@ -403,7 +400,7 @@ MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor
 }
 
 MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
-  std::vector<int> axes;
+  small_vector<int, max_rank> axes;
   std::int64_t elements = 1;
   for (int k = 0; k < loops.space.rank(); ++k) {
     if (loops.group[k] == row) continue;
@@ -411,7 +408,8 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
     elements *= loops.space[k];
   }
   if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
-  std::ranges::stable_sort(axes, {}, [&](int k) { return loops.accesses[0].strides[k]; });
+  const std::int64_t* const strides = loops.accesses[0].strides;
+  insertion_sort(axes.begin(), axes.end(), [&](int x, int y) { return strides[x] < strides[y]; });
   index_map position;
   std::int64_t stride = 1;
   for (int k : axes) {

@@ -114,7 +114,7 @@ MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const int axis = g.get<axis_attribute>(id).axis;
-  std::vector<class_id> pieces(g.operands(id).begin(), g.operands(id).end());
+  const class_list pieces(g.operands(id).begin(), g.operands(id).end());
   if (pieces.size() > concat_pieces) return;
   const shape space = g.extents(owner);
   region_draft draft = pass.draft();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The rule that splits the sum of a product over more workgroups than its results would occupy.
+// The rules that split a long sum over more workgroups than its results would occupy.
 #pragma once
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/lower.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
 
 #include <algorithm>
-#include <vector>
+#include <bit>
+#include <cstdint>
+#include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -33,6 +35,20 @@ inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const de
     best = parts;
   }
   return best;
+}
+
+// The same for sums that one workgroup each would add up, at most `extent`; a number of parts that are equally long,
+// if there is one near.
+inline std::int64_t parts_of_rows(std::int64_t rows, std::int64_t length, std::int64_t extent,
+                                  const device_profile& device) {
+  const auto parallel = static_cast<double>(rows * std::min<std::int64_t>(length, 1024));
+  if (parallel >= device.full_occupancy) return 1;
+  const std::int64_t wanted =
+      std::min({2 * std::int64_t{device.compute_units} / rows, length / (4 * device.split_terms), extent});
+  for (std::int64_t parts = wanted; parts > wanted / 2; --parts) {
+    if (extent % parts == 0) return parts;
+  }
+  return std::max<std::int64_t>(1, wanted);
 }
 
 // An operand with the axis of `label` as two, (parts, rest), and its labels: label 0 is the part, the others move up.
@@ -76,7 +92,7 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
   const contract_loops product = loops_of(g, id);
   const nest& loops = product.loops;
-  if (!product.fits || loops.count(1) == 0 || loops.count(2) == 0) return;
+  if (!product.fits) return;
   int longest = -1;
   for (int label = 0; label < contract_loops::max_labels; ++label) {
     if (product.group[label] != 3) continue;
@@ -85,8 +101,100 @@ MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
   const int most =
       std::max({g.extents(owner).rank(), g.extents(g.operand(id, 0)).rank(), g.extents(g.operand(id, 1)).rank()});
   if (longest < 0 || most == max_rank) return;
-  const std::int64_t parts = best_parts(loops, product.extents[longest], pass.device());
+  const std::int64_t extent = product.extents[longest];
+  std::int64_t parts = 1;
+  if (loops.count(1) != 0 && loops.count(2) != 0) {
+    parts = best_parts(loops, extent, pass.device());
+  } else {  // a dot product, or several
+    std::int64_t length = 1;
+    for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
+    parts = parts_of_rows(g.extents(owner).elements(), length, extent, pass.device());
+    while (extent % parts != 0) --parts;
+  }
   if (parts > 1) add_split(pass, id, longest, parts);
+}
+
+struct axis_run {  // neighbouring axes
+  int first = 0, last = 0;
+  std::int64_t extent = 1;
+};
+
+// The longest run of axes that disappear.
+inline axis_run longest_run(const shape& extents, std::uint32_t axes) {
+  axis_run best, now;
+  for (int i = 0; i < extents.rank(); ++i) {
+    now = (axes >> i & 1) == 0 ? axis_run{i + 1, i + 1} : axis_run{now.first, i, now.extent * extents[i]};
+    if (now.extent > best.extent) best = now;
+  }
+  return best;
+}
+
+// The operand with the run of axes as two, (outer, inner), beginning at `start`; and the axes of `reduce` there, the
+// outer one not among them.
+inline class_id add_run_view(engine& g, class_id operand, reduce_attribute& reduce, const axis_run& run,
+                             std::int64_t start, std::int64_t outer, std::int64_t inner, rule_mask reasons) {
+  const shape before = g.extents(operand);
+  const view_attribute dense = dense_view(before);
+  view_attribute view;
+  shape extents;
+  std::uint32_t axes = 0;
+  const auto push = [&](std::int64_t extent, std::int64_t stride, bool reduced) {
+    view.strides[extents.rank()] = extent == 1 ? 0 : stride;
+    axes |= std::uint32_t{reduced} << extents.rank();
+    extents.push_back(extent);
+  };
+  std::int64_t step = 1;
+  for (int i = run.last + 1; i < before.rank(); ++i) step *= before[i];
+  for (int i = 0; i < before.rank(); ++i) {
+    if (i < run.first || i > run.last) push(before[i], dense.strides[i], (reduce.axes >> i & 1) != 0);
+    if (i != run.first) continue;
+    push(outer, inner * step, false);
+    push(inner, step, true);
+  }
+  view.offset = start * step;
+  reduce.axes = axes;
+  return g.add(op::view, g[operand].type, extents, view, std::span(&operand, 1), reasons);
+}
+
+MEGANEURA_INLINE void split_reduce::apply(lowering& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto whole = g.get<reduce_attribute>(id);
+  const dtype type = g[owner].type;
+  const bool rounds = is_float(type) && (whole.kind == reduce_kind::sum || whole.kind == reduce_kind::product);
+  if (!pass.device().parallel || is_arg(whole.kind) || type == dtype::boolean) return;
+  if (rounds && (type != dtype::f32 || g[owner].decides)) return;
+  const shape before = g.extents(operand), result = g.extents(owner);
+  const axis_run run = longest_run(before, whole.axes);
+  const std::int64_t parts =
+      parts_of_rows(result.elements(), before.elements() / result.elements(), run.extent, pass.device());
+  if (parts == 1 || before.rank() + 1 + run.first - run.last > max_rank) return;
+  const rule_mask reasons = bit(structural::split_reduce) | g.node(id).reasons;
+  const std::int64_t length = run.extent / parts, rest = run.extent % parts;
+  const std::uint32_t outer = 1u << run.first;
+  const auto reduced = [&](class_id of, std::uint32_t axes) {
+    shape extents;
+    for (int i = 0; i < g.extents(of).rank(); ++i) {
+      if ((axes >> i & 1) == 0) extents.push_back(g.extents(of)[i]);
+    }
+    return g.add(op::reduce, type, extents, reduce_attribute{whole.kind, axes}, std::span(&of, 1), reasons);
+  };
+  reduce_attribute inside = whole;
+  const class_id rows = add_run_view(g, operand, inside, run, 0, parts, length, reasons);
+  const class_id sums = reduced(rows, inside.axes);
+  const int part = run.first - std::popcount(whole.axes & (outer - 1));
+  if (rest == 0) {
+    g.add_to(owner, op::reduce, reduce_attribute{whole.kind, 1u << part}, std::span(&sums, 1), reasons);
+  } else {
+    reduce_attribute last = whole;
+    const class_id tail = add_run_view(g, operand, last, run, parts * length, 1, rest, reasons);
+    const class_id both[] = {reduced(sums, 1u << part), reduced(tail, last.axes | outer)};
+    scalar_builder builder;
+    const scalar_ref joined =
+        builder.binary(info(info(whole.kind).row).step, builder.argument(0, type), builder.argument(1, type));
+    g.add_to(owner, op::map, map_attribute{builder.finish(joined)}, both, reasons);
+  }
+  pass.note_applied(structural::split_reduce);
 }
 
 }  // namespace detail

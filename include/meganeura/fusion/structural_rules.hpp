@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The structural rules by name, in the order they are tried, and what their definitions share.
+// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
+// that implement a primitive, and what they end with, stands in kernel_family.hpp.
 #pragma once
 #include <meganeura/fusion/region.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Structural rules by their bit in a rule_mask; pattern rules take the bits after them.
+/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
+/// then pattern rules.
 enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
@@ -18,28 +21,42 @@ enum class structural : std::uint8_t {
   constant_to_region,
   iota_to_region,
   contract_to_region,
-  contract_to_matmul,
-  convolution_to_convolve,
   fuse_view,       // read through a view
   fuse_pointwise,  // a producer with one consumer
   fuse_rows,       // a producer with row reductions, kept inside the row
   recompute,       // a producer with more consumers, computed again in this one
   matmul_view,
-  matmul_epilogue,
-  convolve_epilogue,
   relu_mask,
   split_sum,      // a product with few results and a long sum
+  split_reduce,   // few long rows
   merge_regions,  // values computed from the same operands as results of one kernel
 };
-inline constexpr int structural_count = static_cast<int>(structural::merge_regions) + 1;
-[[nodiscard]] constexpr const char* to_string(structural rule) {
-  constexpr const char* names[structural_count] = {
-      "map_to_region",      "view_to_region",    "reduce_to_region",   "pad_to_region",      "concat_to_region",
-      "constant_to_region", "iota_to_region",    "contract_to_region", "contract_to_matmul", "convolution_to_convolve",
-      "fuse_view",          "fuse_pointwise",    "fuse_rows",          "recompute",          "matmul_view",
-      "matmul_epilogue",    "convolve_epilogue", "relu_mask",          "split_sum",          "merge_regions"};
-  return names[static_cast<int>(rule)];
+
+namespace detail {
+
+inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
+
+// How many kinds before this one implement a primitive.
+constexpr int implementations_before(int kind) {
+  int count = 0;
+  for (int i = 0; i < kind; ++i) count += has_epilogue(static_cast<op>(i)) ? 1 : 0;
+  return count;
 }
+
+}  // namespace detail
+
+inline constexpr int structural_count = detail::rules_by_name + 2 * detail::implementations_before(op_count);
+
+/// What makes nodes of such a kind: "contract_to_matmul".
+[[nodiscard]] constexpr structural making(op kind) {
+  return static_cast<structural>(detail::rules_by_name + 2 * detail::implementations_before(static_cast<int>(kind)));
+}
+/// What fuses a region into them: "matmul_epilogue".
+[[nodiscard]] constexpr structural ending(op kind) {
+  return static_cast<structural>(static_cast<int>(making(kind)) + 1);
+}
+
+[[nodiscard]] std::string to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
 class lowering;
@@ -75,12 +92,6 @@ struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
 struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
   static void apply(lowering& pass, enode_id id);
 };
-struct contract_to_matmul : structural_rule<structural::contract_to_matmul, op::contract> {
-  static void apply(lowering& pass, enode_id id);
-};
-struct convolution_to_convolve : structural_rule<structural::convolution_to_convolve, op::convolution> {
-  static void apply(lowering& pass, enode_id id);
-};
 // A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
 struct product_epilogue {
   static constexpr op root = op::region;
@@ -94,6 +105,10 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
+  static void apply(lowering& pass, enode_id id);
+};
+// Rows too few to occupy the device, likewise; what does not divide is a part of its own.
+struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
   static void apply(lowering& pass, enode_id id);
 };
 
@@ -116,8 +131,8 @@ struct rule_list {
   }
 };
 
-using to_implementation = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
-                                    iota_to_region, contract_to_matmul, contract_to_region, convolution_to_convolve>;
+using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+                            iota_to_region, contract_to_region>;
 using between_implementations = rule_list<product_epilogue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 // What a node carries besides its operands: one plain struct a kind, interned in the graph. `each` visits what it is
 // hashed by and, where it is numbers alone, packed into types by.
 #pragma once
+#include <meganeura/core/hash.hpp>
 #include <meganeura/core/initializer.hpp>
+#include <meganeura/core/same_bits.hpp>
 #include <meganeura/core/shape.hpp>
 #include <meganeura/graph/geometry.hpp>
 #include <meganeura/graph/op.hpp>
@@ -12,6 +14,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -29,7 +33,9 @@ struct leaf_attribute {
 struct constant_attribute {
   double value = 0;
   static void each(auto& self, auto visit) { visit("value", self.value); }
-  friend bool operator==(const constant_attribute&, const constant_attribute&) = default;
+  friend bool operator==(const constant_attribute& a, const constant_attribute& b) {
+    return same_bits(a.value, b.value);
+  }
 };
 
 /// random: equal nodes are one node, so two draws need two stream names.
@@ -93,7 +99,12 @@ struct index_map {
         visit("bounded", self.bounded), visit("fill", self.fill);
     if (self.bounded) visit("low", self.low), visit("high", self.high);
   }
-  friend bool operator==(const index_map&, const index_map&) = default;
+  friend bool operator==(const index_map& a, const index_map& b) {
+    for (int i = 0; i < max_rank; ++i) {
+      if (a.strides[i] != b.strides[i] || a.low[i] != b.low[i] || a.high[i] != b.high[i]) return false;
+    }
+    return a.source == b.source && a.offset == b.offset && a.bounded == b.bounded && same_bits(a.fill, b.fill);
+  }
 };
 
 /// A value that a region stores besides its first: what node `value` of its program gives.
@@ -163,31 +174,110 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// A convolution read from dense operands 0 and 1. `space` is what the convolution itself gives, axes in its order: the
-/// epilogue's accesses (sources >= 2) and `output` run over it, so the node's result may have another shape.
-struct convolve_attribute {
-  convolution_attribute convolution;
+/// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
+/// itself gives, axes in its order: the epilogue's accesses (of the operands after those) and `output` run over it, so
+/// the node's result may have another shape.
+template <class Attribute>
+struct implementation_of {
+  Attribute primitive;
   shape space;
   index_map output;
   epilogue finish;
   static void each(auto& self, auto visit) {
-    visit("convolution", self.convolution), visit("space", self.space), visit("output", self.output),
+    visit("primitive", self.primitive), visit("space", self.space), visit("output", self.output),
         visit("finish", self.finish);
   }
-  friend bool operator==(const convolve_attribute&, const convolve_attribute&) = default;
+  friend bool operator==(const implementation_of&, const implementation_of&) = default;
+};
+using convolve_attribute = implementation_of<convolution_attribute>;
+
+namespace detail {
+
+/// What nodes of a kind that implements a primitive carry.
+template <op Kind>
+struct implementation_traits {
+  using attribute_type = implementation_of<typename primitive_traits<info(Kind).implements>::attribute_type>;
+};
+template <>
+struct implementation_traits<op::matmul> {
+  using attribute_type = matmul_attribute;
 };
 
-using attribute = std::variant<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute,
-                               reduce_attribute, contract_attribute, view_attribute, pad_attribute, axis_attribute,
-                               convolution_attribute, window_attribute, optimizer_attribute, region_attribute,
-                               matmul_attribute, convolve_attribute, result_attribute>;
+template <class... Known>
+struct attribute_list {
+  using variant = std::variant<Known...>;
+  template <class Attribute>
+  static constexpr auto with() {
+    if constexpr ((std::is_same_v<Attribute, Known> || ...))
+      return attribute_list();
+    else
+      return attribute_list<Known..., Attribute>();
+  }
+};
 
-[[nodiscard]] std::uint64_t hash(const attribute& value);
+// And what the kinds from number `Kind` on carry.
+template <int Kind, class List>
+constexpr auto with_kinds(List list) {
+  if constexpr (Kind == op_count) {
+    return list;
+  } else if constexpr (has_traits<static_cast<op>(Kind)>) {
+    using own = typename primitive_traits<static_cast<op>(Kind)>::attribute_type;
+    return with_kinds<Kind + 1>(List::template with<own>());
+  } else if constexpr (has_epilogue(static_cast<op>(Kind))) {
+    using own = typename implementation_traits<static_cast<op>(Kind)>::attribute_type;
+    return with_kinds<Kind + 1>(List::template with<own>());
+  } else {
+    return with_kinds<Kind + 1>(list);
+  }
+}
+
+using all_attributes = decltype(with_kinds<0>(
+    attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
+                   optimizer_attribute, region_attribute, result_attribute>()));
+
+}  // namespace detail
+
+/// These, and what the traits of primitives and of their implementations name.
+using attribute = detail::all_attributes::variant;
+
+/// An attribute where it lies, or a struct that is a kind of one: what is only looked up need not be copied.
+class attribute_ref {
+ public:
+  attribute_ref(const attribute& value);  // NOLINT(google-explicit-constructor): passed as what it refers to
+  template <class Kind>
+    requires(std::is_constructible_v<attribute, std::in_place_type_t<Kind>>)
+  attribute_ref(const Kind& value)  // NOLINT(google-explicit-constructor)
+      : index_(index_of<Kind>(static_cast<const attribute*>(nullptr))), value_(&value) {}
+
+  [[nodiscard]] std::uint64_t hash() const;
+  [[nodiscard]] attribute copy() const;
+  [[nodiscard]] bool equals(const attribute& other) const;
+  /// Null if it is of another kind.
+  template <class Kind>
+  [[nodiscard]] const Kind* get_if() const {
+    const bool same = index_of<Kind>(static_cast<const attribute*>(nullptr)) == index_;
+    return same ? static_cast<const Kind*>(value_) : nullptr;
+  }
+
+ private:
+  template <class Kind, class... Kinds>
+  static constexpr std::size_t index_of(const std::variant<Kinds...>*) {
+    std::size_t index = 0;
+    (void)((std::is_same_v<Kind, Kinds> || (++index, false)) || ...);
+    return index;
+  }
+  // f(the struct it refers to)
+  template <class Function>
+  void visit(Function&& f) const;
+
+  std::size_t index_;  // of the variant
+  const void* value_;
+};
 
 /// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
 [[nodiscard]] std::string to_string(const initializer& value);
 
-/// For printing, e.g. "axes={1} sum" or "program=add(a0, a1)".
+/// For printing, e.g. "sum axes={1}" or "add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);
 
 }  // namespace meganeura::inline MEGANEURA_ABI

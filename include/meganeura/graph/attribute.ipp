@@ -34,10 +34,15 @@ class attribute_hasher {
       hash_ = hash_string(value, hash_);
     } else if constexpr (std::is_same_v<Value, double>) {
       word(std::bit_cast<std::uint64_t>(value));
+    } else if constexpr (std::is_array_v<Value>) {
+      std::size_t count = std::size(value);  // strides and the like end in zeros
+      while (count > 0 && value[count - 1] == 0) --count;
+      for (std::size_t i = 0; i < count; ++i) add(value[i]);
+      word(count);
     } else if constexpr (std::ranges::range<Value>) {
       std::uint64_t count = 0;
       for (const auto& element : value) add(element), ++count;
-      if constexpr (!std::is_array_v<Value>) word(count);
+      word(count);
     } else {
       word(static_cast<std::uint64_t>(value));
     }
@@ -66,15 +71,23 @@ struct attribute_printer {
   std::string operator()(const Attribute& a) const {
     std::string text;
     Attribute::each(a, [&](const char* name, const auto& member) {
+      using type = std::remove_cvref_t<decltype(member)>;
       text += fmt::format("{}{}=", text.empty() ? "" : " ", name);
-      if constexpr (std::is_array_v<std::remove_cvref_t<decltype(member)>>) {
+      if constexpr (std::is_array_v<type>) {
         text += list(member, static_cast<int>(std::size(member)));
+      } else if constexpr (requires { to_string(member); }) {
+        text += to_string(member);
+      } else if constexpr (requires { type::each(member, [](const char*, const auto&) {}); }) {
+        text += '(' + (*this)(member) + ')';
+      } else if constexpr (std::is_enum_v<type>) {
+        text += fmt::format("{}", static_cast<int>(member));
       } else {
         text += fmt::format("{}", member);
       }
     });
     return text;
   }
+  std::string operator()(const epilogue& a) const { return to_string(a.program); }
   std::string operator()(const leaf_attribute& a) const { return fmt::format("\"{}\"", a.name); }
   std::string operator()(const constant_attribute& a) const { return fmt::format("{}", a.value); }
   std::string operator()(const random_attribute& a) const {
@@ -118,8 +131,9 @@ struct attribute_printer {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
                        a.k_axes, to_string(a.finish.program));
   }
-  std::string operator()(const convolve_attribute& a) const {
-    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.convolution), fmt::join(a.space, ","),
+  template <class Attribute>
+  std::string operator()(const implementation_of<Attribute>& a) const {
+    return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.primitive), fmt::join(a.space, ","),
                        a.output.offset, list(a.output.strides, used_rank(a.output.strides)),
                        to_string(a.finish.program));
   }
@@ -127,10 +141,43 @@ struct attribute_printer {
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::uint64_t hash(const attribute& value) {
-  detail::attribute_hasher hasher(value.index());
-  std::visit([&](const auto& each) { hasher.add(each); }, value);
+namespace detail {
+// f(value) as the alternative `index` of the variant.
+template <class Function, class... Kinds>
+void visit_kind(const std::variant<Kinds...>*, std::size_t index, const void* value, const Function& f) {
+  std::size_t at = 0;
+  ((at++ == index ? f(*static_cast<const Kinds*>(value)) : void()), ...);
+}
+}  // namespace detail
+
+template <class Function>
+void attribute_ref::visit(Function&& f) const {
+  detail::visit_kind(static_cast<const attribute*>(nullptr), index_, value_, f);
+}
+
+MEGANEURA_INLINE attribute_ref::attribute_ref(const attribute& value)
+    : index_(value.index()),
+      value_(std::visit([](const auto& kind) { return static_cast<const void*>(&kind); }, value)) {}
+
+MEGANEURA_INLINE std::uint64_t attribute_ref::hash() const {
+  detail::attribute_hasher hasher(index_);
+  visit([&](const auto& kind) { hasher.add(kind); });
   return hasher.result();
+}
+
+MEGANEURA_INLINE attribute attribute_ref::copy() const {
+  attribute made;
+  visit([&](const auto& kind) { made = kind; });
+  return made;
+}
+
+MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
+  bool equal = false;
+  visit([&](const auto& kind) {
+    const auto* same = std::get_if<std::remove_cvref_t<decltype(kind)>>(&other);
+    equal = same && *same == kind;
+  });
+  return equal;
 }
 
 MEGANEURA_INLINE std::string to_string(const initializer& value) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The attributes that are nothing but numbers, the shapes that nodes have and their flops: each rule once, for models
-// that are types and for graphs built at run time. Extents are `dim`s; where a shape is known there are no symbols in
-// it.
+// The attributes that are nothing but numbers, and what is known of the primitives that carry them, shapes and flops:
+// each rule once, for models that are types and for graphs built at run time. Extents are `dim`s; where a shape is
+// known there are no symbols in it.
 #pragma once
 #include <meganeura/core/dim.hpp>
+#include <meganeura/core/dtype.hpp>
+#include <meganeura/core/same_bits.hpp>
 #include <meganeura/graph/op.hpp>
 
 #include <cstdint>
@@ -23,7 +25,8 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add. Out of 0 .. extent-1 an index of gather gives zeros, one of scatter_add adds nothing.
+/// concat, gather, scatter_add, narrow, update_rows. Out of 0 .. extent-1 an index of gather and a row of narrow give
+/// zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -50,7 +53,12 @@ struct pad_attribute {
   static constexpr void each(auto& self, auto visit) {
     visit("low", self.low), visit("high", self.high), visit("value", self.value);
   }
-  friend constexpr bool operator==(const pad_attribute&, const pad_attribute&) = default;
+  friend constexpr bool operator==(const pad_attribute& a, const pad_attribute& b) {
+    for (int i = 0; i < max_rank; ++i) {
+      if (a.low[i] != b.low[i] || a.high[i] != b.high[i]) return false;
+    }
+    return same_bits(a.value, b.value);
+  }
 };
 
 /// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
@@ -103,32 +111,74 @@ constexpr auto elements_of(const symbolic_shape& shape, const Extent& extent) {
   return product;
 }
 
-/// Floating-point operations of a primitive: 2 a multiply-add of a product, 1 an element of a reduction; nothing is
-/// said of those that only move data. Maps count the operations of their programs.
-template <op Kind>
-struct flop_rule;
-template <op Kind>
-inline constexpr bool has_flops = requires {
-  typename flop_rule<Kind>::attribute_type;
+struct tensor_facts {
+  dtype type = dtype::f32;
+  symbolic_shape shape{};
 };
 
+/// What is known of a primitive whose attribute is nothing but numbers, for types and for graphs:
+/// - `attribute_type`;
+/// - `refuses(attribute, operands)`, the rule that they break, as the end of a sentence, or nullptr, and
+///   `result(attribute, operands)`. A primitive of a given number of operands that has both has its builder
+///   (primitive_rule, `graph::apply`) and its description (`node_of`) from them;
+/// - `flops(attribute, operand shapes, result, extent)`: 2 a multiply-add of a product, 1 an element of a reduction;
+///   nothing is said of those that only move data. Maps count the operations of their programs.
+template <op Kind>
+struct primitive_traits;
+template <op Kind>
+inline constexpr bool has_traits = requires {
+  typename primitive_traits<Kind>::attribute_type;
+};
+template <op Kind>
+inline constexpr bool has_flops = requires(const symbolic_shape& shape) {
+  primitive_traits<Kind>::flops({}, &shape, shape, [](const dim&) { return 1.0; });
+};
+
+template <class Attribute>
+struct carries {
+  using attribute_type = Attribute;
+};
 template <>
-struct flop_rule<op::reduce> {
-  using attribute_type = reduce_attribute;
+struct primitive_traits<op::stop_gradient> : carries<no_attribute> {
+  static constexpr const char* refuses(const no_attribute&, const tensor_facts*) { return nullptr; }
+  static constexpr tensor_facts result(const no_attribute&, const tensor_facts* operands) { return operands[0]; }
+};
+template <>
+struct primitive_traits<op::adjoint> : primitive_traits<op::stop_gradient> {};
+template <>
+struct primitive_traits<op::custom_gradient> : carries<no_attribute> {};
+template <>
+struct primitive_traits<op::pad> : carries<pad_attribute> {};
+template <>
+struct primitive_traits<op::concat> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::gather> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::narrow> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::update_rows> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::window_reduce> : carries<window_attribute> {};
+template <>
+struct primitive_traits<op::window_scatter> : carries<window_attribute> {};
+
+template <>
+struct primitive_traits<op::reduce> : carries<reduce_attribute> {
   template <class Extent>
-  static constexpr auto of(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
-                           const Extent& extent) {
+  static constexpr auto flops(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                              const Extent& extent) {
     return elements_of(operands[0], extent);
   }
 };
 
 // Each element of the result sums products over the labels that it lacks.
 template <>
-struct flop_rule<op::contract> {
-  using attribute_type = contract_attribute;
+struct primitive_traits<op::contract> : carries<contract_attribute> {
   template <class Extent>
-  static constexpr auto of(const contract_attribute& labels, const symbolic_shape* operands,
-                           const symbolic_shape& result, const Extent& extent) {
+  static constexpr auto flops(const contract_attribute& labels, const symbolic_shape* operands,
+                              const symbolic_shape& result, const Extent& extent) {
     auto total = 2 * elements_of(result, extent);
     for (int i = 0; i < operands[0].rank; ++i) {
       if (labels.a[i] >= labels.result_rank) total = total * extent(operands[0][i]);
@@ -139,11 +189,10 @@ struct flop_rule<op::contract> {
 
 // Every (n, o, out.., c / groups, k..) once: elements of y times those of w for one o, whichever is computed.
 template <>
-struct flop_rule<op::convolution> {
-  using attribute_type = convolution_attribute;
+struct primitive_traits<op::convolution> : carries<convolution_attribute> {
   template <class Extent>
-  static constexpr auto of(const convolution_attribute& c, const symbolic_shape* operands, const symbolic_shape& result,
-                           const Extent& extent) {
+  static constexpr auto flops(const convolution_attribute& c, const symbolic_shape* operands,
+                              const symbolic_shape& result, const Extent& extent) {
     const bool by_filter = c.form == convolution_attribute::filter;
     const symbolic_shape& y = c.form == convolution_attribute::output ? result : operands[by_filter ? 1 : 0];
     const symbolic_shape& w = by_filter ? result : operands[1];
@@ -230,6 +279,14 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
   for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
   for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
   return result;
+}
+
+// ---- rows from a position on
+
+// Whether `rows` are some of `whole`, by their shapes: as many as `whole` has at most, as far as symbols tell.
+constexpr bool are_rows_of(const symbolic_shape& whole, const symbolic_shape& rows, int axis) {
+  return axis >= 0 && axis < whole.rank && rows.rank == whole.rank && with_extent(rows, axis, whole[axis]) == whole &&
+         (whole[axis].sum() + rows[axis].with(-rows[axis].coefficient).sum()).most() >= 0;
 }
 
 // ---- concatenation

@@ -2,6 +2,7 @@
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/op.hpp>
@@ -44,13 +45,14 @@ class attribute_pool {
   attribute_pool& operator=(attribute_pool&&) noexcept;
   ~attribute_pool();
 
-  attribute_id intern(attribute value);
+  /// What refers into the pool is there already.
+  attribute_id intern(attribute_ref value);
   [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
   [[nodiscard]] std::size_t size() const { return values_.size(); }
 
  private:
   std::vector<attribute> values_;
-  std::unordered_multimap<std::uint64_t, attribute_id> ids_;
+  hash_index<attribute_id> ids_;
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -169,6 +171,8 @@ class graph {
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
   node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
+  /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
+  void drop_effects();
 
   // ---- helpers that expand into the above
   node_id add(node_id a, node_id b) { return map(scalar_op::add, {a, b}); }
@@ -183,8 +187,7 @@ class graph {
 
   /// Any node by its parts, without shape checks: for passes that carry nodes over. Hash-consed like the rest, and an
   /// effect on what another one writes is refused. A node that is there already keeps its path.
-  node_id add_node(op kind, dtype type, const shape& extents, const attribute& value,
-                   std::span<const node_id> operands);
+  node_id add_node(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const node_id> operands);
 
   void add_output(std::string_view name, node_id node);
 
@@ -222,6 +225,8 @@ class graph {
   [[nodiscard]] std::string path_of(node_id id) const { return paths_.text(nodes_[id].path); }
   [[nodiscard]] const std::vector<graph_output>& outputs() const { return outputs_; }
   [[nodiscard]] const std::vector<node_id>& effects() const { return effects_; }
+  /// For each node: does it belong to the backward of a custom_gradient alone? No step computes it.
+  [[nodiscard]] std::vector<bool> pullbacks() const;
   /// Leaves of one kind (input, parameter or state) in order of creation.
   [[nodiscard]] std::vector<node_id> leaves(op kind) const;
   /// The leaf of that name; no_id if there is none.
@@ -256,9 +261,10 @@ class graph {
   using names = std::unordered_map<std::string, node_id, text_hash, std::equal_to<>>;
   /// Of what a new effect writes: its first operand and every other one after it.
   void expect_unwritten(std::span<const node_id> operands) const;
+  [[nodiscard]] bool is_dropped(node_id id) const;
   std::vector<index_range> index_ranges_;
-  std::unordered_multimap<std::uint64_t, node_id> ids_;
-  names leaf_names_, output_names_;
+  hash_index<node_id> ids_, leaf_names_;
+  names output_names_, tap_names_;
   std::unordered_map<node_id, node_id> writers_;  // of states and parameters: the effect that overwrites them
 };
 

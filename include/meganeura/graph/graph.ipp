@@ -5,6 +5,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/quote.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
@@ -26,15 +27,13 @@ MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noe
 MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
-MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute value) {
-  const std::uint64_t key = hash(value);
-  const auto [begin, end] = ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    if (values_[it->second] == value) return it->second;
-  }
+MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
+  const std::uint64_t key = value.hash();
+  const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
+  if (known != no_id) return known;
   const auto id = static_cast<attribute_id>(values_.size());
-  values_.push_back(std::move(value));
-  ids_.emplace(key, id);
+  values_.push_back(value.copy());
+  ids_.insert(key, id);
   return id;
 }
 
@@ -50,28 +49,28 @@ inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribu
 }
 }  // namespace detail
 
-MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, const attribute& value,
+MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
                                          std::span<const node_id> operands) {
   const attribute_id interned = attributes_.intern(value);
   const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
-  const auto [begin, end] = ids_.equal_range(key);
-  for (auto it = begin; it != end; ++it) {
-    const node& known = nodes_[it->second];
-    if (known.kind == kind && known.type == type && known.attribute == interned && known.extents == extents &&
-        std::ranges::equal(this->operands(it->second), operands)) {
-      return it->second;
-    }
-  }
+  const node_id known = ids_.find(key, [&](node_id each) {
+    const node& n = nodes_[each];
+    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
+           std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
+  });
+  if (known != no_id) return known;
   const bool is_effect = info(kind).stage == op_stage::effect;
   if (is_effect) expect_unwritten(operands);
   const auto id = static_cast<node_id>(nodes_.size());
   nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
                     static_cast<std::uint32_t>(operands.size()), path_});
   // `operands` may be a view into operands_ itself: copy before growing.
-  const std::vector<node_id> copy(operands.begin(), operands.end());
+  const small_vector<node_id, 8> copy(operands.begin(), operands.end());
   operands_.insert(operands_.end(), copy.begin(), copy.end());
-  ids_.emplace(key, id);
-  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) leaf_names_.emplace(leaf->name, id);
+  ids_.insert(key, id);
+  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) {
+    leaf_names_.insert(hash_string(leaf->name), id);
+  }
   if (is_effect) {
     effects_.push_back(id);
     for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
@@ -98,6 +97,18 @@ MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<con
   }
 }
 
+MEGANEURA_INLINE void graph::drop_effects() {
+  effects_.clear();
+  writers_.clear();
+}
+
+// An effect that drop_effects took away: it stays a node, which no new one is equal to.
+MEGANEURA_INLINE bool graph::is_dropped(node_id id) const {
+  if (info(nodes_[id].kind).stage != op_stage::effect) return false;
+  const auto found = writers_.find(operands(id)[0]);
+  return found == writers_.end() || found->second != id;
+}
+
 MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
@@ -114,12 +125,12 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
 
 MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
   expect_values(fmt::format("tap \"{}\"", name), {node});
-  const auto known = std::ranges::find(taps_, name, &graph_output::name);
-  if (known == taps_.end()) {
+  const auto [known, is_new] = tap_names_.emplace(std::string(name), node);
+  if (is_new) {
     taps_.push_back({std::string(name), node});
-  } else if (known->node != node) {
+  } else if (known->second != node) {
     fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
-         node, known->node);
+         node, known->second);
   }
 }
 
@@ -140,8 +151,7 @@ MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
 }
 
 MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
-  const auto found = leaf_names_.find(name);
-  return found == leaf_names_.end() ? no_id : found->second;
+  return leaf_names_.find(hash_string(name), [&](node_id id) { return get<leaf_attribute>(id).name == name; });
 }
 
 MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
@@ -210,7 +220,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
   }
   if (begin && !before) {
     nodes_[known].attribute = attributes_.intern(leaf_attribute{std::string(name), begin});
-    ids_.emplace(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
+    ids_.insert(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
   }
   return known;
 }
@@ -572,7 +582,7 @@ inline void check_rule(const optimizer_attribute& rule) {
          "each new moment",
          rule.name, rule.moments.size(), rule.results.size());
   }
-  const std::vector<scalar_node>& nodes = rule.program.nodes;
+  const std::span<const scalar_node> nodes = rule.program.nodes;
   for (scalar_ref result : rule.results) {
     if (result < nodes.size() && nodes[result].type == dtype::f32) continue;
     fail(error_category::invalid_argument, "optimizer_step: {} names node {} of its program, which is no f32 value",
@@ -654,9 +664,30 @@ MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
   return all;
 }
 
+MEGANEURA_INLINE std::vector<bool> graph::pullbacks() const {
+  const auto followed = [&](node_id id) {
+    return operands(id).first(nodes_[id].kind == op::custom_gradient ? 1 : nodes_[id].operand_count);
+  };
+  std::vector<bool> left_out(size(), false), read(size(), false), needed(size(), false);
+  for (node_id id{0}; id < size(); ++id) {
+    left_out[id] = nodes_[id].kind == op::adjoint ||
+                   std::ranges::any_of(followed(id), [&](node_id from) { return left_out[from]; });
+    for (node_id from : operands(id)) read[from] = true;
+  }
+  for (const graph_output& output : outputs_) needed[output.node] = true;
+  for (node_id effect : effects_) needed[effect] = true;
+  for (node_id id = static_cast<node_id>(size()); id-- > 0;) {
+    left_out[id] = !needed[id] && (read[id] || left_out[id]);
+    if (left_out[id]) continue;
+    for (node_id from : followed(id)) needed[from] = true;
+  }
+  return left_out;
+}
+
 MEGANEURA_INLINE double graph::flops() const {
+  const std::vector<bool> left_out = pullbacks();
   double total = 0;
-  for (node_id id{0}; id < size(); ++id) total += flops(id);
+  for (node_id id{0}; id < size(); ++id) total += left_out[id] ? 0.0 : flops(id);
   return total;
 }
 
@@ -672,8 +703,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
       symbolic_shape from[2];
       for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
       const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-      using own = typename detail::flop_rule<Kind>::attribute_type;
-      return detail::flop_rule<Kind>::of(get<own>(id), from, n.extents, extent);
+      using traits = detail::primitive_traits<Kind>;
+      return traits::flops(get<typename traits::attribute_type>(id), from, n.extents, extent);
     }
     return 0.0;
   });
@@ -749,7 +780,7 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   std::vector<node_id> copies(g.size(), no_id);
   for (node_id id{0}; id < g.size(); ++id) {
     if (!needed[id]) continue;
-    std::vector<node_id> operands;
+    small_vector<node_id, 8> operands;
     for (node_id operand : g.operands(id)) operands.push_back(copies[operand]);
     const graph::scope in(result, g[id].path);
     copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/graph/scalar_op.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -11,23 +12,27 @@ enum class op : std::uint8_t {
   // leaves
   input,      // bound by name every step
   parameter,  // owned by the parameters object; trained
-  state,      // owned by the session; changed by `assign` at the end of a step
+  state,      // owned by the parameters object; changed by `assign` at the end of a step
   // primitives
-  constant,        // one scalar value, rank 0
-  iota,            // [n]: 0, 1, 2, ... as i32; other ranks are views of it
-  random,          // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
-  map,             // out[i] = program(a[i], b[i], ...): all operands have the result's shape
-  reduce,          // sum, max, min, product over some axes, which disappear
-  contract,        // generalised matrix product of two operands (einsum)
-  view,            // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
-  pad,             // a constant border around the operand
-  concat,          // along one axis
-  gather,          // rows of a table chosen by integer indices
-  scatter_add,     // its adjoint: updates added into zeros
-  convolution,     // N-d; the output, the input or the filter of one and the same correlation
-  window_reduce,   // pooling
-  window_scatter,  // its adjoint
-  stop_gradient,   // identity forward, zero backward
+  constant,         // one scalar value, rank 0
+  iota,             // [n]: 0, 1, 2, ... as i32; other ranks are views of it
+  random,           // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
+  map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
+  reduce,           // sum, max, min, product over some axes, which disappear
+  contract,         // generalised matrix product of two operands (einsum)
+  view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
+  pad,              // a constant border around the operand
+  concat,           // along one axis
+  gather,           // rows of a table chosen by integer indices
+  scatter_add,      // its adjoint: updates added into zeros
+  narrow,           // some rows, from a position that is a value
+  update_rows,      // its first operand with rows written over it from such a position on
+  convolution,      // N-d; the output, the input or the filter of one and the same correlation
+  window_reduce,    // pooling
+  window_scatter,   // its adjoint
+  stop_gradient,    // identity forward, zero backward
+  adjoint,          // in the backward of a custom_gradient: what reverse mode will bring for its operand
+  custom_gradient,  // its first operand; the second one's gradient is the third, a function of the fourth, an adjoint
   // effects: no value, roots of the graph
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
@@ -97,7 +102,9 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
+  bool runs = false;     // has a kernel of its own; primitives that have none are replaced by implementations
+  bool updates = false;  // that kernel writes what changes alone where its result lies in its first operand's memory
+  op implements = op::input;  // of an implementation: the one primitive that it computes, if there is one
 };
 
 namespace detail {
@@ -116,15 +123,19 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::narrow, "narrow", 2, op_stage::primitive, true},
+    {op::update_rows, "update_rows", 3, op_stage::primitive, true, true},
     {op::convolution, "convolution", 2, op_stage::primitive},
     {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
     {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
     {op::stop_gradient, "stop_gradient", 1, op_stage::primitive},
+    {op::adjoint, "adjoint", 1, op_stage::primitive},
+    {op::custom_gradient, "custom_gradient", 4, op_stage::primitive},
     {op::assign, "assign", 2, op_stage::effect},
     {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
     {op::region, "region", -1, op_stage::implementation, true},
-    {op::matmul, "matmul", -1, op_stage::implementation, true},
-    {op::convolve, "convolve", -1, op_stage::implementation, true},
+    {op::matmul, "matmul", -1, op_stage::implementation, true, false, op::contract},
+    {op::convolve, "convolve", -1, op_stage::implementation, true, false, op::convolution},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
@@ -139,5 +150,11 @@ static_assert(
 
 [[nodiscard]] constexpr const op_info& info(op kind) { return detail::op_table[static_cast<int>(kind)]; }
 [[nodiscard]] constexpr const char* to_string(op kind) { return info(kind).name; }
+/// Whether nodes of this kind can apply a program to what they compute: those that implement one primitive.
+[[nodiscard]] constexpr bool has_epilogue(op kind) { return info(kind).implements != op::input; }
+/// How many of such a node's operands are the primitive's; the epilogue reads those after them.
+[[nodiscard]] constexpr std::size_t own_operands(op kind) {
+  return static_cast<std::size_t>(info(info(kind).implements).arity);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI

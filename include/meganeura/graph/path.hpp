@@ -45,7 +45,10 @@ class path_pool {
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
+  // Where `text` is in slots_, or the free place where it goes.
+  [[nodiscard]] std::size_t slot_of(std::string_view text) const;
   std::vector<entry> modules_{1};
+  std::vector<std::uint32_t> slots_{};  // modules by the hash of their text, at most half of the places; 0: free
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -14,17 +14,32 @@
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
 /// `build` checks the operands, as many as op_info says, and adds the node; `extents` are those of the result where
-/// they do not follow from the operands. errors: invalid_argument.
+/// they do not follow from the operands. Written out for primitives of which their traits do not say enough.
+/// errors: invalid_argument.
 template <op Kind>
-struct primitive_rule;
-template <op Kind>
-inline constexpr bool has_rule = requires {
-  typename primitive_rule<Kind>::attribute_type;
+struct primitive_rule {
+  using traits = primitive_traits<Kind>;
+  static node_id build(graph& g, std::span<const node_id> operands, const typename traits::attribute_type& value,
+                       const shape&) {
+    g.expect_values(to_string(Kind), operands);
+    std::vector<tensor_facts> from;
+    for (node_id operand : operands) from.push_back({g[operand].type, g[operand].extents});
+    if (const char* rule = traits::refuses(value, from.data())) {
+      std::string found;
+      for (node_id operand : operands) {
+        found += fmt::format("{}{} {}", found.empty() ? "" : " and ", to_string(g[operand].type),
+                             to_string(g[operand].extents));
+      }
+      fail(error_category::invalid_argument, "{} {} of {}: {}", to_string(Kind), to_string(attribute(value)), found,
+           rule);
+    }
+    const tensor_facts made = traits::result(value, from.data());
+    return g.add_node(Kind, made.type, numeric(made.shape), value, operands);
+  }
 };
 
 template <>
 struct primitive_rule<op::reduce> {
-  using attribute_type = reduce_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const reduce_attribute& rule, const shape&) {
     const node_id a = operands[0];
     g.expect_values("reduce", {a});
@@ -94,7 +109,6 @@ inline node_id build_contract(graph& g, node_id a, node_id b, const contract_att
 
 template <>
 struct primitive_rule<op::contract> {
-  using attribute_type = contract_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const contract_attribute& labels, const shape&) {
     g.expect_values("contract", operands);
     return build_contract(g, operands[0], operands[1], labels, "abcdefghijklmnop");
@@ -108,7 +122,6 @@ struct primitive_rule<op::contract> {
 
 template <>
 struct primitive_rule<op::pad> {
-  using attribute_type = pad_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const pad_attribute& border, const shape&) {
     const node_id a = operands[0];
     g.expect_values("pad", operands);
@@ -130,7 +143,6 @@ struct primitive_rule<op::pad> {
 
 template <>
 struct primitive_rule<op::concat> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
     const int axis = along.axis;
     g.expect_values("concat", operands);
@@ -151,7 +163,6 @@ struct primitive_rule<op::concat> {
 
 template <>
 struct primitive_rule<op::gather> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
     const node_id data = operands[0], indices = operands[1];
     const int axis = along.axis;
@@ -175,7 +186,6 @@ struct primitive_rule<op::gather> {
 
 template <>
 struct primitive_rule<op::scatter_add> {
-  using attribute_type = axis_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
     const node_id indices = operands[0], updates = operands[1];
     const int axis = along.axis;
@@ -193,6 +203,48 @@ struct primitive_rule<op::scatter_add> {
                       {},
                       fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
     return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+  }
+};
+
+// What narrow and update_rows have in common: `rows` rows of `whole` from a position on.
+inline void expect_rows(graph& g, op kind, const shape& whole, const shape& rows, int axis, node_id position) {
+  const node& at = g[position];
+  if (!are_rows_of(whole, rows, axis) || at.type != dtype::i32 || at.extents.rank() != 0) {
+    fail(error_category::invalid_argument,
+         "{} of {} along axis {} by rows {} from {} {} on: the rows must have the other extents of the first and at "
+         "most "
+         "as many rows, and the position must be one i32",
+         to_string(kind), to_string(whole), axis, to_string(rows), to_string(at.type), to_string(at.extents));
+  }
+  const std::int64_t places = whole[axis] - rows[axis] + 1;
+  g.expect_indices(
+      {position,
+       places,
+       {},
+       fmt::format("{} takes {} of the {} rows of {}", to_string(kind), rows[axis], whole[axis], to_string(whole))});
+}
+
+template <>
+struct primitive_rule<op::narrow> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
+    const node_id data = operands[0], position = operands[1];
+    g.expect_values("narrow", operands);
+    expect_rows(g, op::narrow, g[data].extents, extents, along.axis, position);
+    return g.add_node(op::narrow, g[data].type, extents, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::update_rows> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id x = operands[0], rows = operands[1], position = operands[2];
+    g.expect_values("update_rows", operands);
+    expect_rows(g, op::update_rows, g[x].extents, g[rows].extents, along.axis, position);
+    if (g[x].type != g[rows].type) {
+      fail(error_category::invalid_argument, "update_rows of {} {} by {} {}: dtypes must agree; cast the rows",
+           to_string(g[x].type), to_string(g[x].extents), to_string(g[rows].type), to_string(g[rows].extents));
+    }
+    return g.add_node(op::update_rows, g[x].type, shape(g[x].extents), along, operands);
   }
 };
 
@@ -231,7 +283,6 @@ inline symbolic_shape checked_window_shape(const window_attribute& w, const shap
 
 template <>
 struct primitive_rule<op::convolution> {
-  using attribute_type = convolution_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const convolution_attribute& c,
                        const shape& extents) {
     const node_id a = operands[0], b = operands[1];
@@ -256,7 +307,6 @@ struct primitive_rule<op::convolution> {
 
 template <>
 struct primitive_rule<op::window_reduce> {
-  using attribute_type = window_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape&) {
     const node_id a = operands[0];
     g.expect_values("window_reduce", {a});
@@ -276,7 +326,6 @@ struct primitive_rule<op::window_reduce> {
 
 template <>
 struct primitive_rule<op::window_scatter> {
-  using attribute_type = window_attribute;
   static node_id build(graph& g, std::span<const node_id> operands, const window_attribute& w, const shape& extents) {
     g.expect_values("window_scatter", operands);
     const bool is_max = w.kind == reduce_kind::max;
@@ -299,12 +348,21 @@ struct primitive_rule<op::window_scatter> {
 };
 
 template <>
-struct primitive_rule<op::stop_gradient> {
-  using attribute_type = no_attribute;
+struct primitive_rule<op::custom_gradient> {
   static node_id build(graph& g, std::span<const node_id> operands, const no_attribute&, const shape&) {
-    const node_id a = operands[0];
-    g.expect_values("stop_gradient", {a});
-    return g.add_node(op::stop_gradient, g[a].type, shape(g[a].extents), no_attribute{}, operands);
+    const node_id y = operands[0], x = operands[1], gradient = operands[2], seed = operands[3];
+    g.expect_values("custom_gradient", operands);
+    const auto alike = [&](node_id a, node_id b) { return g[a].type == g[b].type && g[a].extents == g[b].extents; };
+    if (g[seed].kind != op::adjoint || !alike(y, seed) || !alike(x, gradient) || !is_float(g[y].type) ||
+        !is_float(g[x].type)) {
+      const auto text = [&](node_id id) { return to_string(g[id].type) + (' ' + to_string(g[id].extents)); };
+      fail(
+          error_category::invalid_argument,
+          "custom_gradient of {} by {}: found a gradient {} and, of the kind {}, {}; both are floats, the gradient has "
+          "the operand's dtype and shape, and the last is an adjoint of the first one's",
+          text(y), text(x), text(gradient), to_string(g[seed].kind), text(seed));
+    }
+    return g.add_node(op::custom_gradient, g[y].type, shape(g[y].extents), no_attribute{}, operands);
   }
 };
 

@@ -38,9 +38,9 @@ MEGANEURA_INLINE node_id graph::pad(node_id a, std::span<const std::int64_t> low
 MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span<const node_id> operands,
                                       const shape& extents) {
   return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (detail::has_rule<Kind>) {
+    if constexpr (detail::has_traits<Kind>) {
       using rule = detail::primitive_rule<Kind>;
-      const auto* own = std::get_if<typename rule::attribute_type>(&value);
+      const auto* own = std::get_if<typename detail::primitive_traits<Kind>::attribute_type>(&value);
       if (own && (info(Kind).arity < 0 || operands.size() == static_cast<std::size_t>(info(Kind).arity))) {
         return rule::build(*this, operands, *own, extents);
       }

@@ -3,7 +3,11 @@
 #pragma once
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/hash.hpp>
+#include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
+#include <meganeura/core/same_bits.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/scalar_op.hpp>
 
 #include <cstdint>
@@ -11,8 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -25,12 +27,15 @@ struct scalar_node {
   scalar_ref operands[3]{};  // the first info(op).arity count; the rest are 0
   double value = 0;          // argument index or constant; 0 otherwise
 
-  friend bool operator==(const scalar_node&, const scalar_node&) = default;
+  friend bool operator==(const scalar_node& a, const scalar_node& b) {
+    return a.op == b.op && a.type == b.type && a.operands[0] == b.operands[0] && a.operands[1] == b.operands[1] &&
+           a.operands[2] == b.operands[2] && same_bits(a.value, b.value);
+  }
 };
 
 /// A DAG in topological order: operands precede users, equal nodes are one node, the last node is the result.
 struct scalar_program {
-  std::vector<scalar_node> nodes;
+  small_vector<scalar_node, 12> nodes;
 
   [[nodiscard]] dtype type() const { return nodes.back().type; }
   [[nodiscard]] int arguments() const;  // one more than the largest argument index
@@ -43,6 +48,9 @@ struct scalar_program {
 
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
 };
+
+/// One for each node or argument of a program.
+using program_flags = small_vector<bool, 64>;
 
 /// Refuses what `scalar_builder` would not write, for programs that come from elsewhere: none at all, operations and
 /// types that do not exist, operands that do not precede their user or do not fit it, constants that their type does
@@ -83,8 +91,8 @@ class scalar_builder {
   [[noreturn]] void refuse_ref(scalar_ref ref) const;
   [[nodiscard]] std::optional<scalar_ref> find(const scalar_node& node);
   [[nodiscard]] bool is_constant(scalar_ref ref, double value) const;
-  std::vector<scalar_node> nodes_;
-  std::unordered_multimap<std::uint64_t, scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
+  small_vector<scalar_node, 32> nodes_;
+  hash_index<scalar_ref> index_;  // of the first `indexed_` nodes, once there are many
   std::size_t indexed_ = 0;
 };
 

@@ -43,12 +43,6 @@ inline std::uint64_t hash_node(std::uint64_t seed, const scalar_node& node) {
   return hash_combine(hash_combine(seed, head), std::bit_cast<std::uint64_t>(node.value));
 }
 
-// Numbers are compared by their bits: 0 and -0 differ, a NaN is itself.
-inline bool same_node(const scalar_node& a, const scalar_node& b) {
-  return a.op == b.op && a.type == b.type && std::ranges::equal(a.operands, b.operands) &&
-         std::bit_cast<std::uint64_t>(a.value) == std::bit_cast<std::uint64_t>(b.value);
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
@@ -61,18 +55,15 @@ MEGANEURA_INLINE std::uint64_t scalar_program::hash() const {
 MEGANEURA_INLINE std::optional<scalar_ref> scalar_builder::find(const scalar_node& node) {
   constexpr std::size_t short_program = 64;
   if (nodes_.size() <= short_program) {
-    const auto found =
-        std::ranges::find_if(nodes_, [&](const scalar_node& known) { return detail::same_node(known, node); });
+    const auto found = std::ranges::find(nodes_, node);
     if (found == nodes_.end()) return {};
     return static_cast<scalar_ref>(found - nodes_.begin());
   }
   for (; indexed_ < nodes_.size(); ++indexed_)
-    index_.emplace(detail::hash_node(0, nodes_[indexed_]), static_cast<scalar_ref>(indexed_));
-  const auto [begin, end] = index_.equal_range(detail::hash_node(0, node));
-  const auto found =
-      std::find_if(begin, end, [&](const auto& each) { return detail::same_node(nodes_[each.second], node); });
-  if (found == end) return {};
-  return found->second;
+    index_.insert(detail::hash_node(0, nodes_[indexed_]), static_cast<scalar_ref>(indexed_));
+  const scalar_ref found = index_.find(detail::hash_node(0, node), [&](scalar_ref at) { return nodes_[at] == node; });
+  if (found == no_id) return {};
+  return found;
 }
 
 MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
@@ -81,7 +72,6 @@ MEGANEURA_INLINE scalar_ref scalar_builder::add(const scalar_node& node) {
     fail(error_category::unsupported, "a scalar program of more than {} operations was asked for; split the map",
          nodes_.size());
   }
-  if (nodes_.empty()) nodes_.reserve(16);  // most programs are shorter, and compiling a model writes thousands
   nodes_.push_back(node);
   return static_cast<scalar_ref>(nodes_.size() - 1);
 }
@@ -235,7 +225,7 @@ MEGANEURA_INLINE scalar_ref scalar_builder::apply(scalar_op kind, std::span<cons
 
 MEGANEURA_INLINE scalar_ref scalar_builder::inlined(const scalar_program& program,
                                                     std::span<const scalar_ref> arguments) {
-  std::vector<scalar_ref> copies;
+  small_vector<scalar_ref, 64> copies;
   copies.reserve(program.nodes.size());
   for (const scalar_node& node : program.nodes) {
     if (node.op == scalar_op::argument) {
@@ -256,14 +246,13 @@ namespace detail {
 
 // Post-order from the results, which become places in the program: equal DAGs get equal programs, whatever order their
 // nodes were built in. Programs grow by fusion to thousands of operations in a row: no recursion.
-inline scalar_program post_order(const std::vector<scalar_node>& nodes, std::span<scalar_ref> results) {
+inline scalar_program post_order(std::span<const scalar_node> nodes, std::span<scalar_ref> results) {
   scalar_program program;
   struct visit {
     int copy = -1, next_operand = 0;
     scalar_ref user{0};
   };
-  std::vector<visit> visits(nodes.size());
-  program.nodes.reserve(nodes.size());
+  small_vector<visit, 48> visits(nodes.size());
   for (scalar_ref& result : results) {
     for (scalar_ref at = result; visits[result].copy < 0;) {  // an operand is visited for the first user that needs it
       visit& here = visits[at];
@@ -432,7 +421,7 @@ class program_printer {
 
   static constexpr double longest = 24;  // nodes that are still read at a glance
   static constexpr int deepest = 100;    // calls inside of calls
-  const std::vector<scalar_node>& nodes_;
+  std::span<const scalar_node> nodes_;
   std::span<const scalar_ref> results_;
   std::vector<int> names_;  // of the nodes already written; -1: none
   int shared_ = 0;

@@ -34,17 +34,17 @@ struct symbolic_count {
 
 /// One module. Modules called inside of it are counted with it.
 struct layer_summary {
-  std::string path;             // "layers.7.mlp", "" the whole model; as in plans and profiles
-  int depth = 0;                // of modules around it
-  std::string result;           // "f32[batch, 10]": the last that it gives others; "" if nothing, as gradients
-  std::int64_t parameters = 0;  // their elements, shared ones where they come first
-  symbolic_count flops;         // 2 a multiply-add, 1 an element of everything else but conditions and casts
+  std::string path;           // "layers.7.mlp", "" the whole model; as in plans and profiles
+  int depth = 0;              // of modules around it
+  std::string result;         // "f32[batch, 10]": the last that it gives others; "" if nothing, as gradients
+  symbolic_count parameters;  // their elements, shared ones where they come first
+  symbolic_count flops;       // 2 a multiply-add, 1 an element of everything else but conditions and casts
   friend bool operator==(const layer_summary&, const layer_summary&) = default;
 };
 
 struct model_summary {
   std::vector<layer_summary> layers;  // the model first, a module before those inside it, gradients last
-  std::int64_t parameters = 0;
+  symbolic_count parameters;
   symbolic_count flops;
 };
 
@@ -62,8 +62,7 @@ class module_table {
  public:
   struct module {
     std::string result{};
-    std::int64_t parameters = 0;
-    symbolic_count flops{};
+    symbolic_count parameters{}, flops{};
     bool used = false;
   };
   module& operator[](path_id path);

@@ -122,9 +122,10 @@ MEGANEURA_INLINE model_summary summary(const graph& g) {
   const auto give = [&](node_id id, path_id module) {
     if (given[module] == no_id || given[module] < id) given[module] = id;
   };
+  const std::vector<bool> left_out = g.pullbacks();
   for (node_id id{0}; id < g.size(); ++id) {
-    modules[g[id].path].flops += g.flops(id);
-    if (g[id].kind == op::parameter) modules[g[id].path].parameters += g[id].extents.elements();
+    if (!left_out[id]) modules[g[id].path].flops += g.flops(id);
+    if (g[id].kind == op::parameter) modules[g[id].path].parameters += static_cast<double>(g[id].extents.elements());
     for (node_id operand : g.operands(id)) {
       const bool forward = !path_pool::is_backward(g[id].path) && !path_pool::is_backward(g[operand].path);
       if (!forward || info(g[operand].kind).arity == 0) continue;
@@ -161,6 +162,12 @@ inline std::string_view names_of(const layer_summary& row) {
   constexpr std::string_view direction = " backward";
   const std::string_view path = row.path;
   return path.ends_with(direction) ? path.substr(0, path.size() - direction.size()) : path;
+}
+
+// Of parameters: exact where there are no symbols.
+inline std::string exact_text(const symbolic_count& count) {
+  const bool is_number = count.terms.empty() || (count.terms.size() == 1 && count.terms.begin()->first.empty());
+  return is_number ? grouped_digits(static_cast<std::int64_t>(count.value())) : to_string(count);
 }
 
 // One past the last row of the module at `first`.
@@ -218,10 +225,10 @@ MEGANEURA_INLINE std::string to_text(const model_summary& model) {
   using cells = std::array<std::string, 4>;
   std::vector<cells> table = {{"module", "result", "parameters", "flops"}};
   for (const layer_summary& row : detail::folded(model.layers)) {
-    table.push_back({row.path.empty() ? "(model)" : row.path, row.result, detail::grouped_digits(row.parameters),
+    table.push_back({row.path.empty() ? "(model)" : row.path, row.result, detail::exact_text(row.parameters),
                      to_string(row.flops)});
   }
-  table.push_back({"total", "", detail::grouped_digits(model.parameters), to_string(model.flops)});
+  table.push_back({"total", "", detail::exact_text(model.parameters), to_string(model.flops)});
   std::array<std::size_t, 3> widths{};
   for (const cells& line : table) {
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], line[i].size());

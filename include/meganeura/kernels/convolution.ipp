@@ -11,7 +11,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
                                                std::span<const dtype> types, dtype result, const device_profile& on) {
-  const convolution_attribute& c = node.convolution;
+  const convolution_attribute& c = node.primitive;
   const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
   const shape& x = by_input ? result_extents : extents[0];

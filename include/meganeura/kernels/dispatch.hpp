@@ -12,7 +12,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// Kernels count in 32 bits and round up to whole vectors, workgroups and tiles: no count may come closer to 2^32.
 inline constexpr std::int64_t max_count = 0xff000000;
 
-/// Bindings: one for each operand of the node, in order, then the result, then (for random and optimizer_step) the
+/// Bindings: one for each operand of the node, in order, then the results, then (for random and optimizer_step) the
 /// step_values buffer. Buffers are bound at the first element of the tensor.
 struct kernel_dispatch {
   spirv::module module;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reading and adding at places that indices choose.
+// Reading, adding and writing at places that indices choose.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/dtype.hpp>
@@ -21,6 +21,30 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// its length.
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
+
+/// Operands data and a position (i32): rows of `result` from there on; those that lie outside are zeros.
+[[nodiscard]] kernel_dispatch make_narrow(const shape& data, const shape& result, int axis, dtype type,
+                                          const device_profile& on);
+
+/// Operands x, rows and a position (i32). `in_place`: the result is x's memory, and the rows alone are written.
+[[nodiscard]] kernel_dispatch make_update_rows(const shape& x, const shape& rows, int axis, dtype type, bool in_place,
+                                               const device_profile& on);
+
+template <>
+struct generator<op::narrow> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_narrow(asked.operand_extents()[0], asked.extents(), asked.get<axis_attribute>().axis, asked.type(),
+                       asked.on);
+  }
+};
+
+template <>
+struct generator<op::update_rows> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_update_rows(asked.extents(), asked.operand_extents()[1], asked.get<axis_attribute>().axis, asked.type(),
+                            !asked.overwritten.empty(), asked.on);
+  }
+};
 
 template <>
 struct generator<op::gather> {

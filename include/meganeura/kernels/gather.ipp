@@ -199,6 +199,69 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
   return {owner.finish(), grid.groups};
 }
 
+MEGANEURA_INLINE kernel_dispatch make_narrow(const shape& data, const shape& result_extents, int axis, dtype type,
+                                             const device_profile& on) {
+  const detail::axis_split split = detail::split_at(data, axis);
+  const auto count = static_cast<std::uint32_t>(result_extents[axis]);
+  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("narrow {}", items * split.width), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "position");
+  const bound_tensor result(owner, type, "result", split.width);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 row = position / split.inner, column = position % split.inner;
+    const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
+    const spirv::u32 index = start + row % count;  // from -1 on the second row is number 0
+    const auto value = owner.declare_variable(value_type(type, split.width));
+    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 source = row / count * split.extent + index;
+      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+    });
+    result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+MEGANEURA_INLINE kernel_dispatch make_update_rows(const shape& x, const shape& rows, int axis, dtype type,
+                                                  bool in_place, const device_profile& on) {
+  const detail::axis_split split = detail::split_at(x, axis);
+  const auto count = static_cast<std::uint32_t>(rows[axis]);
+  const std::uint32_t each = in_place ? count : split.extent;  // rows that invocations stand for
+  const std::int64_t items = std::int64_t{split.outer} * each * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  const spirv::access own = in_place ? spirv::access::read_write : spirv::access::read;
+  spirv::kernel owner(fmt::format("update_rows {} of {}", rows.elements(), x.elements()), {size, 1, 1});
+  const bound_tensor old(owner, type, "x", own);
+  const bound_tensor from(owner, type, "rows");
+  const bound_tensor at(owner, dtype::i32, "position");
+  const bound_tensor result(owner, type, "result", split.width,
+                            in_place ? spirv::access::read_write : spirv::access::write);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(items), [&] {
+    const spirv::u32 line = position / split.inner, column = position % split.inner;
+    const spirv::u32 outer = line / each, row = line % each;
+    const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
+    if (in_place) {
+      const spirv::u32 target = start + row;  // from -1 on the second row is number 0
+      owner.if_(target < spirv::u32(split.extent), [&] {
+        result.store((outer * split.extent + target) * split.inner + column, from.load(position, split.width));
+      });
+      return;
+    }
+    const spirv::u32 source = row - start;
+    owner.if_(
+        source < spirv::u32(count),
+        [&] { result.store(position, from.load((outer * count + source) * split.inner + column, split.width)); },
+        [&] { result.store(position, old.load(position, split.width)); });
+  });
+  return {owner.finish(), grid.groups};
+}
+
 MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
                                                   dtype type, const device_profile& on) {
   const detail::axis_split split = detail::split_at(result_extents, axis);

@@ -7,6 +7,9 @@
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/plan/plan.hpp>
 
+#include <cstddef>
+#include <vector>
+
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// The kernel of a node whose result has memory of its own.
@@ -16,6 +19,14 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// The kernel of a step of a plan, in place or not. errors: as above; internal for a copy, which needs no kernel.
 [[nodiscard]] kernel_dispatch generate(const plan::execution_plan& p, const plan::step& s, const device_profile& on);
+
+/// The kernels of a plan. Steps of which generators read the same, as the layers of a model have them, share one.
+struct kernel_set {
+  std::vector<kernel_dispatch> kernels;  // each was generated once
+  std::vector<std::size_t> of_step;      // the place of each step's; 0 of a copy, which needs none
+};
+/// errors: as above.
+[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

@@ -12,8 +12,11 @@
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -43,6 +46,27 @@ namespace detail {
       on.max_loop_iterations);
 }
 
+// What a kernel_request shows of a step, besides the device: where that is equal, words and grid are.
+[[nodiscard]] inline std::vector<std::int64_t> read_by_generators(const plan::execution_plan& p, const plan::step& s) {
+  const graph& g = p.implementation;
+  std::vector<std::int64_t> all{static_cast<std::int64_t>(g[s.node].kind), g[s.node].attribute};
+  if (s.kind == plan::step::optimizer) {
+    all.push_back(static_cast<std::int64_t>(s.bindings.at(0).where.bytes));
+    return all;
+  }
+  const auto add = [&](dtype type, const shape& extents) {
+    all.insert(all.end(), {static_cast<std::int64_t>(type), static_cast<std::int64_t>(extents.rank())});
+    all.insert(all.end(), extents.begin(), extents.end());
+  };
+  all.push_back(g[s.node].operand_count);
+  for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
+  for (const tensor_type& result : g.results(s.node)) add(result.type, result.extents);
+  add(g[s.node].type, g[s.node].extents);
+  for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))
+    all.push_back(operand ? static_cast<std::int64_t>(*operand) : -1);
+  return all;
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch generate(const graph& g, node_id id, const device_profile& on) {
@@ -56,6 +80,19 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
+}
+
+MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {
+  kernel_set made;
+  std::map<std::vector<std::int64_t>, std::size_t> known;
+  for (const plan::step& s : p.steps) {
+    made.of_step.push_back(0);
+    if (s.kind == plan::step::copy) continue;
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), made.kernels.size());
+    if (is_new) made.kernels.push_back(generate(p, s, on));
+    made.of_step.back() = at->second;
+  }
+  return made;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

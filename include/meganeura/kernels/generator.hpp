@@ -15,7 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// The operand in whose memory each result is stored, if any; empty: every result has memory of its own.
 using operand_of_result = std::span<const std::optional<std::size_t>>;
 
-/// A node whose kernel is asked for.
+/// A node whose kernel is asked for. Generators read what its functions give, by which steps with equal kernels are
+/// known before one is generated (`read_by_generators`), and nothing else of the graph.
 struct kernel_request {
   const graph& nodes;
   node_id id;

@@ -4,6 +4,7 @@
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/generator.hpp>
 
@@ -13,6 +14,9 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// Bindings: the result (f32), step_values.
 [[nodiscard]] kernel_dispatch make_random(const random_attribute& stream, std::int64_t count, const device_profile& on);
+
+/// errors: invalid_argument for two streams of one graph whose names have one hash: they would draw the same numbers.
+void check_streams(const graph& g);
 
 template <>
 struct generator<op::random> {

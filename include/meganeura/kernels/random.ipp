@@ -2,6 +2,7 @@
 // Definitions for kernels/random.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/embedded/shaders.hpp>
 #include <meganeura/kernels/philox.hpp>
 #include <meganeura/kernels/random.hpp>
@@ -11,6 +12,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -30,6 +34,20 @@ MEGANEURA_INLINE kernel_dispatch make_random(const random_attribute& stream, std
   if (made.groups[2] != 1)
     fail(error_category::unsupported, "random of {} elements: more than the device's grid holds", count);
   return made;
+}
+
+MEGANEURA_INLINE void check_streams(const graph& g) {
+  std::map<std::uint32_t, std::string_view> names;
+  for (node_id id{0}; id < g.size(); ++id) {
+    if (g[id].kind != op::random) continue;
+    const std::string& name = g.get<random_attribute>(id).stream;
+    const auto [first, is_new] = names.emplace(stream_hash(name), name);
+    if (is_new || first->second == name) continue;
+    fail(
+        error_category::invalid_argument,
+        "random: the streams {} and {} would draw the same numbers, their names' 32-bit hashes being equal; rename one",
+        quote(first->second), quote(name));
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

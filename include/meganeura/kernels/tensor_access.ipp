@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/insertion_sort.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <algorithm>
@@ -98,7 +99,7 @@ MEGANEURA_INLINE loop_nest make_loop_nest(const shape& space, int row_axes, std:
                                   [&](const index_map& a) { return detail::always_outside(a, axis); });
     if (space[axis] != 1 || kept) axes.push_back(axis);
   }
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) {
+  insertion_sort(axes.begin(), axes.end(), [&](int a, int b) {
     if ((a < outer) != (b < outer)) return a < outer;
     return std::abs(leader.strides[a]) > std::abs(leader.strides[b]);
   });

@@ -38,10 +38,10 @@ struct attention {
  private:
   static constexpr auto attended(value auto q, value auto k, value auto v) { return attend<causal>(q, k, v); }
   static constexpr auto attended(value auto q, value auto k, value auto v, value auto position) {
-    auto past_keys = state<"keys", dims<C.context, C.kv_heads, C.head_dim>, init::each_run>;
-    auto past_values = state<"values", dims<C.context, C.kv_heads, C.head_dim>, init::each_run>;
-    auto keys = update_rows(past_keys, k, position);
-    auto values = update_rows(past_values, v, position);
+    auto past_keys = state_like<"keys", -3, C.context, init::each_run>(k);
+    auto past_values = state_like<"values", -3, C.context, init::each_run>(v);
+    auto keys = update_rows<-3>(past_keys, k, position);
+    auto values = update_rows<-3>(past_values, v, position);
     return attend<causal>(q, keys, values, position) | assign(past_keys, keys) | assign(past_values, values);
   }
 };
@@ -79,8 +79,9 @@ inline constexpr llama::config smollm2_135m{.layers = 30,
                                             .epsilon = 1e-5f};
 
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]. The head is tied to the embedding: one tensor of that full name.
-/// With a second input, position [] i32, tokens [seq] continue what ran before: a prompt from position 0 on, then token
-/// by token, each run from where the last one ended, and the logits are those of the whole text.
+/// With a second input, position [] i32, tokens [.., seq] continue what ran before: a prompt from position 0 on, then
+/// token by token, each run from where the last one ended, and the logits are those of the whole text. A batch of texts
+/// is fixed when a session is made: session<model> s(gpu, {{"batch", 4}}).
 template <llama::config C>
 struct smollm2 {
   static constexpr auto forward(value auto tokens, value auto... position) {

@@ -9,6 +9,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct linear_options {
   bool bias = true;
   initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
   friend constexpr bool operator==(const linear_options&, const linear_options&) = default;
 };
 inline constexpr linear_options no_bias{.bias = false};
@@ -40,7 +41,7 @@ struct linear {
         detail::parameter_of<"weight">(x, detail::extents_of(out, in.shape.last()), in.type, options.weight);
     const auto product = detail::make<detail::describe_linear>(x, weight);
     if (!options.bias) return product;
-    const initializer begin = detail::bias_of(in.shape.last().coefficient);
+    const initializer begin = detail::bias_of(options.bias_begin, in.shape.last().coefficient);
     return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
   }
 };

@@ -35,10 +35,6 @@ constexpr tensor_type label_type() {
   return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
 }
 
-constexpr bool are_alike(const facts& a, const facts& b) {
-  return a.shape == b.shape && a.type == b.type && is_float(a.type);
-}
-
 }  // namespace detail
 
 namespace layers {
@@ -99,7 +95,7 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
 /// Mean over all elements of (prediction - target)^2, of floats in f32.
 template <value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  MEGANEURA_EXPECT(detail::are_alike(prediction.facts(), target.facts()),
+  MEGANEURA_EXPECT((detail::are_of_one_type(prediction.facts(), target.facts()) && is_float(target.facts().type)),
                    "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
                    prediction, target)
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);

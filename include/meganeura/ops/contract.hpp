@@ -65,8 +65,6 @@ constexpr node_spec describe_matmul(const facts& a, const facts& b) {
   return describe_contract(a, b, matmul_labels(a, b));
 }
 
-constexpr bool floats_of_one_type(const facts& a, const facts& b) { return a.type == b.type && is_float(a.type); }
-
 // A contraction that is none for another reason than its extents.
 constexpr bool is_contraction(const contraction& rule) {
   return rule.fault == contraction::none || rule.fault == contraction::extents;

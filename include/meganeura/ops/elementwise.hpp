@@ -287,4 +287,15 @@ template <value A>
   return detail::make<detail::describe_stop_gradient>(a);
 }
 
+namespace detail {
+template <std::size_t Operand>
+inline constexpr bool has_number = false;
+}
+
+// No run has happened where a model is written: C++ cannot choose by its numbers.
+MEGANEURA_COMPARISON(<, "less(a, b)")
+MEGANEURA_COMPARISON(>, "less(b, a)")
+MEGANEURA_COMPARISON(<=, "less_equal(a, b)")
+MEGANEURA_COMPARISON(>=, "less_equal(b, a)")
+
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -108,10 +108,4 @@ template <int... Axes, value A, detail::axis_like... More>
   return detail::mean_over(x, c<Axes>..., axes...);
 }
 
-/// Mean of all elements, rank 0: mean(x) by another name.
-template <value A>
-[[nodiscard]] constexpr auto mean_of_all(A x) {
-  return mean(x);
-}
-
 }  // namespace meganeura::inline MEGANEURA_ABI

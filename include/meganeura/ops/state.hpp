@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a model keeps from step to step: assignments of states.
 #pragma once
-#include <meganeura/expr/traced.hpp>
-#include <meganeura/ops/gather.hpp>
+#include <meganeura/expr/map.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -14,49 +13,32 @@ struct assignment {
   New next;
 };
 
+template <fixed_string Name, int Axis, dim Extent, initializer Begin, value X>
+constexpr auto state_like_of(X x) {
+  if constexpr (is_expr<X>) {
+    constexpr symbolic_shape from = X::facts().shape;
+    return state<Name, with_extent(from, normal_axis(Axis, from.rank), Extent), X::facts().type, Begin>;
+  } else {
+    const symbolic_shape from = x.facts().shape;
+    return state_of<Name>(x, with_extent(from, normal_axis(Axis, from.rank), Extent), x.facts().type, Begin);
+  }
+}
+
 constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
   if (state.kind != primitive::state) return {};  // refused by `assign`
   return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
 }
 
-constexpr bool can_update(const facts& x, const facts& rows, int axis) {
-  return axis >= 0 && x.type == rows.type && x.shape.rank == rows.shape.rank &&
-         with_extent(rows.shape, axis, x.shape[axis]) == x.shape;
-}
-constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
-
 }  // namespace detail
 
-namespace layers {
-struct update_rows {
-  static constexpr auto forward(value auto x, value auto rows, value auto position, int axis) {
-    axis = detail::normal_axis(axis, x.facts().shape.rank);
-    const dim places = x.facts().shape[axis];
-    symbolic_shape column = detail::extents_of(places);
-    while (column.rank < x.facts().shape.rank - axis) column.push_back(1);
-    const auto row = detail::coordinates_of(x, column, 0) - position;  // that comes to each place
-    const auto count =
-        x.added({.kind = primitive::element_count, .type = dtype::i32, .count = std::int64_t{1} << axis}, &rows, 1);
-    const auto updates = gather(rows, reshape(row, detail::extents_of(places)), axis);
-    return select(logical_and(less_equal(0, row), less(row, count)), updates, x);
-  }
-};
-}  // namespace layers
-
-/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
-/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
-/// left out. shapes: x [.., n, ..], rows [.., m, ..], position [] -> x's. gradient: to x and to rows. cost: reads and
-/// writes x. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
-template <int Axis = 0, value X, value Rows, value Position>
-[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
-  MEGANEURA_EXPECT(
-      detail::can_update(x.facts(), rows.facts(), detail::axis_of(x, Axis)),
-      "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the axis", x, rows,
-      position)
-  MEGANEURA_EXPECT(detail::is_position(position.facts()),
-                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
-                   position)
-  return detail::layer<layers::update_rows>(fixed_text<"">{}, x, rows, position, c<Axis>);
+/// A state of x's dtype and shape but for one extent: state_like<"keys", -3, 2048, init::each_run>(k) is a cache for k
+/// [.., positions, heads, width], with a batch axis if k has one. Its symbols are the session's: one that is left open
+/// is refused, because all sizes share the state. errors: "there is no such axis".
+template <fixed_string Name, int Axis, dim Extent, initializer Begin = init::zeros, value X>
+[[nodiscard]] constexpr auto state_like(X x) {
+  MEGANEURA_EXPECT(detail::normal_axis(Axis, x.facts().shape.rank) >= 0,
+                   "meganeura: state_like<name, axis, extent>(x): there is no such axis", x)
+  return detail::state_like_of<Name, Axis, Extent, Begin>(x);
 }
 
 /// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this

@@ -37,7 +37,7 @@ constexpr symbolic_shape resolved(const symbolic_shape& x, symbolic_shape wanted
   return with_extent(wanted, at, wanted[at].coefficient * (x.coefficient() / rest));
 }
 template <bool Typed, class Shape>
-constexpr auto target(const symbolic_shape& x, const Shape& wanted) {
+constexpr auto reshape_target(const symbolic_shape& x, const Shape& wanted) {
   if constexpr (Typed) {
     return wanted;
   } else {
@@ -161,7 +161,7 @@ constexpr node_spec describe_concat(const facts& a, const facts& b, int axis) {
 /// errors: "the number of elements must stay".
 template <value A, class Shape>
 [[nodiscard]] constexpr auto reshape(A x, Shape wanted) {
-  const auto shape = detail::target<detail::all_typed<A>::value>(x.facts().shape, wanted);
+  const auto shape = detail::reshape_target<detail::all_typed<A>::value>(x.facts().shape, wanted);
   MEGANEURA_CHECK((detail::same_elements(x.facts().shape, detail::symbolic_of(shape))),
                   (detail::elements_agree<x.facts().shape.coefficient(), detail::symbolic_of(shape).coefficient(),
                                           detail::same_elements(x.facts().shape, detail::symbolic_of(shape))>),

@@ -9,6 +9,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct conv2d_options {
   int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
+  initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
   friend constexpr bool operator==(const conv2d_options&, const conv2d_options&) = default;
 };
 
@@ -69,12 +71,12 @@ constexpr node_spec describe_window_share(const facts& x, const pool2d_options& 
 
 /// Correlation with a filter, as PyTorch's conv2d without a bias.
 /// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow].
-/// errors: "x must be [n, c, h, w] and the filter [o, c / groups, kh, kw]". cost: 2 n o oh ow (c / groups) kernel^2
-/// flops.
+/// errors: "both must be floats of one dtype", "x must be [n, c, h, w] with room for the window, the filter [o, c /
+/// groups, kernel, kernel]". cost: 2 n o oh ow (c / groups) kernel^2 flops.
 template <value X, value W, class Options>
 [[nodiscard]] constexpr auto convolution(X x, W filter, Options options) {
-  MEGANEURA_CHECK(x.facts().type == filter.facts().type, (detail::dtypes_agree<x.facts().type, filter.facts().type>),
-                  "meganeura: convolution<options>(x, filter): dtypes must agree; cast one operand", x, filter)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(x.facts(), filter.facts()),
+                   "meganeura: convolution<options>(x, filter): both must be floats of one dtype; cast them", x, filter)
   MEGANEURA_EXPECT(detail::can_convolve(x.facts().shape, filter.facts().shape, options),
                    "meganeura: convolution<options>(x, filter): x must be [n, c, h, w] with room for the window, the "
                    "filter [o, c / groups, kernel, kernel]",
@@ -100,8 +102,10 @@ template <pool2d_options Options = pool2d_options{}, value A>
 }
 
 /// The mean of each window; padding counts as zeros (PyTorch's count_include_pad).
+/// shapes: as max_pool2d. errors: "x must be floats", "the window must fit".
 template <value A, class Options>
 [[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
   MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
                    "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
   return detail::make<detail::describe_pool>(x, c<reduce_kind::sum>, options) *

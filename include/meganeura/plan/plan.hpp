@@ -14,10 +14,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
-/// Memory areas; ranges of different areas never overlap. An area may be more than one buffer, see
+/// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment; as many as an optimiser keeps moments follow the last
-/// one.
+/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
@@ -44,7 +43,7 @@ inline constexpr std::uint64_t tensor_alignment = 256;
 }
 
 /// A named tensor in an area.
-struct slot {
+struct named_tensor {
   std::string name;
   dtype type{};
   shape extents;
@@ -55,35 +54,35 @@ struct slot {
 };
 
 /// Slots in order, with an index by name.
-class slot_list {
+class named_tensors {
  public:
-  slot_list() = default;
-  explicit slot_list(std::vector<slot> slots);
-  /// Null for a name that no slot has. cost: the logarithm of their number.
-  [[nodiscard]] const slot* find(std::string_view name) const;
-  [[nodiscard]] const slot& operator[](std::size_t i) const { return slots_[i]; }
-  [[nodiscard]] const slot* data() const { return slots_.data(); }
-  [[nodiscard]] std::size_t size() const { return slots_.size(); }
-  [[nodiscard]] auto begin() const { return slots_.begin(); }
-  [[nodiscard]] auto end() const { return slots_.end(); }
+  named_tensors() = default;
+  explicit named_tensors(std::vector<named_tensor> tensors);
+  /// Null for a name that no tensor has. cost: the logarithm of their number.
+  [[nodiscard]] const named_tensor* find(std::string_view name) const;
+  [[nodiscard]] const named_tensor& operator[](std::size_t i) const { return tensors_[i]; }
+  [[nodiscard]] const named_tensor* data() const { return tensors_.data(); }
+  [[nodiscard]] std::size_t size() const { return tensors_.size(); }
+  [[nodiscard]] auto begin() const { return tensors_.begin(); }
+  [[nodiscard]] auto end() const { return tensors_.end(); }
 
  private:
-  std::vector<slot> slots_;
+  std::vector<named_tensor> tensors_;
   std::vector<std::size_t> by_name_;  // indices, in the order of their names
 };
 
 /// Named tensors one after the other in one area.
 struct layout {
-  slot_list slots;
+  named_tensors tensors;
   std::uint64_t bytes = 0;
-  [[nodiscard]] const slot* find(std::string_view name) const { return slots.find(name); }
+  [[nodiscard]] const named_tensor* find(std::string_view name) const { return tensors.find(name); }
 };
 
 inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a
 /// tensor that is longer.
-[[nodiscard]] layout paged(const layout& tensors, std::uint64_t page_bytes);
+[[nodiscard]] layout paged(const layout& whole, std::uint64_t page_bytes);
 
 /// What all programs of a model share: its parameters, then its states, each in order of creation.
 [[nodiscard]] layout make_layout(const graph& g);

@@ -2,6 +2,7 @@
 // The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -26,15 +28,16 @@ MEGANEURA_INLINE std::string to_string(area where) {
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
 
-MEGANEURA_INLINE slot_list::slot_list(std::vector<slot> slots) : slots_(std::move(slots)), by_name_(slots_.size()) {
+MEGANEURA_INLINE named_tensors::named_tensors(std::vector<named_tensor> tensors)
+    : tensors_(std::move(tensors)), by_name_(tensors_.size()) {
   std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
-  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return slots_[i].name; });
+  std::ranges::stable_sort(by_name_, {}, [&](std::size_t i) -> std::string_view { return tensors_[i].name; });
 }
 
-MEGANEURA_INLINE const slot* slot_list::find(std::string_view name) const {
-  const auto name_of = [&](std::size_t i) -> std::string_view { return slots_[i].name; };
+MEGANEURA_INLINE const named_tensor* named_tensors::find(std::string_view name) const {
+  const auto name_of = [&](std::size_t i) -> std::string_view { return tensors_[i].name; };
   const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found == by_name_.end() || name_of(*found) != name ? nullptr : &slots_[*found];
+  return found == by_name_.end() || name_of(*found) != name ? nullptr : &tensors_[*found];
 }
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
@@ -70,10 +73,10 @@ inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint6
 
 }  // namespace detail
 
-MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
-  std::vector<slot> slots(tensors.slots.begin(), tensors.slots.end());
+MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
+  std::vector<named_tensor> tensors(whole.tensors.begin(), whole.tensors.end());
   std::uint64_t end = 0;
-  for (slot& s : slots) {
+  for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported,
            "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
@@ -82,23 +85,23 @@ MEGANEURA_INLINE layout paged(const layout& tensors, std::uint64_t page_bytes) {
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
     end = s.offset + aligned(s.bytes);
   }
-  return {slot_list(std::move(slots)), end};
+  return {named_tensors(std::move(tensors)), end};
 }
 
 namespace detail {
 inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
-  std::vector<slot> slots;
+  std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
     const initializer unsaid = kind == op::parameter ? init::fan_in_uniform : init::zeros;
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
       const auto& [name, begin] = g.get<leaf_attribute>(id);
-      slots.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
+      tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
   }
-  return {slot_list(std::move(slots)), end};
+  return {named_tensors(std::move(tensors)), end};
 }
 }  // namespace detail
 
@@ -159,8 +162,7 @@ class occupied_bytes {
   }
   /// The lowest offset at which `bytes` of one page are free during all these levels.
   [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
-    std::vector<const interval_set*> taken;
-    taken.reserve(128);  // four for each level of the tree
+    small_vector<const interval_set*, 128> taken;  // four for each level of the tree
     const auto look_at = [&](const interval_set& each) {
       if (!each.empty()) taken.push_back(&each);
     };
@@ -208,6 +210,8 @@ struct placement {
 };
 
 class planner {
+  using node_list = small_vector<node_id, 4>;
+
  public:
   planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
     result_.implementation = std::move(g);
@@ -243,9 +247,9 @@ class planner {
   /// The node whose step stores this value.
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
-  [[nodiscard]] std::vector<node_id> values_of(node_id id) const {
+  [[nodiscard]] node_list values_of(node_id id) const {
     if (!g().has_several_results(id)) return {id};
-    std::vector<node_id> values(g().results(id).size(), no_id);
+    node_list values(g().results(id).size(), no_id);
     for (node_id reader : readers_[id]) values[g().get<result_attribute>(reader).index] = reader;
     return values;
   }
@@ -320,7 +324,8 @@ class planner {
     std::uint64_t kept = 0;
     for (node_id operand : g().operands(id)) {
       const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
-      const bool waits = !is_leaf(operand) && std::all_of(others.rbegin(), others.rend(), [&](node_id reader) {
+      const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
+      const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
         return reader == id || places_[reader].level < level;
       });
       if (waits) kept += tensor_bytes(g()[operand]);
@@ -328,9 +333,9 @@ class planner {
     return kept;
   }
 
-  void place_leaf(node_id id, area where, const layout& slots) {
+  void place_leaf(node_id id, area where, const layout& tensors) {
     const auto& name = g().get<leaf_attribute>(id).name;
-    const slot* found = slots.find(name);
+    const named_tensor* found = tensors.find(name);
     if (!found || found->kind != g()[id].kind || found->extents != g()[id].extents || found->type != g()[id].type) {
       fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
            to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
@@ -384,18 +389,18 @@ class planner {
       if (writer_[id] != no_id && g()[writer_[id]].kind == op::optimizer_step)
         names.insert(g().get<leaf_attribute>(id).name);
     }
-    std::vector<slot> found;
-    for (const slot& each : result_.parameters.slots) {
+    std::vector<named_tensor> found;
+    for (const named_tensor& each : result_.parameters.tensors) {
       if (names.contains(each.name)) found.push_back(each);
     }
-    return paged({slot_list(std::move(found)), 0}, options_.page_bytes);
+    return paged({named_tensors(std::move(found)), 0}, options_.page_bytes);
   }
   [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
     return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
   }
 
-  // A value assigned to a state is computed right into it where nobody reads the old value any more, and copied
-  // otherwise.
+  // A value assigned to a state is computed right into it where nobody reads the old value any more and the host does
+  // not read the new one, and copied otherwise.
   void place_effects() {
     copied_by_.resize(g().size());
     for (node_id effect : g().effects()) {
@@ -430,7 +435,7 @@ class planner {
     const node_id state = g().operand(effect, 0), source = g().operand(effect, 1), made_by = producer(source);
     placement& value = places_[source];
     const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
-    if (value.placed || kept) return;
+    if (value.placed || kept || is_output_[source]) return;
     std::uint32_t level = value.level;  // after all other kernels that read the old value
     for (node_id reader : readers_[state]) {
       if (reader != made_by) level = std::max(level, places_[reader].level + 1);
@@ -513,10 +518,12 @@ class planner {
 
   void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
 
-  // The host reads an output after the step: the old value of a leaf that is overwritten has to be kept for it.
+  // The host reads an output after the step, when this or another program may have written parameters and states: what
+  // they were in the step is kept for it.
   void save_outputs() {
     for (node_id id{0}; id < g().size(); ++id) {
-      if (is_output_[id] && is_written(id)) saved_outputs_[id] = save(id, places_[writer_[id]].level, never);
+      if (!is_output_[id] || (g()[id].kind != op::parameter && g()[id].kind != op::state)) continue;
+      saved_outputs_[id] = save(id, is_written(id) ? places_[writer_[id]].level : 1, never);
     }
   }
 
@@ -540,7 +547,7 @@ class planner {
 
   // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
   void find_unnamed_results(node_id id) {
-    const std::vector<node_id> values = values_of(id);
+    const node_list values = values_of(id);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
       const tensor_type unnamed = g().results(id)[i];
@@ -555,7 +562,7 @@ class planner {
     same_memory_.assign(g().size(), no_id);
     for (node_id id{0}; id < g().size(); ++id) {
       const node_id made_by = producer(id);
-      if (g()[made_by].kind != op::region || !places_[id].in_arena) continue;
+      if (!places_[id].in_arena) continue;
       for (std::size_t k = 0; k < g().operands(made_by).size(); ++k) {
         const node_id operand = g().operand(made_by, k);
         const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
@@ -579,9 +586,10 @@ class planner {
   // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
   [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
     const node_id made_by = producer(id);
+    const auto operands = g().operands(made_by);
+    if (info(g()[made_by].kind).updates) return which == 0 && std::ranges::count(operands, operands[0]) == 1;
     if (g()[made_by].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(made_by);
-    const auto operands = g().operands(made_by);
     const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
     const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
     if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
@@ -784,7 +792,7 @@ class planner {
   plan_options options_;
   execution_plan result_;
   std::vector<placement> places_;
-  std::vector<std::vector<node_id>> readers_;
+  std::vector<node_list> readers_;
   std::vector<node_id> same_memory_;
   std::vector<std::size_t> block_of_;  // of nodes in the arena
   std::vector<bool> is_output_, read_by_effect_;

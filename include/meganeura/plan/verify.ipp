@@ -20,13 +20,13 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, slots] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                      std::pair(op::state, &p.parameters)}) {
+    for (const auto& [kind, tensors] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
+                                        std::pair(op::state, &p.parameters)}) {
       const area where = kind == op::input ? area::input : area::parameter;
       for (node_id id : p.implementation.leaves(kind)) {
         const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const slot* found = slots->find(name);
-        check(found && found->name == name, "a leaf has no slot");
+        const named_tensor* found = tensors->find(name);
+        check(found && found->name == name, "a leaf has no place");
         leaves_[id] = {where, found->offset, found->bytes};
         write(leaves_[id], id);
       }
@@ -176,6 +176,7 @@ class replay {
   // Every read of the operand is of the element that is stored from it, byte for byte; 0 steps along a row mean that a
   // row stores one.
   [[nodiscard]] bool goes_element_by_element(node_id id, std::size_t operand, std::size_t number) const {
+    if (info(g()[id].kind).updates) return operand == 0;
     if (g()[id].kind != op::region) return false;
     const auto& region = g().get<region_attribute>(id);
     const dtype type = number == 0 ? g()[id].type : region.further[number - 1].type;
@@ -260,8 +261,8 @@ class replay {
       for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
         for (std::size_t i = 0; i < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
-          const slot* found = plan_.updated.find(name);
-          check(found && found->name == name, "an updated parameter has no slot");
+          const named_tensor* found = plan_.updated.find(name);
+          check(found && found->name == name, "an updated parameter has no place");
           check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
                       "has no moments of its own");
         }
@@ -272,9 +273,12 @@ class replay {
       check_value(where, found == after.end() ? value{leaf} : found->second, g().get<leaf_attribute>(leaf).name,
                   "does not hold its value after the step");
     }
-    for (std::size_t i = 0; i < plan_.outputs.size(); ++i)
+    for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
+      if (plan_.outputs[i].where.where == area::parameter)
+        fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
+    }
   }
 
   const execution_plan& plan_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the time goes between a model and its first step.
+// Where the time goes between a model and the end of its first step.
 #pragma once
 #include <meganeura/config.hpp>
 
@@ -20,6 +20,7 @@ struct build_times {
   double allocate = 0;       // device memory
   double pipelines = 0;      // the driver's compiler
   double record = 0;         // command buffers
+  double first_step = 0;     // what drivers and memory do when first used, and the step; 0 before it
 
   [[nodiscard]] double total() const;
 };
@@ -31,11 +32,12 @@ struct build_phase {
 
 /// The parts by name.
 inline constexpr build_phase build_phases[] = {
-    {"trace", &build_times::trace},         {"differentiate", &build_times::differentiate},
-    {"saturate", &build_times::saturate},   {"lower", &build_times::lower},
-    {"extract", &build_times::extract},     {"plan", &build_times::plan},
-    {"generate", &build_times::generate},   {"allocate", &build_times::allocate},
-    {"pipelines", &build_times::pipelines}, {"record", &build_times::record},
+    {"trace", &build_times::trace},           {"differentiate", &build_times::differentiate},
+    {"saturate", &build_times::saturate},     {"lower", &build_times::lower},
+    {"extract", &build_times::extract},       {"plan", &build_times::plan},
+    {"generate", &build_times::generate},     {"allocate", &build_times::allocate},
+    {"pipelines", &build_times::pipelines},   {"record", &build_times::record},
+    {"first step", &build_times::first_step},
 };
 
 /// A line for each part, with its share of the total, which comes last.

@@ -7,6 +7,9 @@
 #include <meganeura/runtime/parameters.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -16,20 +19,29 @@ struct training_position {
   optimizer chosen;  // with the rates of now
   std::uint32_t step = 0;
   std::uint64_t seed = 0;  // of random streams
+  /// parameter_groups::described(): none where a file was written before that was kept.
+  std::optional<std::map<std::string, std::string>> groups{};
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
-/// and, as metadata, optimiser, rates, step and seed. Checksums of each tensor and of the metadata are in it. errors:
-/// invalid_argument for parameters without values; io.
+/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
+/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 
-/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>"; returns where training
-/// goes on. Everything is checked before anything is changed.
+struct loaded_checkpoint {
+  training_position position;  // where training goes on
+  optimizer_moments moments;   // those given, or values that wait for the first program
+};
+
+/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>". Everything is checked
+/// before anything is changed, at last by `accept`, which refuses by throwing. Where no program has made moments yet,
+/// those of the file wait for the first one; which of them it needs is known then.
 /// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
 /// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] training_position load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
-                                                const optimizer& expected);
+[[nodiscard]] loaded_checkpoint load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
+                                                const optimizer& expected,
+                                                const std::function<void(const training_position&)>& accept = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

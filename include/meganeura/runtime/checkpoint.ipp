@@ -24,8 +24,11 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Of checkpoint_key. In a file of the first format "state." stands before the names of states.
-inline constexpr std::string_view checkpoint_format = "2", first_checkpoint_format = "1";
+// Of checkpoint_key. In a file of the first format "state." stands before the names of states; one of the second does
+// not say what groups were.
+inline constexpr std::string_view checkpoint_format = "3", second_checkpoint_format = "2",
+                                  first_checkpoint_format = "1";
+inline constexpr std::string_view group_key = "group.";  // and a parameter's name
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -51,7 +54,8 @@ class checkpoint_metadata {
            shown_path(file.path()));
     }
     format_ = *format;
-    if (format_ == checkpoint_format || format_ == first_checkpoint_format) return;
+    if (format_ == checkpoint_format || format_ == second_checkpoint_format || format_ == first_checkpoint_format)
+      return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
          "by "
@@ -60,8 +64,17 @@ class checkpoint_metadata {
   }
 
   /// Where the file has that parameter or state.
-  [[nodiscard]] std::string name_of(const plan::slot& slot) const {
-    return slot.kind == op::state && format_ == first_checkpoint_format ? "state." + slot.name : slot.name;
+  [[nodiscard]] std::string name_of(const plan::named_tensor& tensor) const {
+    return tensor.kind == op::state && format_ == first_checkpoint_format ? "state." + tensor.name : tensor.name;
+  }
+
+  [[nodiscard]] std::optional<std::map<std::string, std::string>> groups() const {
+    if (format_ != checkpoint_format) return {};
+    std::map<std::string, std::string> all;
+    for (const auto& [key, value] : file_.metadata()) {
+      if (key.starts_with(group_key)) all.emplace(key.substr(group_key.size()), value);
+    }
+    return all;
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -97,24 +110,38 @@ class checkpoint_metadata {
   std::string_view format_;
 };
 
-// A tensor of the run, its name in the file and where it goes: to a parameter or state, or to what the program keeps.
+// A tensor of the run, its name in the file and where it goes: to a parameter or state, to what the program keeps, or,
+// where neither is said, to moments that wait for a program.
 struct checkpoint_tensor {
   std::string name;
   dtype type{};
   shape extents;
-  const plan::slot* shared = nullptr;
+  const plan::named_tensor* shared = nullptr;
   const plan::named_range* kept = nullptr;
 };
 
 template <class Names>
-std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const optimizer_moments& moments,
-                                                  const Names& name_of) {
+std::vector<checkpoint_tensor> checkpoint_tensors(const parameters& weights, const Names& name_of) {
   std::vector<checkpoint_tensor> all;
-  for (const auto& slot : weights.slots().slots)
-    all.push_back({std::invoke(name_of, slot), slot.type, slot.extents, &slot});
+  for (const auto& tensor : weights.layout().tensors)
+    all.push_back({std::invoke(name_of, tensor), tensor.type, tensor.extents, &tensor});
+  return all;
+}
+
+inline void add_moments(std::vector<checkpoint_tensor>& all, const optimizer_moments& moments) {
   for (const plan::named_range& each : moments.list())
     all.push_back({each.name, each.type, each.extents, nullptr, &each});
-  return all;
+}
+
+// Those of the file that the parameters can have: which of them are updated a program will tell.
+inline void add_waiting_moments(std::vector<checkpoint_tensor>& all, const parameters& weights,
+                                const optimizer& expected, const io::safetensors_file& file) {
+  for (const std::string& moment : expected.rule().moments) {
+    for (const auto& tensor : weights.layout().tensors) {
+      const std::string name = moment_name(moment, tensor.name);
+      if (tensor.kind == op::parameter && file.find(name)) all.push_back({name, tensor.type, tensor.extents});
+    }
+  }
 }
 
 inline void compare(const checkpoint_tensor& wanted, const io::safetensors_file& file, problem_list& problems) {
@@ -140,7 +167,7 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
   std::set<std::string_view> names;
   for (const checkpoint_tensor& tensor : tensors) {
     names.insert(tensor.name);
-    const bool moment = tensor.kept && tensor.name.starts_with("optimizer.");
+    const bool moment = !tensor.shared && tensor.name.starts_with("optimizer.");
     if (same || !moment) compare(tensor, file, problems);  // another optimiser has other moments: said already
   }
   for (const auto& found : file.tensors()) {
@@ -157,9 +184,10 @@ inline void check_fits(const io::safetensors_file& file, const checkpoint_metada
 MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters& weights,
                                       const optimizer_moments& moments, const training_position& position) try {
   std::vector<std::string> names;
-  for (const auto& slot : weights.slots().slots) names.push_back(slot.name);
+  for (const auto& tensor : weights.layout().tensors) names.push_back(tensor.name);
   weights.check_values("save_checkpoint", names);
-  const auto tensors = detail::checkpoint_tensors(weights, moments, &plan::slot::name);
+  auto tensors = detail::checkpoint_tensors(weights, &plan::named_tensor::name);
+  detail::add_moments(tensors, moments);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
@@ -177,19 +205,28 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
+  for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
+    metadata.emplace_back(std::string(detail::group_key) + name, group);
   io::write_safetensors(path, entries, metadata);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
 }
 
-MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, parameters weights,
-                                                   optimizer_moments moments, const optimizer& expected) try {
+MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, parameters weights,
+                                                   optimizer_moments moments, const optimizer& expected,
+                                                   const std::function<void(const training_position&)>& accept) try {
   const auto file = io::safetensors_file::open(path);
   const detail::checkpoint_metadata metadata(file);
-  const auto tensors =
-      detail::checkpoint_tensors(weights, moments, [&](const plan::slot& slot) { return metadata.name_of(slot); });
+  auto tensors =
+      detail::checkpoint_tensors(weights, [&](const plan::named_tensor& tensor) { return metadata.name_of(tensor); });
+  if (moments) {
+    detail::add_moments(tensors, moments);
+  } else {
+    detail::add_waiting_moments(tensors, weights, expected, file);
+  }
   detail::check_fits(file, metadata, tensors, expected);
-  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed")};
+  training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
+                             metadata.groups()};
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
@@ -201,14 +238,18 @@ MEGANEURA_INLINE training_position load_checkpoint(const std::string& path, para
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing
   for (const auto& tensor : tensors) values.push_back(file.read(*file.find(tensor.name)));
+  if (accept) accept(position);
+  std::vector<optimizer_moments::named_values> waiting;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].kept) {
       moments.write(*tensors[i].kept, values[i]);
-    } else {
+    } else if (tensors[i].shared) {
       weights.set_bytes(tensors[i].shared->name, values[i]);
+    } else {
+      waiting.push_back({tensors[i].name, std::move(values[i])});
     }
   }
-  return position;
+  return {position, moments ? std::move(moments) : optimizer_moments(std::move(waiting))};
 } catch (...) {
   rethrow_as_error("loading a checkpoint");
 }

@@ -68,11 +68,12 @@ struct gradient_model<Model, of<Of>, wrt<Wrt...>> {
 
 }  // namespace detail
 
-/// The gradient's nodes, in the order of the inputs in the list.
+/// The gradient's nodes, in the order of the inputs in the list. States stay as they are.
 template <class Gradient>
   requires requires { typename Gradient::differentiated; }
-std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
+std::vector<node_id> lower_into(graph& g, std::span<const symbol_extent> bindings) {
   const node_id of = lower_into<typename Gradient::differentiated>(g, bindings)[Gradient::of_result];
+  g.drop_effects();
   std::vector<node_id> inputs;
   for (int i = 0; i < Gradient::output_list::size; ++i)
     inputs.push_back(g.find_leaf(Gradient::output_list::symbols[i]->text));
@@ -83,7 +84,8 @@ std::vector<node_id> lower_into(graph& g, std::span<const binding> bindings) {
 /// A session whose results are d sum(result) / d input, of the dtype and shape of each input and called like it:
 /// gradient<classifier, of<"logits">, wrt<"image">> slope(gpu, weights); slope.run(bind<"image">(images)). A result
 /// without a name is "output". Of one class, or weighted: a model that returns its sum. Any graph: `gradients` of
-/// autodiff/gradient.hpp. errors: static_asserts for names that the model does not have, and integers.
+/// autodiff/gradient.hpp. No state is assigned: a run changes nothing that others see. errors: static_asserts for names
+/// that the model does not have, and integers.
 template <class Model, class Of, class Wrt>
 using gradient = session<detail::gradient_model<Model, Of, Wrt>>;
 

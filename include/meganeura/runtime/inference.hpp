@@ -60,11 +60,15 @@ class inference {
     return program().output_as<Number>(name);
   }
 
-  /// Builds the program for these sizes now, so that no run waits for it.
-  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last.
+  const meganeura::program& prepare(const symbol_extents& sizes) {
+    const meganeura::program& made = select({}, sizes);
+    programs_.keep();
+    return made;
+  }
 
-  /// What ran last, or was prepared: plan, report, times, profile and outputs of any type. errors: invalid_argument
-  /// before the first.
+  /// What ran last, or before the first run was prepared: plan, report, times, profile and outputs of any type. errors:
+  /// invalid_argument before either.
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:

@@ -11,8 +11,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
                                               optimizer_moments& moments, const program_options& options) {
-  if (!weights) weights = parameters(on, g);
-  program made(on, g, weights, options, moments);
+  parameters kept = weights ? weights : parameters(on, g);
+  program made(on, g, kept, options, moments);
+  weights = std::move(kept);  // only now: a build that failed leaves none of its making
   moments = made.moments();
   return made;
 }
@@ -70,7 +71,8 @@ MEGANEURA_INLINE std::uint64_t inference::start(std::span<const input_values> in
 
 MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, std::span<const input_values> inputs) {
   const std::uint64_t number = selected.submit(kernels::step_values_of(runs_ + 1, options_.seed), inputs);
-  ++runs_;  // only now: a refused run draws nothing
+  ++runs_;  // only now: a refused run draws nothing, and what was read before it still is
+  programs_.ran();
   return number;
 }
 

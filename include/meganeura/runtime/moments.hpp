@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -21,6 +23,16 @@ class optimizer_moments {
   /// Those of this plan, all zero. errors: invalid_argument for a parameter with the name of one of them;
   /// out_of_memory.
   optimizer_moments(const device& on, const plan::execution_plan& p);
+
+  /// Values for moments that no program has asked for yet, by name.
+  struct named_values {
+    std::string name;
+    std::vector<std::byte> values;
+  };
+  explicit optimizer_moments(std::vector<named_values> waiting);
+  /// Those of this plan, with the values that wait here, or zero where none do. errors: as above; invalid_argument for
+  /// values of other moments than the plan's.
+  [[nodiscard]] optimizer_moments made_for(const device& on, const plan::execution_plan& p) const;
 
   [[nodiscard]] const std::vector<plan::named_range>& list() const { return state().list; }
   /// Bytes of one of them, after all steps submitted so far; and new ones for the steps to come. errors:
@@ -48,7 +60,13 @@ class optimizer_moments {
   [[nodiscard]] const shared_state& state() const;
   void expect(const plan::named_range& asked) const;
   std::shared_ptr<const shared_state> state_;
+  std::shared_ptr<const std::vector<named_values>> waiting_;
 };
+
+namespace detail {
+// "optimizer.m.fc.weight", as a checkpoint has it.
+std::string moment_name(std::string_view moment, std::string_view parameter);
+}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

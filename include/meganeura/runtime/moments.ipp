@@ -20,6 +20,10 @@ inline bool same_place(const plan::named_range& a, const plan::named_range& b) {
          a.where.bytes == b.where.bytes;
 }
 
+MEGANEURA_INLINE std::string moment_name(std::string_view moment, std::string_view parameter) {
+  return fmt::format("optimizer.{}.{}", moment, parameter);
+}
+
 inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
   const graph& g = p.implementation;
   std::vector<plan::named_range> list;
@@ -27,12 +31,10 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
     for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
-      const plan::slot& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
-        list.push_back({fmt::format("optimizer.{}.{}", moments[k], of.name),
-                        of.type,
-                        of.extents,
-                        {plan::moment_area(k), of.offset, of.bytes}});
+        list.push_back(
+            {moment_name(moments[k], of.name), of.type, of.extents, {plan::moment_area(k), of.offset, of.bytes}});
       }
     }
   }
@@ -58,6 +60,31 @@ MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const pl
   state_ = std::make_shared<const shared_state>(std::move(made));
 } catch (...) {
   rethrow_as_error("allocating moments");
+}
+
+MEGANEURA_INLINE optimizer_moments::optimizer_moments(std::vector<named_values> waiting)
+    : waiting_(std::make_shared<const std::vector<named_values>>(std::move(waiting))) {}
+
+MEGANEURA_INLINE optimizer_moments optimizer_moments::made_for(const device& on, const plan::execution_plan& p) const {
+  optimizer_moments made(on, p);
+  if (!waiting_) return made;
+  const auto& list = made.list();
+  const auto named = [](const auto& moments, const auto& wanted) {
+    return std::ranges::any_of(moments, [&](const auto& each) { return each.name == wanted.name; });
+  };
+  const auto lost = std::ranges::find_if(*waiting_, [&](const named_values& each) { return !named(list, each); });
+  const auto missing = std::ranges::find_if(list, [&](const auto& each) { return !named(*waiting_, each); });
+  if (lost != waiting_->end() || missing != list.end()) {
+    const bool is_lost = lost != waiting_->end();
+    fail(error_category::invalid_argument,
+         "the checkpoint that was loaded has {} {}, which the parameters that are updated {}; load one of a training "
+         "built alike, or restart",
+         is_lost ? "a moment" : "no moment", quote(is_lost ? lost->name : missing->name),
+         is_lost ? "do not have" : "have");
+  }
+  for (const named_values& each : *waiting_)
+    made.write(*std::ranges::find(list, each.name, &plan::named_range::name), each.values);
+  return made;
 }
 
 MEGANEURA_INLINE const optimizer_moments::shared_state& optimizer_moments::state() const try {

@@ -44,9 +44,13 @@ namespace detail {
 
 template <class T>
 [[nodiscard]] consteval bool rates_and_numbers_fit() {
-  bool found = false;
-  for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
-  return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+  if constexpr (requires(const T& chosen) { std::begin(T::rates), chosen.numbers(1u); }) {
+    bool found = false;
+    for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
+    return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
+  } else {
+    return false;
+  }
 }
 
 }  // namespace detail
@@ -70,6 +74,14 @@ concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyabl
   { chosen.update(element) } -> std::same_as<std::vector<scalar_expression>>;
   requires detail::rates_and_numbers_fit<T>();
 };
+
+namespace detail {
+// Meant as an optimiser, though something is missing.
+template <class T>
+concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimizer> && requires(const T& chosen) {
+  chosen.learning_rate;
+};
+}  // namespace detail
 
 /// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
 /// source: torch.optim.SGD, dampening 0, no Nesterov.
@@ -167,6 +179,13 @@ class optimizer {
       : definition_(std::make_shared<const defined_by<T>>(chosen)) {
   } catch (...) {
     rethrow_as_error("choosing an optimizer");
+  }
+
+  template <detail::nearly_optimizer T>
+  optimizer(const T&) {  // NOLINT(google-explicit-constructor): to say what is missing
+    static_assert(optimizer_definition<T>,
+                  "meganeura: optimizer: a struct with the rates (learning_rate among them), name(), moments(), "
+                  "numbers(step) and update(element) of optimizer_definition is one; docs/extending.md writes one");
   }
 
   [[nodiscard]] std::string name() const { return definition_->name(); }

@@ -25,13 +25,15 @@ struct init_options {
 /// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
   bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
-  name_map rename{};       // what the file calls the parameters; the first name that it has is read
+  name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
+                           // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
   name_patterns ignore{};  // of the model or of the file: neither read nor missed
 };
 
 /// What `load` left out, by name.
 struct load_report {
-  std::vector<std::string> missing;     // parameters and states that the file lacks: they keep their values
+  std::vector<std::string> missing;     // parameters and states that the file lacks, or has as another one alone: they
+                                        // keep their values
   std::vector<std::string> unexpected;  // tensors of the file that the model lacks
   std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
@@ -39,8 +41,8 @@ struct load_report {
 /// A cheap handle; copies are the same weights. Names are the full paths ("model.layers.7.self_attn.q_proj.weight").
 /// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
 /// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
-/// otherwise; states that begin as init::each_run are in no file. Writing waits for nothing: it is ordered before
-/// whatever is submitted next.
+/// otherwise; states that begin as init::each_run are in no file of weights. Writing waits for nothing: it is ordered
+/// before whatever is submitted next.
 class parameters {
  public:
   parameters() = default;
@@ -48,8 +50,8 @@ class parameters {
   /// initialised, loaded or set is an error. States are as they begin. errors: out_of_memory; unsupported for a tensor
   /// longer than a buffer of the device.
   parameters(const device& on, const graph& g) : parameters(on, plan::make_layout(g)) {}
-  /// In the order of `slots`, paged for the device.
-  parameters(const device& on, plan::layout slots);
+  /// In the order of `tensors`, paged for the device.
+  parameters(const device& on, plan::layout tensors);
 
   /// Each tensor as its initializer says: layers have PyTorch's defaults, a parameter that says nothing is uniform in
   /// +-1/sqrt(fan_in), a state zeros. Draws depend on seed and name alone: the same everywhere, whatever else a model
@@ -77,7 +79,7 @@ class parameters {
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
 
-  [[nodiscard]] const plan::layout& slots() const { return state().slots; }
+  [[nodiscard]] const plan::layout& layout() const { return state().tensors; }
   [[nodiscard]] std::size_t count() const;  // of scalars, states not included
   /// errors: invalid_argument, naming the first few of `names` that have no values yet.
   void check_values(std::string_view asker, std::span<const std::string> names) const;
@@ -88,17 +90,17 @@ class parameters {
  private:
   struct shared_state {
     device on;
-    plan::layout slots;
+    plan::layout tensors;
     area_memory memory;
-    mutable std::vector<std::atomic<bool>> has_values;  // by slot; several threads may share the weights
+    std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
   };
-  [[nodiscard]] const plan::slot& slot(std::string_view name) const;
-  [[nodiscard]] std::atomic<bool>& has_values(const plan::slot& of) const {
-    return state().has_values[static_cast<std::size_t>(&of - slots().slots.data())];
+  [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
+  [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {
+    return state().has_values[static_cast<std::size_t>(&of - layout().tensors.data())];
   }
   /// errors: invalid_argument for a handle that holds no parameters.
-  [[nodiscard]] const shared_state& state() const;
-  std::shared_ptr<const shared_state> state_;
+  [[nodiscard]] shared_state& state() const;
+  std::shared_ptr<shared_state> state_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

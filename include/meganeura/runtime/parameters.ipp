@@ -17,11 +17,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numbers>
 #include <numeric>
 #include <optional>
 #include <random>
-#include <set>
 #include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -67,14 +67,14 @@ inline double fan_of(const shape& extents, initial_fan which) {
   return fans[static_cast<int>(which)];
 }
 
-inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t seed) {
-  std::mt19937_64 random(hash_string(slot.name, seed));
-  std::vector<float> values(static_cast<std::size_t>(slot.extents.elements()));
-  const double spread = std::sqrt(slot.begin.square / fan_of(slot.extents, slot.begin.fan));
+inline std::vector<float> initial_values(const plan::named_tensor& tensor, std::uint64_t seed) {
+  std::mt19937_64 random(hash_combine(hash_string(tensor.name), seed));  // the other way round, seeds are xor-ed away
+  std::vector<float> values(static_cast<std::size_t>(tensor.extents.elements()));
+  const double spread = std::sqrt(tensor.begin.square / fan_of(tensor.extents, tensor.begin.fan));
   const auto fill = [&](auto&& draw) {
-    for (float& value : values) value = static_cast<float>(slot.begin.centre + spread * draw());
+    for (float& value : values) value = static_cast<float>(tensor.begin.centre + spread * draw());
   };
-  switch (slot.begin.draw) {
+  switch (tensor.begin.draw) {
     case initial_draw::none:
       fill([] { return 0.0; });
       break;
@@ -85,7 +85,7 @@ inline std::vector<float> initial_values(const plan::slot& slot, std::uint64_t s
       fill([&] { return normal(random); });
       break;
     case initial_draw::orthogonal: {
-      const auto rows = static_cast<std::size_t>(slot.extents[0]);
+      const auto rows = static_cast<std::size_t>(tensor.extents[0]);
       const std::vector<double> draws = orthogonal_draws(random, rows, values.size() / rows);
       fill([next = draws.begin()]() mutable { return *next++; });
       break;
@@ -102,16 +102,19 @@ inline std::optional<dtype> float_named(std::string_view name) {
   return {};
 }
 
-inline std::vector<std::byte> initial_bytes(const plan::slot& slot, std::uint64_t seed) {
-  if (is_float(slot.type)) {
-    const std::vector<float> values = initial_values(slot, seed);
+inline std::vector<std::byte> initial_bytes(const plan::named_tensor& tensor, std::uint64_t seed) {
+  if (is_float(tensor.type)) {
+    const std::vector<float> values = initial_values(tensor, seed);
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
-    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, slot.type);
+    return converted_floats({bytes.begin(), bytes.end()}, dtype::f32, tensor.type);
   }
-  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(slot.begin.centre));
-  const std::vector<std::uint32_t> words(static_cast<std::size_t>(slot.extents.elements()), word);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
-  return {bytes.begin(), bytes.end()};
+  const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(tensor.begin.centre));
+  const std::span<const std::byte> whole = std::as_bytes(std::span(&word, 1));  // the least byte first
+  const std::span<const std::byte> element = whole.first(static_cast<std::size_t>(storage_bytes(tensor.type, 1)));
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < tensor.extents.elements(); ++i)
+    bytes.insert(bytes.end(), element.begin(), element.end());
+  return bytes;
 }
 
 // What a file may hold for a parameter of this dtype, as a sentence says it.
@@ -141,14 +144,14 @@ inline bool is_readable(std::string_view found, dtype type) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) try {
-  slots = plan::paged(slots, page_bytes_of(on.facts()));
-  const std::uint64_t bytes = std::max(slots.bytes, plan::tensor_alignment);
+MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout tensors) try {
+  tensors = plan::paged(tensors, page_bytes_of(on.facts()));
+  const std::uint64_t bytes = std::max(tensors.bytes, plan::tensor_alignment);
   const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
   if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
-  std::vector<std::atomic<bool>> unset(slots.slots.size());
+  std::vector<std::atomic<bool>> unset(tensors.tensors.size());
   auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(slots), area_memory(on, bytes), std::move(unset)});
+      std::make_shared<shared_state>(shared_state{on, std::move(tensors), area_memory(on, bytes), std::move(unset)});
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
@@ -158,10 +161,11 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout slots) tr
   rethrow_as_error("allocating parameters");
 }
 
-MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
+MEGANEURA_INLINE parameters::shared_state& parameters::state() const try {
   if (!state_) {
     fail(error_category::invalid_argument,
-         "these parameters are an empty handle, or were moved from; take those of a session or a trainer; for a "
+         "these parameters are an empty handle, or were moved from; take those of a session or a trainer, "
+         "of a graph of open sizes after prepare; for a "
          "run-time graph g make them: parameters(gpu, g)");
   }
   return *state_;
@@ -169,26 +173,26 @@ MEGANEURA_INLINE const parameters::shared_state& parameters::state() const try {
   rethrow_as_error("using parameters");
 }
 
-MEGANEURA_INLINE const plan::slot& parameters::slot(std::string_view name) const {
-  const plan::slot* found = slots().find(name);
+MEGANEURA_INLINE const plan::named_tensor& parameters::tensor(std::string_view name) const {
+  const plan::named_tensor* found = layout().find(name);
   if (!found) {
     fail(error_category::invalid_argument, "there is no parameter \"{}\"{}", name,
-         detail::did_you_mean(detail::nearest_of(name, slots().slots)));
+         detail::did_you_mean(detail::nearest_of(name, layout().tensors)));
   }
   return *found;
 }
 
 MEGANEURA_INLINE std::size_t parameters::count() const {
   std::size_t total = 0;
-  for (const auto& slot : slots().slots)
-    total += slot.kind == op::parameter ? static_cast<std::size_t>(slot.extents.elements()) : 0;
+  for (const auto& tensor : layout().tensors)
+    total += tensor.kind == op::parameter ? static_cast<std::size_t>(tensor.extents.elements()) : 0;
   return total;
 }
 
 MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span<const std::string> names) const try {
   std::vector<std::string> missing;
   for (const std::string& name : names) {
-    if (!has_values(slot(name))) missing.push_back('"' + name + '"');
+    if (!has_values(tensor(name))) missing.push_back('"' + name + '"');
   }
   if (missing.empty()) return;
   const std::span<const std::string> first(missing.data(), std::min<std::size_t>(missing.size(), 3));
@@ -200,7 +204,7 @@ MEGANEURA_INLINE void parameters::check_values(std::string_view asker, std::span
 }
 
 MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<const std::byte> values) try {
-  const auto& target = slot(name);
+  const auto& target = tensor(name);
   if (values.size() != target.bytes) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{}, {} bytes, and was given {} bytes", name,
          to_string(target.type), to_string(target.extents), target.bytes, values.size());
@@ -212,7 +216,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
 }
 
 MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view name) const try {
-  const auto& source = slot(name);
+  const auto& source = tensor(name);
   if (!has_values(source)) {
     fail(error_category::invalid_argument, "parameter \"{}\" has no values; init, load or set it first", name);
   }
@@ -222,7 +226,7 @@ MEGANEURA_INLINE std::vector<std::byte> parameters::get_bytes(std::string_view n
 }
 
 MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const float> values) try {
-  const auto& target = slot(name);
+  const auto& target = tensor(name);
   if (static_cast<std::int64_t>(values.size()) != target.extents.elements() || !is_float(target.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}{} and was given {} f32 values", name,
          to_string(target.type), to_string(target.extents), values.size());
@@ -235,7 +239,7 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
 }
 
 MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const try {
-  const auto& source = slot(name);
+  const auto& source = tensor(name);
   if (!is_float(source.type)) {
     fail(error_category::invalid_argument, "parameter \"{}\" is {}, not a float; read it by get_bytes", name,
          to_string(source.type));
@@ -249,20 +253,20 @@ MEGANEURA_INLINE std::vector<float> parameters::get(std::string_view name) const
 }
 
 MEGANEURA_INLINE void parameters::init(const init_options& options) try {
-  for (const auto& target : slots().slots) {
+  for (const auto& target : layout().tensors) {
     if (is_float(target.type) || target.begin.draw == initial_draw::none) continue;
     fail(
         error_category::invalid_argument,
         "init: parameter \"{}\" is {}{} and does not say how it begins; give it a constant, or set or load all of them",
         target.name, to_string(target.type), to_string(target.extents));
   }
-  for (const auto& target : slots().slots) set_bytes(target.name, detail::initial_bytes(target, options.seed));
+  for (const auto& target : layout().tensors) set_bytes(target.name, detail::initial_bytes(target, options.seed));
 } catch (...) {
   rethrow_as_error("initialising parameters");
 }
 
 MEGANEURA_INLINE void parameters::reset_states() try {
-  for (const auto& target : slots().slots) {
+  for (const auto& target : layout().tensors) {
     if (target.kind == op::state) set_bytes(target.name, detail::initial_bytes(target, 0));
   }
 } catch (...) {
@@ -273,9 +277,9 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   const auto file = io::safetensors_file::open(path);
   detail::problem_list problems;
   load_report report;
-  std::vector<std::pair<const plan::slot*, const io::safetensors_tensor*>> matches;
-  std::set<const io::safetensors_tensor*> wanted;
-  for (const auto& target : slots().slots) {
+  std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
+  std::map<const io::safetensors_tensor*, const plan::named_tensor*> readers;
+  for (const auto& target : layout().tensors) {
     if (!target.begin.saved || options.ignore.match(target.name)) continue;
     const io::safetensors_tensor* entry = nullptr;
     const std::vector<std::string> names = options.rename.candidates(target.name);
@@ -284,6 +288,22 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
       report.missing.push_back(target.name);
       if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
       continue;
+    }
+    const auto [reader, is_first] = readers.emplace(entry, &target);
+    const plan::named_tensor& other = *reader->second;
+    if (!is_first && !options.rename.says(target.name, entry->name) && !options.rename.says(other.name, entry->name)) {
+      if (options.strict) {
+        problems.add([&] {
+          return fmt::format("{} comes to both \"{}\" and \"{}\", which a rule without '*' may say", quote(entry->name),
+                             other.name, target.name);
+        });
+      }
+      const bool is_own = entry->name == target.name;
+      report.missing.push_back(is_own ? other.name : target.name);
+      if (!is_own) continue;
+      std::erase_if(matches, [&](const auto& match) { return match.first == &other; });
+      std::erase(report.reshaped, other.name);
+      reader->second = &target;
     }
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
     const bool same_order =
@@ -297,11 +317,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     }
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
-    wanted.insert(entry);
   }
   const bool fits = problems.count == 0;
   for (const auto& entry : file.tensors()) {
-    if (wanted.contains(&entry) || options.ignore.match(entry.name)) continue;
+    if (readers.contains(&entry) || options.ignore.match(entry.name)) continue;
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
@@ -333,11 +352,11 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
 
 MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
-  for (const auto& source : slots().slots) names.push_back(source.name);
+  for (const auto& source : layout().tensors) names.push_back(source.name);
   check_values("save", names);
   std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
-  for (const auto& source : slots().slots) {
+  for (const auto& source : layout().tensors) {
     if (!source.begin.saved) continue;
     values.push_back(get_bytes(source.name));
     entries.push_back({source.name,

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -43,6 +44,7 @@ struct input_values {
   dtype type{};
   std::span<const std::byte> values;
 
+  input_values() = default;
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
   /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
@@ -78,9 +80,9 @@ class program {
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
-  /// only when two steps are in flight already. A step that is refused leaves everything as it was.
-  /// errors: those of `set_input`; invalid_argument for an input bound twice or not at all, and for parameters that
-  /// have no values yet.
+  /// for the first one, which is timed, and otherwise only when two steps are in flight already. A step that is refused
+  /// leaves everything as it was. errors: those of `set_input`; invalid_argument for an input bound twice or not at
+  /// all, and for parameters that have no values yet.
   std::uint64_t submit(const kernels::step_values& values = {}, std::span<const input_values> inputs = {}) {
     return submit({&values, 1}, inputs);
   }
@@ -107,7 +109,7 @@ class program {
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
   [[nodiscard]] const fusion::optimize_report& report() const { return alive().report_; }
-  /// Where the time until it could run went; the device's log has it as well, in a line.
+  /// Where the time until it had run once went; the device's log has it as well, in two lines.
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
@@ -157,10 +159,13 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
-  [[nodiscard]] const plan::slot* checked_input(const input_values& input) const;
-  void check_bound(std::span<const input_values> inputs) const;
-  [[nodiscard]] slot& next_slot() { return slots_[steps_ % slots_.size()]; }
-  void store(const plan::slot& input, std::span<const std::byte> values);
+  [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input) const;
+  void find_targets(std::span<const input_values> inputs);
+  [[nodiscard]] slot& free_slot();
+  static void store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values);
+  [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
+    return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
+  }
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
   [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
@@ -179,12 +184,19 @@ class program {
   meganeura::checks checks_;
   bool profiled_ = false;
   std::vector<detail::index_check> index_checks_;
-  std::vector<bool> input_set_;
-  std::vector<std::string> input_names_;  // of the graph as given, unused ones included
+  std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
+  std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing
+  std::vector<std::string> input_names_;            // of the graph as given, unused ones included
+  std::vector<std::string> tap_names_;              // asked for or not
   std::uint64_t steps_ = 0;
 };
 
 namespace detail {
+
+// With the taps that are asked for as outputs. errors: invalid_argument for a pattern that neither has a tap here nor,
+// where that is known, `elsewhere`.
+[[nodiscard]] graph with_taps(graph g, const name_patterns& asked,
+                              const std::function<std::vector<graph_output>()>& elsewhere = {});
 
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);

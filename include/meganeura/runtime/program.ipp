@@ -8,6 +8,7 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/kernels/generate.hpp>
+#include <meganeura/kernels/random.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Equal kernels of different layers become one pipeline.
+// Kernels of equal words become one pipeline.
 inline std::uint64_t module_hash(const spirv::module& module) {
   std::uint64_t hash = module.words.size();
   for (std::uint32_t word : module.words) hash = hash_combine(hash, word);
@@ -42,17 +43,17 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
-}  // namespace detail
+inline bool any_matches(std::string_view pattern, std::span<const graph_output> all) {
+  return std::ranges::any_of(all, [&](const graph_output& each) { return matched(pattern, each.name).has_value(); });
+}
 
-namespace detail {
-
-// With the taps that are asked for as outputs.
-inline graph with_taps(graph g, const name_patterns& asked) {
+MEGANEURA_INLINE graph with_taps(graph g, const name_patterns& asked,
+                                 const std::function<std::vector<graph_output>()>& elsewhere) {
   const std::vector<graph_output> taps = g.taps();
   std::vector<std::string> names;
   for (const graph_output& tap : taps) names.push_back(tap.name);
   for (const std::string& pattern : asked) {
-    if (std::ranges::any_of(names, [&](const auto& name) { return matched(pattern, name).has_value(); })) continue;
+    if (any_matches(pattern, taps) || (elsewhere && any_matches(pattern, elsewhere()))) continue;
     fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
          names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
          did_you_mean(nearest(pattern, names)));
@@ -102,7 +103,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.saturate = report_.saturate_ms;
   times_.lower = report_.lower_ms;
   times_.extract = watch.lap() - times_.saturate - times_.lower;
-  plan_ = plan::make_plan(std::move(implementation), weights.slots(), planning);
+  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
@@ -117,11 +118,12 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.pipelines = watch.lap();
   for (slot& s : slots_) record(s, kernels.steps, options.profile);
   times_.record = watch.lap();
+  for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
   for (node_id id : plan_.implementation.leaves(op::parameter)) {
     parameter_names_.push_back(plan_.implementation.get<leaf_attribute>(id).name);
   }
-  input_set_.assign(plan_.inputs.slots.size(), false);
+  input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
@@ -154,7 +156,7 @@ MEGANEURA_INLINE void program::check_memory() const {
 }
 
 MEGANEURA_INLINE void program::allocate() {
-  if (!moments_) moments_ = optimizer_moments(device_, plan_);
+  if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
     areas_.push_back(where == plan::area::parameter ? weights_.memory()
@@ -179,27 +181,31 @@ MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
-  const device_profile device = make_device_profile(device_.facts());
+  kernels::check_streams(plan_.implementation);
+  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()));
   generated result;
-  result.steps.resize(plan_.steps.size());
-  result.module_of.resize(plan_.steps.size());
   std::multimap<std::uint64_t, std::size_t> known;
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const plan::step& s = plan_.steps[i];
-    if (s.kind == plan::step::copy) continue;
-    kernels::kernel_dispatch dispatch = kernels::generate(plan_, s, device);
-    result.steps[i].groups = dispatch.groups;
-    result.steps[i].kinds = dispatch.module.bindings;
-    result.steps[i].label = plan::label(plan_, s);
-    const std::uint64_t key = detail::module_hash(dispatch.module);
+  std::vector<std::size_t> module_of;  // each kernel's
+  for (kernels::kernel_dispatch& kernel : made.kernels) {
+    const std::uint64_t key = detail::module_hash(kernel.module);
     const auto [begin, end] = known.equal_range(key);
     const auto found = std::find_if(begin, end, [&](const auto& entry) {
-      return detail::same_kernel(result.modules[entry.second], dispatch.module);
+      return detail::same_kernel(result.modules[entry.second], kernel.module);
     });
-    result.module_of[i] = found != end ? found->second : result.modules.size();
+    module_of.push_back(found != end ? found->second : result.modules.size());
     if (found != end) continue;
     known.emplace(key, result.modules.size());
-    result.modules.push_back(std::move(dispatch.module));
+    result.modules.push_back(std::move(kernel.module));
+  }
+  result.steps.resize(plan_.steps.size());
+  result.module_of.resize(plan_.steps.size());
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (plan_.steps[i].kind == plan::step::copy) continue;
+    const std::size_t kernel = made.of_step[i];
+    result.module_of[i] = module_of[kernel];
+    result.steps[i].groups = made.kernels[kernel].groups;
+    result.steps[i].kinds = result.modules[module_of[kernel]].bindings;
+    result.steps[i].label = plan::label(plan_, plan_.steps[i]);
   }
   return result;
 }
@@ -263,8 +269,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 // Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& input) const {
-  const plan::slot* found = plan_.inputs.find(input.name);
+MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input) const {
+  const plan::named_tensor* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
@@ -283,31 +289,43 @@ MEGANEURA_INLINE const plan::slot* program::checked_input(const input_values& in
   return found;
 }
 
-MEGANEURA_INLINE void program::check_bound(std::span<const input_values> inputs) const {
-  const auto times_bound = [&](std::string_view name) { return std::ranges::count(inputs, name, &input_values::name); };
+// What targets_ is for the inputs of a step, each of them bound once.
+MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs) {
+  targets_.clear();
+  input_bound_.assign(input_set_.size(), false);
   for (const input_values& input : inputs) {
-    if (times_bound(input.name) == 1) continue;
-    fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
+    const plan::named_tensor* target = checked_input(input);
+    targets_.push_back(target);
+    const bool again =
+        target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
+    if (again) fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
+    if (target) input_bound_[index_of(*target)] = true;
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
-    if (input_set_[i] || times_bound(plan_.inputs.slots[i].name) == 1) continue;
+    if (input_set_[i] || input_bound_[i]) continue;
     fail(error_category::invalid_argument,
-         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.slots[i].name);
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.tensors[i].name);
   }
 }
 
-MEGANEURA_INLINE void program::store(const plan::slot& input, std::span<const std::byte> values) {
-  slot& s = next_slot();
-  if (s.timeline) device_.wait(s.timeline);  // its last step must have read the mapped inputs
+// That of the next step, whose memory no step reads any more.
+MEGANEURA_INLINE program::slot& program::free_slot() {
+  slot& s = slots_[steps_ % slots_.size()];
+  if (s.timeline) device_.wait(s.timeline);
+  s.timeline = 0;  // waited for once, however many inputs are set
+  return s;
+}
+
+MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values) {
   std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::slot* input = checked_input({name, type, values});
+  const plan::named_tensor* input = checked_input({name, type, values});
   if (!input) return;
-  store(*input, values);
-  input_set_[static_cast<std::size_t>(input - plan_.inputs.slots.data())] = true;
+  store(free_slot(), *input, values);
+  input_set_[index_of(*input)] = true;
 } catch (...) {
   rethrow_as_error("setting an input");
 }
@@ -320,21 +338,24 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
     fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
          values.size(), groups);
   }
-  std::vector<const plan::slot*> targets;
-  for (const input_values& input : inputs) targets.push_back(checked_input(input));
-  check_bound(inputs);
+  find_targets(inputs);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
   weights_have_values_ = true;
+  detail::stopwatch watch;
+  slot& s = free_slot();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (targets[i]) store(*targets[i], inputs[i].values);
+    if (targets_[i]) store(s, *targets_[i], inputs[i].values);
   }
-  slot& s = next_slot();
-  if (s.timeline) device_.wait(s.timeline);
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (steps_ == 1) {
+    device_.wait(s.timeline);
+    times_.first_step = watch.lap();
+    write_log(device_.log(), log_level::info, "the first step took {:.1f} ms", times_.first_step);
+  }
   return s.step;
 } catch (...) {
   rethrow_as_error("a step");
@@ -384,6 +405,12 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
   (void)alive();
   const auto found = std::ranges::find(plan_.outputs, name, &plan::named_range::name);
   if (found == plan_.outputs.end()) {
+    if (std::ranges::find(tap_names_, name) != tap_names_.end()) {
+      fail(error_category::invalid_argument,
+           "{0} is a tap, which is stored where it is asked for alone: give the session or trainer the option "
+           "{{.program = {{.taps = {0}}}}}",
+           quote(name));
+    }
     fail(error_category::invalid_argument, "there is no output {}; there is {}{}", quote(name),
          detail::quoted_names(plan_.outputs), detail::did_you_mean(detail::nearest_of(name, plan_.outputs)));
   }

@@ -8,9 +8,10 @@
 #include <meganeura/runtime/inference.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
-#include <tuple>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,43 +20,50 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-template <fixed_string Name, class Element>
-input_values values_of(const bound_input<Name, Element>& input) {
-  return {input.name, dtype_of<Element>, std::as_bytes(std::span(input.data, input.size))};
-}
-
 // What bind<...>() gave, apart: inputs with their values, symbols with their extents.
-template <class Bound>
-auto as_input(const Bound& bound) {
-  if constexpr (binds_symbol<Bound>) {
-    return std::tuple<>();
-  } else {
-    return std::tuple(values_of(bound));
+template <std::size_t Count>
+class bound_values {
+ public:
+  template <class... Bound>
+  explicit bound_values(const Bound&... bound) {
+    (add(bound), ...);
   }
-}
+  [[nodiscard]] std::span<const input_values> inputs() const { return {inputs_.data(), input_count_}; }
+  [[nodiscard]] std::span<const symbol_extent> symbols() const { return {symbols_.data(), symbol_count_}; }
 
-template <class Bound>
-auto as_symbol(const Bound& bound) {
-  if constexpr (binds_symbol<Bound>) {
-    return std::tuple(binding{bound.name, bound.extent});
-  } else {
-    return std::tuple<>();
+ private:
+  template <fixed_string Name, class Element>
+  void add(const bound_input<Name, Element>& one) {
+    inputs_[input_count_++] = {one.name, dtype_of<Element>, std::as_bytes(std::span(one.data, one.size))};
   }
+  template <fixed_string Name>
+  void add(const meganeura::bound_symbol<Name>& one) {
+    symbols_[symbol_count_++] = {one.name, one.extent};
+  }
+  std::array<input_values, Count> inputs_;
+  std::array<symbol_extent, Count> symbols_;
+  std::size_t input_count_ = 0, symbol_count_ = 0;
+};
+
+// An input may be called like a symbol.
+template <class... Bound>
+constexpr bool bound_once() {
+  const std::string_view names[] = {"", Bound::name...};
+  const bool symbols[] = {false, binds_symbol<Bound>...};
+  for (std::size_t i = 1; i <= sizeof...(Bound); ++i) {
+    for (std::size_t k = 1; k < i; ++k) {
+      if (symbols[i] == symbols[k] && names[i] == names[k]) return false;
+    }
+  }
+  return true;
 }
 
-template <class Element, class... Tuples>
-auto listed(const Tuples&... tuples) {
-  return std::apply([](const auto&... each) { return std::array<Element, sizeof...(each)>{each...}; },
-                    std::tuple_cat(tuples...));
-}
-
-template <class... Bound>
-auto bound_inputs(const Bound&... bound) {
-  return listed<input_values>(as_input(bound)...);
-}
-template <class... Bound>
-auto bound_symbols(const Bound&... bound) {
-  return listed<binding>(as_symbol(bound)...);
+template <class Model, class... Bound>
+bound_values<sizeof...(Bound)> checked_values(const Bound&... bound) {
+  (check_bound<Model>(bound), ...);
+  static_assert(bound_once<Bound...>(),
+                "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
+  return bound_values<sizeof...(Bound)>(bound...);
 }
 
 // `Model`: one, or one with its loss.
@@ -121,11 +129,11 @@ class session : public inference {
   }
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
-  /// not have, or another element type, does not compile. A symbol that inputs leave open is bound as well:
-  /// run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a
-  /// std::vector of float, std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] =
-  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
-  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
+  /// not have, one bound twice, or another element type, does not compile. A symbol that inputs leave open is bound as
+  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float,
+  /// std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] = s.run(...), or
+  /// s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape it should
+  /// have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);
@@ -135,8 +143,8 @@ class session : public inference {
   /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
-    (check_bound<Model>(bound), ...);
-    return inference::start(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+    const auto values = detail::checked_values<Model>(bound...);
+    return inference::start(values.inputs(), values.symbols());
   }
 
   /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:

@@ -42,8 +42,9 @@ struct sized {
 
 namespace detail {
 
-/// Programs by sizes. What is built is kept; the one that ran least recently leaves when there are too many, and all do
-/// when memory is short.
+/// Programs by sizes. What ran or was prepared is kept; the one unused longest leaves when there are too many, and half
+/// of them do, again and again, while memory is short, at last the one that ran last. A program that was built for a
+/// run that was refused takes no other one's place: it waits behind them until one runs.
 class sized_programs {
  public:
   using builder = std::function<program(const symbol_extents&)>;
@@ -56,10 +57,13 @@ class sized_programs {
   ~sized_programs() = default;
 
   /// The program for what is bound, and for the symbols in `more`; `build` is asked for those sizes that are new.
-  /// errors: those of open_sizes::solved; what `build` throws.
-  const std::shared_ptr<program>& at(std::span<const input_values> inputs, const symbol_extents& more,
-                                     const builder& build);
-  /// The one that `at` gave last. errors: invalid_argument before the first.
+  /// It counts as used when `keep` or `ran` says so. errors: those of open_sizes::solved; what `build` throws.
+  std::shared_ptr<program> at(std::span<const input_values> inputs, const symbol_extents& more, const builder& build);
+  /// What `at` gave last was used: it stays, and another one leaves for it; or it ran as well, and is the latest.
+  void keep() noexcept;
+  void ran() noexcept;
+  /// The one that ran last, whatever was prepared or refused since; before the first run, what was prepared last.
+  /// errors: invalid_argument before either.
   [[nodiscard]] const program& latest() const;
   [[nodiscard]] const open_sizes& sizes() const { return sizes_; }
 
@@ -74,7 +78,12 @@ class sized_programs {
   device device_;
   open_sizes sizes_;
   std::size_t most_;
-  std::vector<entry> entries_;  // the latest first
+  std::vector<entry> entries_;       // the one used last first; one more than most_ where a run was refused
+  std::size_t selected_ = 0;         // of entries_: what `at` gave last
+  std::shared_ptr<program> latest_;  // not of entries_ where others took its place
+  // Of the latest call; kept, so that one with known sizes allocates nothing.
+  std::vector<bound_elements> bound_;
+  std::vector<std::int64_t> solved_;
 };
 
 }  // namespace detail

@@ -14,33 +14,49 @@ MEGANEURA_INLINE sized_programs::sized_programs(const device& on, open_sizes siz
   (void)on.facts();  // a device that was moved from says so
 }
 
-MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_extents& sizes, const builder& build) try {
-  return std::make_shared<program>(build(sizes));
-} catch (const error& problem) {
-  if (problem.category() != error_category::out_of_memory || entries_.empty()) throw;
-  entries_.clear();
-  device_.wait_idle();  // memory goes when the last step that uses it has ended
-  return std::make_shared<program>(build(sizes));
+MEGANEURA_INLINE std::shared_ptr<program> sized_programs::built(const symbol_extents& sizes, const builder& build) {
+  for (;;) {
+    try {
+      return std::make_shared<program>(build(sizes));
+    } catch (const error& problem) {
+      if (problem.category() != error_category::out_of_memory || (entries_.empty() && !latest_)) throw;
+    }
+    if (entries_.empty()) latest_.reset();  // its results could be read until now
+    entries_.resize(entries_.size() / 2);   // by halves: each attempt builds from the beginning
+    device_.wait_idle();                    // memory goes when the last step that uses it has ended
+  }
 }
 
-MEGANEURA_INLINE const std::shared_ptr<program>& sized_programs::at(std::span<const input_values> inputs,
-                                                                    const symbol_extents& more, const builder& build) {
-  std::vector<bound_elements> bound;
+MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const input_values> inputs,
+                                                             const symbol_extents& more, const builder& build) {
+  bound_.clear();
   for (const input_values& each : sizes_.any() ? inputs : std::span<const input_values>()) {
     const auto bytes = static_cast<std::int64_t>(each.values.size());
-    bound.push_back({each.name, bytes / std::max<std::int64_t>(storage_bytes(each.type, 1), 1)});
+    bound_.push_back({each.name, bytes / std::max<std::int64_t>(storage_bytes(each.type, 1), 1)});
   }
-  std::vector<std::int64_t> sizes = sizes_.solved(bound, more);
-  const auto found = std::ranges::find(entries_, sizes, &entry::sizes);
-  if (found != entries_.end()) {
-    std::rotate(entries_.begin(), found, found + 1);
-  } else {
+  solved_ = sizes_.solved(bound_, more, std::move(solved_));
+  const auto found = std::ranges::find(entries_, solved_, &entry::sizes);
+  selected_ = static_cast<std::size_t>(found - entries_.begin());
+  if (found == entries_.end()) {
     check_alive();
-    std::shared_ptr<program> made = built(sizes_.named(sizes), build);
-    if (entries_.size() == most_) entries_.pop_back();
-    entries_.insert(entries_.begin(), {std::move(sizes), std::move(made)});
+    if (entries_.size() > most_) entries_.pop_back();
+    std::shared_ptr<program> made = built(sizes_.named(solved_), build);
+    selected_ = entries_.size();
+    entries_.push_back({solved_, std::move(made)});
   }
-  return entries_.front().built;
+  return entries_[selected_].built;
+}
+
+MEGANEURA_INLINE void sized_programs::keep() noexcept {
+  const auto selected = entries_.begin() + static_cast<std::ptrdiff_t>(selected_);
+  std::rotate(entries_.begin(), selected, selected + 1);
+  selected_ = 0;
+  if (entries_.size() > most_) entries_.pop_back();
+}
+
+MEGANEURA_INLINE void sized_programs::ran() noexcept {
+  keep();
+  latest_ = entries_.front().built;
 }
 
 MEGANEURA_INLINE void sized_programs::check_alive() const {
@@ -50,9 +66,11 @@ MEGANEURA_INLINE void sized_programs::check_alive() const {
 
 MEGANEURA_INLINE const program& sized_programs::latest() const try {
   check_alive();
+  if (latest_) return *latest_;
   if (!entries_.empty()) return *entries_.front().built;
   fail(error_category::invalid_argument,
-       "no program is built yet, because its sizes are not known; run once, or prepare sizes first");
+       "no program is built, because its sizes are not known yet or memory was short; run once, or prepare sizes "
+       "first");
 } catch (...) {
   rethrow_as_error("using a program");
 }

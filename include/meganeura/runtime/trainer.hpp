@@ -10,6 +10,7 @@
 #include <meganeura/runtime/training.hpp>
 
 #include <array>
+#include <string>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -23,14 +24,13 @@ template <class Model, class Loss>
   check_bindings(symbols_of<both>(), symbols.list());
   const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
   const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
+  const bool evaluates = mode == run_mode::evaluation;
   for (int i = 0; i < both::body.result_count; ++i) {
-    const std::string_view name = both::output_list::symbols[i]->text;
-    if (name != "loss") g.add_output(name, results[static_cast<std::size_t>(i)]);
+    const std::string name = both::output_list::symbols[i]->text;
+    if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  for (int i = 0; mode == run_mode::evaluation && i < Model::result_count; ++i) {  // a step need not keep them
-    const std::string_view name = Model::output_list::symbols[i]->text;
-    if (name != "loss" && g.find_output(name) == no_id) g.add_output(name, predicted[static_cast<std::size_t>(i)]);
-  }
+  for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
+    g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -84,21 +84,25 @@ class trainer : public training {
   }
 
   /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
-  /// loss are bound by name, and symbols that they leave open; a name that neither has, or another element type, does
-  /// not compile. errors: those of training::step.
+  /// loss are bound by name, and symbols that they leave open; a name that neither has, one bound twice, or another
+  /// element type, does not compile. errors: those of training::step.
   template <class... Bound>
   pending step(const Bound&... bound) {
-    (check_bound<trained>(bound), ...);
-    return pending(training::step(detail::bound_inputs(bound...), detail::bound_symbols(bound...)));
+    const auto values = detail::checked_values<trained>(bound...);
+    return pending(training::step(values.inputs(), values.symbols()));
   }
 
   /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
-  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(). errors: those of
+  /// read by evaluated(), as session::run gives them: auto [logits, hidden] = fit.evaluated(); those of the loss are
+  /// outputs behind "loss.": fit.evaluation().read("loss.kl"). errors: "the model has a result \"loss\""; those of
   /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
-    (check_bound<trained>(bound), ...);
-    return training::evaluate(detail::bound_inputs(bound...), detail::bound_symbols(bound...));
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
+                  "the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate(values.inputs(), values.symbols());
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});

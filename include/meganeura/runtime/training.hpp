@@ -26,7 +26,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
 /// "*norm*"}}. A pattern that no parameter has is an error.
 struct training_options {
-  program_options program{};
+  program_options
+      program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
   std::uint64_t seed = 0;
   std::size_t most_sizes = 8;
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
@@ -77,7 +78,8 @@ class training {
            meganeura::parameters weights = {});
 
   /// Sizes come from what is bound, see inference: a step with new ones builds a program first. Parameters, moments and
-  /// the counter are those of all of them.
+  /// the counter are those of all of them; unless given, parameters are made by the first program: prepare some sizes,
+  /// then take parameters() and init them.
   training(const device& on, sized<graph_with_loss> model, const optimizer& chosen,
            const training_options& options = {}, meganeura::parameters weights = {});
 
@@ -93,13 +95,18 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Builds the program for these sizes now, so that no step waits for it.
-  void prepare(const symbol_extents& sizes) { (void)select({}, sizes); }
+  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
+  const meganeura::program& prepare(const symbol_extents& sizes) {
+    const meganeura::program& made = *select({}, sizes);
+    programs_.keep();
+    return made;
+  }
 
   /// The loss of these inputs as the model is evaluated, with the parameters and states of the steps so far: nothing is
-  /// updated, no second set of weights is made. The program for it is built when it is first asked for at these sizes.
-  /// errors: as step; invalid_argument where the model does something else in training and was given as a graph: give
-  /// what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); .. }}, ..).
+  /// updated or assigned, no second set of weights is made. The program for it is built when it is first asked for at
+  /// these sizes. errors: as step; invalid_argument where the model does something else in training and was given as a
+  /// graph: give what makes it, training(gpu, {sizes, [](const symbol_extents& at, run_mode mode) { graph g(mode); ..
+  /// }}, ..).
   float evaluate(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
@@ -120,30 +127,32 @@ class training {
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates and seed. A training built alike that loads it
-  /// goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip` does the same for the data).
-  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
+  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
+  /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
+  /// whether the moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are
+  /// loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
   /// errors: invalid_argument before the first program is built.
   [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
 
-  /// What ran last, or was prepared: plan, report, times, profile and outputs. errors: invalid_argument before the
-  /// first.
+  /// What ran last, or before the first step was prepared: plan, report, times, profile and outputs. errors:
+  /// invalid_argument before either.
   [[nodiscard]] const meganeura::program& program() const { return programs_.latest(); }
 
  private:
-  const std::shared_ptr<meganeura::program>& select(std::span<const input_values> inputs, const symbol_extents& sizes);
-  [[nodiscard]] meganeura::program build(graph_with_loss model, program_options options);
-  void choose(const optimizer& chosen);
+  std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
-  std::vector<optimizer> group_optimizers_;  // of each group, from optimizer_
+  std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
+  std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
   std::uint32_t step_ = 0;
   std::uint64_t seed_;
   meganeura::parameters parameters_;

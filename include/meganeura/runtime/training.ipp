@@ -5,6 +5,7 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
+#include <meganeura/runtime/problem_list.hpp>
 #include <meganeura/runtime/training.hpp>
 
 #include <cmath>
@@ -43,26 +44,22 @@ inline void check_trained(const graph& g, node_id parameter) {
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
-                                           const training_options& options) try {
+inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
          "graph(run_mode::training)");
   }
-  detail::check_loss(g, loss);
+  check_loss(g, loss);
   g.add_output("loss", loss);
   std::vector<node_id> weights = g.leaves(op::parameter);
-  const parameter_groups groups(g, options.frozen, options.no_decay, options.groups);
   const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
   const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
   std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (slopes[i] == no_id) continue;
-    detail::check_trained(g, weights[i]);
+    check_trained(g, weights[i]);
     auto& group = pairs[groups.of(name_of(weights[i]))];
     group.insert(group.end(), {weights[i], slopes[i]});
   }
@@ -80,6 +77,70 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
+}
+
+inline std::vector<std::string> leaf_names(const graph& g) {
+  std::vector<std::string> names;
+  for (const node_id id : g.leaves(op::parameter)) names.push_back(g.get<leaf_attribute>(id).name);
+  return names;
+}
+
+inline std::vector<std::string> parameter_names(const parameters& all) {
+  std::vector<std::string> names;
+  for (const plan::named_tensor& tensor : all.layout().tensors) {
+    if (tensor.kind == op::parameter) names.push_back(tensor.name);
+  }
+  return names;
+}
+
+inline parameter_groups groups_of(std::span<const std::string> names, const training_options& options,
+                                  parameter_groups known) {
+  return {names, options.frozen, options.no_decay, options.groups, std::move(known)};
+}
+
+// What is said of groups and known before the first program is: a checkpoint may be read then.
+inline parameter_groups first_groups(const parameters& weights, const training_options& options) {
+  check_groups(options.groups);
+  return weights ? groups_of(parameter_names(weights), options, {}) : parameter_groups();
+}
+
+inline void check_same_groups(const std::string& path, const std::map<std::string, std::string>& own,
+                              const std::map<std::string, std::string>& found) {
+  problem_list problems;
+  std::map<std::string, std::string> names = own;
+  names.insert(found.begin(), found.end());
+  const auto text = [](const auto& of, const std::string& name) {
+    const auto at = of.find(name);
+    return at == of.end() ? std::string("the rates of all") : at->second;
+  };
+  for (const auto& each : names) {
+    const std::string& name = each.first;
+    if (text(own, name) == text(found, name)) continue;
+    problems.add(
+        [&] { return fmt::format("{}: expected {}, found {}", quote(name), text(own, name), text(found, name)); });
+  }
+  if (problems.count == 0) return;
+  fail(error_category::invalid_file,
+       "{} is of a training with other frozen, no_decay or groups and nothing was loaded{}; give this one the same, or "
+       "load the weights alone: parameters().load(path, {{.strict = false}})",
+       shown_path(path), problems.sentence());
+}
+
+// The optimiser as each group has it, with rates that it can have.
+inline std::vector<optimizer> checked_optimizers(const parameter_groups& groups, const optimizer& chosen) {
+  std::vector<optimizer> all = groups.optimizers(chosen);
+  for (const optimizer& each : all) (void)checked_rates(each);
+  return all;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
+                                           const training_options& options) try {
+  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), options, {});
+  return detail::training_graph(std::move(g), loss, chosen, groups);
+} catch (...) {
+  rethrow_as_error("building a training graph");
 }
 
 MEGANEURA_INLINE float pending_step::loss() const try {
@@ -100,6 +161,8 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
+      groups_(detail::first_groups(weights, options)),
+      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
@@ -114,6 +177,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
       make_(std::move(model.make)),
       options_(options),
       optimizer_(detail::checked_rates(chosen)),
+      groups_(detail::first_groups(weights, options)),
+      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
@@ -122,29 +187,28 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE void training::choose(const optimizer& chosen) {
-  std::vector<optimizer> of_groups = groups_.optimizers(chosen);
-  for (const optimizer& each : of_groups) (void)detail::checked_rates(each);
-  optimizer_ = chosen;
-  group_optimizers_ = std::move(of_groups);
-}
-
-MEGANEURA_INLINE program training::build(graph_with_loss model, program_options options) {
-  groups_ = parameter_groups(model.forward, options_.frozen, options_.no_decay, options_.groups);
-  choose(optimizer_);
-  const detail::timed<graph> step = detail::take_time(
-      [&] { return make_training_graph(std::move(model.forward), model.loss, optimizer_, options_); });
+MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
+  parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
+  std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
+  const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
+  const detail::timed<graph> step = detail::take_time([&] {
+    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups);
+    return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
+  });
   options.before.differentiate = step.milliseconds;
-  return detail::make_program(device_, step.made, parameters_, moments_, options);
+  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
+  group_optimizers_ = std::move(of_groups);
+  return made;
 }
 
-MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<const input_values> inputs,
-                                                                  const symbol_extents& sizes) try {
+MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input_values> inputs,
+                                                           const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
     program_options options = options_.program;
     options.before.trace = traced.milliseconds;
-    return build(std::move(traced.made), options);
+    return build(std::move(traced.made), at, options);
   });
 } catch (...) {
   rethrow_as_error("building a trainer");
@@ -153,11 +217,12 @@ MEGANEURA_INLINE const std::shared_ptr<program>& training::select(std::span<cons
 MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::shared_ptr<meganeura::program>& selected = select(inputs, sizes);
-  std::vector<kernels::step_values> values;
-  for (const optimizer& each : group_optimizers_) values.push_back(each.step_values(step_ + 1, seed_));
-  const std::uint64_t number = selected->submit(values, inputs);
+  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  step_values_.clear();
+  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_));
+  const std::uint64_t number = selected->submit(step_values_, inputs);
   ++step_;
+  programs_.ran();
   return {selected, number, step_};
 } catch (...) {
   rethrow_as_error("a step");
@@ -165,7 +230,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
 
 namespace detail {
 
-// The same with the loss as an output, "loss".
+// The same with the loss as an output, "loss", and without effects.
 inline graph evaluated(graph_with_loss model) {
   graph& g = model.forward;
   if (g.depends_on_mode() && g.mode() != run_mode::evaluation) {
@@ -176,6 +241,7 @@ inline graph evaluated(graph_with_loss model) {
   }
   check_loss(g, model.loss);
   g.add_output("loss", model.loss);
+  g.drop_effects();
   return std::move(g);
 }
 
@@ -183,10 +249,12 @@ inline graph evaluated(graph_with_loss model) {
 
 MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   if (!evaluation_) {
-    const auto make = [make = make_](const symbol_extents& at, run_mode mode) {
-      return detail::evaluated(make(at, mode));
+    run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
+    const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
+                                                                                     run_mode mode) {
+      const auto of_steps = [&] { return make(at, run_mode::training).forward.taps(); };
+      return detail::with_taps(detail::evaluated(make(at, mode)), taps, of_steps);
     };
-    const run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
   }
   const std::uint64_t number = evaluation_->start(inputs, sizes);
@@ -203,26 +271,39 @@ MEGANEURA_INLINE const inference& training::evaluation() const try {
 }
 
 MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
-  choose(optimizer_.with_rate("learning_rate", rate));
+  optimizer chosen = optimizer_.with_rate("learning_rate", rate);
+  group_optimizers_ = detail::checked_optimizers(groups_, chosen);
+  optimizer_ = std::move(chosen);
 } catch (...) {
   rethrow_as_error("setting a learning rate");
 }
 
 MEGANEURA_INLINE void training::restart() {
-  if (moments_) moments_.reset();
-  parameters_.reset_states();
+  if (moments_) {
+    moments_.reset();
+  } else {
+    moments_ = {};
+  }
+  if (parameters_) parameters_.reset_states();
   step_ = 0;
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_});
+  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_, groups_.described()});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
-  const training_position position = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_);
-  choose(position.chosen);
-  step_ = position.step;
-  seed_ = position.seed;
+  std::vector<optimizer> of_groups;
+  const auto accept = [&](const training_position& found) {
+    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups);
+    of_groups = detail::checked_optimizers(groups_, found.chosen);
+  };
+  const loaded_checkpoint loaded = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_, accept);
+  optimizer_ = loaded.position.chosen;
+  group_optimizers_ = std::move(of_groups);
+  moments_ = loaded.moments;
+  step_ = loaded.position.step;
+  seed_ = loaded.position.seed;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

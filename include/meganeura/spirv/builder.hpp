@@ -134,7 +134,6 @@ class module_builder {
 
   /// Whether `id` may be used here: declared at module level or computed in a block that is still open.
   [[nodiscard]] bool visible(word id) const;
-  [[nodiscard]] std::size_t open_blocks() const { return scopes_.size() - 1; }
 
   [[nodiscard]] words finish(std::span<const word> local_size);
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// How often memory is asked for between a model and its plan: numbers that no clock disturbs.
+#include "inject.hpp"
+
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/models/smollm2.hpp>
+#include <meganeura/nn/loss.hpp>
+#include <meganeura/plan/plan.hpp>
+#include <meganeura/runtime/trainer.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace mn = meganeura;
+
+namespace {
+
+template <int Layers>
+constexpr mn::models::llama::config deep = [] {
+  mn::models::llama::config config = mn::models::smollm2_135m;
+  config.layers = Layers;
+  return config;
+}();
+
+/// Of tracing, differentiating, optimising and planning SmolLM2-135M's training step with so many layers.
+template <int Layers>
+std::uint64_t allocations() {
+  using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>;
+  using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
+  const mn::symbol_extent symbols[] = {{"seq", 128}};
+  const mn::faults::allocation_fault none_fails;
+  const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);
+  mn::graph chosen = mn::fusion::optimize(g);
+  const mn::plan::layout weights = mn::plan::make_layout(g);
+  EXPECT_FALSE(mn::plan::make_plan(std::move(chosen), weights).steps.empty());
+  return none_fails.count();
+}
+
+TEST(faults_allocations, a_plan_takes_few_and_as_many_for_every_further_layer) {
+  const std::uint64_t thirty = allocations<30>(), more = allocations<170>();
+  EXPECT_LT(thirty, 45'000u);
+  EXPECT_LE(30 * more, 170 * thirty);
+}
+
+}  // namespace
