@@ -2252,6 +2252,49 @@ class attribute_ref {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Which layers built at run time asked for which names: two layers of one name would be one.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+using node_id = strong_id<struct node_kind>;
+
+/// A layer is known by its result, as equal layers of equal operands are one. It asks for the parameters, states and
+/// random streams that are asked for between its `begin` and its `end` and by no layer inside of it.
+class layer_names {
+ public:
+  using mark = std::size_t;
+
+  void ask(std::string name, bool shared) { asked_.push_back({std::move(name), no_id, shared}); }
+  [[nodiscard]] mark begin() const { return asked_.size(); }
+  void end(mark begun, node_id result);
+  /// Everything in the last layer with this result is another layer's as well; false if there is no such layer.
+  bool share(node_id result);
+
+  /// errors: invalid_argument when two layers asked for one name and neither is shared, and for what is shared and
+  /// nowhere else.
+  void check() const;
+
+ private:
+  struct request {
+    std::string name;
+    node_id layer;  // no_id: none
+    bool shared;
+  };
+  struct layer {
+    node_id result;
+    mark first, last;
+  };
+  std::vector<request> asked_;
+  std::vector<layer> layers_;
+};
+
+/// "two layers are called .."; errors: invalid_argument.
+[[noreturn]] void refuse_two_layers(std::string_view name);
+/// "shared(...) refers to .."; errors: invalid_argument.
+[[noreturn]] void refuse_shared(std::string_view name, const std::vector<std::string>& names);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Which part of a model made a node: paths of module names, as ids of a pool.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -2292,10 +2335,8 @@ class path_pool {
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
-  // Where `text` is in slots_, or the free place where it goes.
-  [[nodiscard]] std::size_t slot_of(std::string_view text) const;
   std::vector<entry> modules_{1};
-  std::vector<std::uint32_t> slots_{};  // modules by the hash of their text, at most half of the places; 0: free
+  hash_index<path_id> known_{};  // by their text, forward
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -2304,7 +2345,6 @@ class path_pool {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using node_id = strong_id<struct node_kind>;
 using attribute_id = strong_id<struct attribute_kind>;
 
 struct node {
@@ -2479,6 +2519,10 @@ class graph {
   void tap(std::string_view name, node_id node);
   [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
 
+  /// What run-time layers are called; a program refuses two that would be one.
+  [[nodiscard]] layer_names& layers() { return layers_; }
+  [[nodiscard]] const layer_names& layers() const { return layers_; }
+
   /// Notes what `indices` should be; gather and scatter_add do it themselves.
   void expect_indices(index_range expected);
   [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
@@ -2536,6 +2580,7 @@ class graph {
   run_mode mode_ = run_mode::evaluation;
   bool depends_on_mode_ = false;
   std::vector<graph_output> outputs_, taps_;
+  layer_names layers_;
   std::vector<node_id> effects_;
   struct text_hash {
     using is_transparent = void;
@@ -3132,6 +3177,10 @@ enum class primitive : std::uint8_t {
 };
 
 namespace detail {
+
+constexpr bool is_leaf(primitive kind) { return kind == primitive::parameter || kind == primitive::state; }
+// By the path of the calls around it and a name of its own.
+constexpr bool is_named(primitive kind) { return is_leaf(kind) || kind == primitive::random || kind == primitive::tap; }
 
 // Stored plus one: GCC 12.2 leaves zeros out of arrays in template arguments and then ignores the positions when it
 // compares, so that {1, 0, 2} and {1, 2, 0} would be one argument. tests/static/expr_shape.cpp holds the case.
@@ -4292,7 +4341,18 @@ struct decimal {
     for (int rest = number; rest >= 10; rest /= 10) ++digits;
     for (; digits-- > 0; number /= 10) text[digits] = static_cast<char>('0' + number % 10);
   }
+  [[nodiscard]] constexpr std::size_t digits() const {
+    std::size_t count = 0;
+    while (text[count] != '\0') ++count;
+    return count;
+  }
 };
+
+// The operands are the caller's: their own names are not behind this one.
+template <class Module, class Carrier, class... X>
+constexpr auto run_within(const Carrier& carrier, const char* name, const X&... lifted) {
+  return carrier.within(name, [&] { return Module::forward(lifted...); });
+}
 
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
@@ -4340,8 +4400,7 @@ template <class Module, detail::name_like Name, value... X>
     return expr<detail::no_body>{};
   } else {
     const auto& carrier = detail::carrier_of(operands...);
-    [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
-    return Module::forward(carrier.lifted(operands)...);
+    return detail::run_within<Module>(carrier, detail::text_of(name), carrier.lifted(operands)...);
   }
 }
 
@@ -4369,14 +4428,16 @@ constexpr void take_results(Carrier* operands, const result_list<Names, X...>& r
 }
 
 template <class Module, int Count, class Carrier, class... X>
-constexpr auto repeated(const Carrier& carrier, const X&... x) {
-  Carrier operands[]{carrier.lifted(x)...};
+constexpr auto repeated(const Carrier& carrier, const char* name, const X&... x) {
+  Carrier operands[]{x...};
   const auto turn = [&]<std::size_t... I>(int index, std::index_sequence<I...>) {
     return call<Module>(decimal(index).text, operands[I]...);
   };
   const std::index_sequence_for<X...> all{};
-  for (int i = 0; i + 1 < Count; ++i) take_results(operands, turn(i, all));
-  return turn(Count - 1, all);
+  return carrier.within(name, [&] {
+    for (int i = 0; i + 1 < Count; ++i) take_results(operands, turn(i, all));
+    return turn(Count - 1, all);
+  });
 }
 
 }  // namespace detail
@@ -4402,20 +4463,19 @@ template <fixed_string Name, int Count, class Module, value First, value... Othe
     }
   } else {
     const auto& carrier = detail::carrier_of(x, others...);
-    [[maybe_unused]] const auto scope = carrier.scope(Name.text);
-    return detail::repeated<Module, Count>(carrier, x, others...);
+    return detail::repeated<Module, Count>(carrier, Name.text, carrier.lifted(x), carrier.lifted(others)...);
   }
 }
 
 /// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
 /// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
-/// names inside the layer must occur elsewhere in the model, exactly once without `shared`. Values of run time share
-/// whatever has one name.
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`; where values are of run
+/// time, at most once, so that a loop may share all its turns.
 /// errors: "x must be the result of a layer", and in the model "there is none".
 template <value X>
 [[nodiscard]] constexpr auto shared(X x) {
   if constexpr (!detail::all_typed<X>::value) {
-    return x;
+    return x.shared();
   } else {
     constexpr bool is_layer = detail::can_share(X::graph.nodes[detail::layer_place(X::graph)]);
     static_assert(is_layer, "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
@@ -4429,10 +4489,15 @@ template <value X>
 
 template <class Names, value... X>
 [[nodiscard]] constexpr auto shared(result_list<Names, X...> several) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return result_list<Names, decltype(shared(several.template get<I>()))...>(shared(several.template get<I>())...);
+  if constexpr (!detail::all_typed<X...>::value) {
+    (void)several.template get<0>().shared();  // a layer is known by its first result
+    return several;
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return result_list<Names, decltype(shared(several.template get<I>()))...>(shared(several.template get<I>())...);
+    }
+    (std::index_sequence_for<X...>{});
   }
-  (std::index_sequence_for<X...>{});
 }
 
 /// x, which can be read by this name behind the path of the calls around it, where a session or a trainer is asked to:
@@ -4521,10 +4586,8 @@ struct leaf {
 
 namespace detail {
 
-constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
-constexpr bool is_named(const typed_node& n) {
-  return is_leaf(n) || n.kind == primitive::random || n.kind == primitive::tap;
-}
+constexpr bool is_leaf(const typed_node& n) { return is_leaf(n.kind); }
+constexpr bool is_named(const typed_node& n) { return is_named(n.kind); }
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;
@@ -5262,6 +5325,79 @@ template <class Model>
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
+// Layers that differ, one after the other, named by their place.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// "layers" and 12: "layers.12"
+template <fixed_string Name, int Index>
+consteval auto numbered() {
+  constexpr std::size_t before = sizeof(Name.text) - 1, dot = before == 0 ? 0 : 1;
+  constexpr std::size_t digits = decimal(Index).digits();
+  char text[before + dot + digits + 1]{};
+  for (std::size_t i = 0; i < before; ++i) text[i] = Name.text[i];
+  if (dot == 1) text[before] = '.';
+  for (std::size_t i = 0; i < digits; ++i) text[before + dot + i] = decimal(Index).text[i];
+  return fixed_string(text);
+}
+
+// What is handed on along a row of modules, and how the next one is called: a fold over these nests no instantiations.
+template <class X, class Call, bool HandsOn = true>
+struct row_value {
+  static constexpr bool hands_on = HandsOn;
+  X x;
+  const Call& call;
+};
+template <fixed_string Name, class Module>
+struct in_row {};
+template <class X, class Call, bool HandsOn, fixed_string Name, class Module>
+constexpr auto operator>>(const row_value<X, Call, HandsOn>& from, in_row<Name, Module> next) {
+  if constexpr (value<X>) {
+    const auto result = from.call(from.x, next);
+    return row_value<std::remove_const_t<decltype(result)>, Call, HandsOn>{result, from.call};
+  } else {
+    return row_value<X, Call, false>{from.x, from.call};
+  }
+}
+
+}  // namespace detail
+
+/// Modules one after the other, each applied to what the one before returned; further operands go to all alike, as in
+/// `repeat`. Module i is named "Name.i", "" leaves the number: sequential<"layers", stem, block<64>, block<128>>(x).
+/// errors: "only the last module may return several values", and those of `call`.
+template <fixed_string Name, class... Modules, value X, value... Others>
+[[nodiscard]] constexpr auto sequential(X x, Others... others) {
+  static_assert(sizeof...(Modules) >= 1, "meganeura: sequential<name, modules...>(x): at least one module");
+  const auto apply = [&]<fixed_string Full, class Module>(auto from, detail::in_row<Full, Module>) {
+    return call<Full, Module>(from, others...);
+  };
+  const auto last = [&]<int... I>(std::integer_sequence<int, I...>) {
+    return (detail::row_value<X, decltype(apply)>{x, apply} >> ... >>
+            detail::in_row<detail::numbered<Name, I>(), Modules>());
+  }
+  (std::make_integer_sequence<int, static_cast<int>(sizeof...(Modules))>{});
+  constexpr bool hands_on = decltype(last)::hands_on;
+  static_assert(hands_on, "meganeura: sequential<name, modules...>(x): only the last module may return several values");
+  if constexpr (hands_on) {
+    return last.x;
+  } else {
+    return x;
+  }
+}
+
+/// The loop over layers that differ: Module<0> to Module<Count - 1> as `sequential` has them. With
+/// template <int I> struct block { static constexpr auto forward(value auto x) { return linear<"fc", sizes[I]>(x); } };
+/// indexed<"layers", 4, block>(x) has "layers.0.fc.weight" and so on. `repeat` compiles faster where all are alike.
+template <fixed_string Name, int Count, template <int> class Module, value X, value... Others>
+[[nodiscard]] constexpr auto indexed(X x, Others... others) {
+  static_assert(Count >= 1, "meganeura: indexed<name, count, module>(x): count must be at least 1");
+  return [&]<int... I>(std::integer_sequence<int, I...>) { return sequential<Name, Module<I>...>(x, others...); }
+  (std::make_integer_sequence<int, Count>{});
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Activations, each an unnamed layer so that it costs its caller one node. Those of f16 are computed in f32, which
 // holds their exponentials, and rounded once.
 // Layers of the library: plain code over values and sizes, run once while compiling for each list of operand types, and
@@ -5325,9 +5461,10 @@ class traced_value {
     return {*body_, places[Graph.size - 1]};
   }
   // Names are for layers that a module calls; a layer inside of another has none.
-  [[nodiscard]] constexpr int scope(const char* name) const {
+  template <class Body>
+  [[nodiscard]] constexpr auto within(const char* name, const Body& body) const {
     if (*name != '\0') refuse("a layer inside of a layer has no name; call both from a module", {});
-    return 0;
+    return body();
   }
   /// Declared only: where a rule of a layer's own body is broken, the compiler's message shows the sentence.
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
@@ -5449,8 +5586,7 @@ constexpr auto layer(const Name& name, const Arguments&... arguments) {
     return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   } else {
     const auto& carrier = carrier_of(arguments...);
-    [[maybe_unused]] const auto scope = carrier.scope(text_of(name));
-    return Layer::forward(body_argument(carrier, arguments)...);
+    return run_within<Layer>(carrier, text_of(name), body_argument(carrier, arguments)...);
   }
 }
 
@@ -8913,16 +9049,28 @@ void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names)
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+class node_value;
+
 namespace detail {
+
 struct condition;
+
+// What a layer gave, for layer_names: its first value.
+node_id layer_result(const node_value& x);
+template <class Names, class... X>
+node_id layer_result(const result_list<Names, X...>& results) {
+  return layer_result(results.template get<0>());
+}
+
 }  // namespace detail
 
 /// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
 /// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
 /// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
 /// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
-/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
-/// select, logical_and, logical_or and logical_not take it.
+/// (graph::scope). Equal layers of equal operands are one; of two others of one name all but one must be `shared`, or
+/// a program refuses the graph. A comparison gives a condition, which is no node: select, logical_and, logical_or and
+/// logical_not take it.
 /// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
 /// found.
 class node_value {
@@ -8948,7 +9096,17 @@ class node_value {
   [[nodiscard]] node_value lifted(expr<Graph>) const {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
-  [[nodiscard]] graph::scope scope(const char* name) const { return {owner(), name}; }
+  /// body() as a layer of that name; "" adds nothing to the names inside.
+  template <class Body>
+  [[nodiscard]] auto within(const char* name, const Body& body) const {
+    const graph::scope in(owner(), name);
+    const layer_names::mark begun = owner().layers().begin();
+    const auto result = body();
+    owner().layers().end(begun, detail::layer_result(result));
+    return result;
+  }
+  /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
+  [[nodiscard]] node_value shared() const;
   [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
@@ -8973,6 +9131,11 @@ std::string shown(
 
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
+// The same with the kind before it where a name is free for another kind: "random dropout".
+constexpr std::string_view kind_before(primitive kind) {
+  return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
+}
+std::string name_in(const graph& g, primitive kind, const symbol& name);
 
 // A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
 node_value lowered_leaf(graph& g, const module_body& body);
@@ -11883,6 +12046,53 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/layer_names.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE void layer_names::end(mark begun, node_id result) {
+  if (begun == asked_.size()) return;
+  for (mark i = begun; i < asked_.size(); ++i) {
+    if (asked_[i].layer == no_id) asked_[i].layer = result;
+  }
+  layers_.push_back({result, begun, asked_.size()});
+}
+
+MEGANEURA_INLINE bool layer_names::share(node_id result) {
+  const auto found = std::find_if(layers_.rbegin(), layers_.rend(), [&](const layer& l) { return l.result == result; });
+  if (found == layers_.rend()) return false;
+  for (mark i = found->first; i < found->last; ++i) asked_[i].shared = true;
+  return true;
+}
+
+MEGANEURA_INLINE void layer_names::check() const {
+  std::map<std::string_view, node_id> owners;
+  for (const request& each : asked_) {
+    if (each.shared) continue;
+    const auto [owner, is_first] = owners.emplace(each.name, each.layer);
+    if (!is_first && owner->second != each.layer) refuse_two_layers(each.name);
+  }
+  for (const request& each : asked_) {
+    const auto is_other = [&](const request& r) { return r.name == each.name && r.layer != each.layer; };
+    if (!each.shared || owners.contains(each.name) || std::ranges::any_of(asked_, is_other)) continue;
+    std::vector<std::string> names;
+    for (const auto& owner : owners) names.emplace_back(owner.first);
+    refuse_shared(each.name, names);
+  }
+}
+
+MEGANEURA_INLINE void refuse_two_layers(std::string_view name) {
+  fail(error_category::invalid_argument,
+       "two layers are called {} and would be one; rename one of them, or share it on purpose: shared(layer)",
+       quote(name));
+}
+
+MEGANEURA_INLINE void refuse_shared(std::string_view name, const std::vector<std::string>& names) {
+  fail(error_category::invalid_argument, "shared(...) refers to {}, which the model does not have{}", quote(name),
+       detail::did_you_mean(detail::nearest(name, names)));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/path.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -11896,25 +12106,16 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
   std::string text = modules_[parent].text;
   if (!text.empty()) text += '.';
   text += name;
+  const std::uint64_t key = hash_string(text);
+  const auto known = known_.find(key, [&](path_id each) { return modules_[each / 2].text == text; });
+  if (known != no_id) return at(known / 2, of);
   const auto made = static_cast<std::uint32_t>(modules_.size());
-  if (slots_.size() < 2 * modules_.size()) {
-    slots_.assign(std::bit_ceil(4 * modules_.size()), none);
-    for (std::uint32_t i = 1; i < made; ++i) slots_[slot_of(modules_[i].text)] = i;
-  }
-  std::uint32_t& known = slots_[slot_of(text)];
-  if (known != none) return at(known, of);
   modules_.push_back({.text = std::move(text), .parent = parent});
-  known = made;
+  known_.insert(key, at(made, root));
   entry& from = modules_[parent];
   (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
   from.last_child = made;
   return at(made, of);
-}
-
-MEGANEURA_INLINE std::size_t path_pool::slot_of(std::string_view text) const {
-  std::size_t slot = hash_string(text) & (slots_.size() - 1);
-  while (slots_[slot] != none && modules_[slots_[slot]].text != text) slot = (slot + 1) & (slots_.size() - 1);
-  return slot;
 }
 
 MEGANEURA_INLINE std::string path_pool::text(path_id id) const {
@@ -18235,6 +18436,12 @@ MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
   return path.empty() ? name.text : path + '.' + name.text;
 }
 
+MEGANEURA_INLINE std::string name_in(const graph& g, primitive kind, const symbol& name) {
+  return std::string(kind_before(kind)) + full_name(g, name);
+}
+
+MEGANEURA_INLINE node_id layer_result(const node_value& x) { return x.facts().type == dtype::boolean ? no_id : x.id(); }
+
 inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto function = static_cast<scalar_op>(spec.function);
   const shape whole = numeric(spec.shape);
@@ -18400,7 +18607,18 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
 
 MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
                                               int count) const {
+  if (detail::is_named(spec.kind)) owner().layers().ask(detail::name_in(owner(), spec.kind, *spec.name), false);
   return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::shared() const {
+  const op kind = owner()[id()].kind;
+  if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
+    fail(error_category::invalid_argument,
+         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{}, a {}", id(),
+         to_string(kind));
+  }
+  return *this;
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
@@ -18518,10 +18736,7 @@ class used_names {
       if (shared) {
         shared_.insert(name);
       } else if (!declared_.emplace(name, needed).second) {
-        fail(error_category::invalid_argument,
-             "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
-             "shared(layer)",
-             name);
+        refuse_two_layers(name);
       }
     });
   }
@@ -18531,8 +18746,7 @@ class used_names {
       if (declared_.contains(owner_of(name))) continue;
       std::vector<std::string> names;
       for (const auto& [each, needed] : declared_) names.push_back(each);
-      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
-           did_you_mean(nearest(name, names)));
+      refuse_shared(name, names);
     }
   }
 
@@ -18546,18 +18760,12 @@ class used_names {
     }
     if (owner == name) return run_time_node(g, spec, operands);
     const graph::scope outermost(g, path_pool::root);
-    const symbol full{owner.c_str() + kind_of(spec.kind).size()};
+    const symbol full{owner.c_str() + kind_before(spec.kind).size()};
     spec.name = &full;
     return run_time_node(g, spec, operands);
   }
 
  private:
-  [[nodiscard]] static std::string_view kind_of(primitive kind) {
-    return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
-  }
-  [[nodiscard]] static std::string name_in(const graph& g, primitive kind, const symbol& name) {
-    return std::string(kind_of(kind)) + full_name(g, name);
-  }
   // The declared name that is meant by a shared one: in the last scope, or else in one before.
   [[nodiscard]] std::string owner_of(const std::string& name) const {
     const std::string& last = scopes_.back();
@@ -18651,6 +18859,9 @@ class body_lowering {
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
   names.add(g, body);
+  for_each_node(g, body, [&](const typed_node& n, bool shared, bool) {
+    if (is_named(n)) g.layers().ask(name_in(g, n.kind, *n.name), shared);
+  });
   return body_lowering(g, body, {}, {}, names).run()[0];
 }
 
@@ -21895,6 +22106,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       checks_(detail::resolved(options.checks)),
       profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
+  g.layers().check();
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);

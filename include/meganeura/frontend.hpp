@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/expr/expect.hpp>  // first: it is where compilers say that an error is
 #include <meganeura/expr/model.hpp>
+#include <meganeura/expr/sequential.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/batch_norm.hpp>

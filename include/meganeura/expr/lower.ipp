@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/nearest.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/expr/lower.hpp>
 
 #include <fmt/ranges.h>
@@ -101,10 +101,7 @@ class used_names {
       if (shared) {
         shared_.insert(name);
       } else if (!declared_.emplace(name, needed).second) {
-        fail(error_category::invalid_argument,
-             "two layers are called \"{}\" and would be one; rename one of them, or share it on purpose: "
-             "shared(layer)",
-             name);
+        refuse_two_layers(name);
       }
     });
   }
@@ -114,8 +111,7 @@ class used_names {
       if (declared_.contains(owner_of(name))) continue;
       std::vector<std::string> names;
       for (const auto& [each, needed] : declared_) names.push_back(each);
-      fail(error_category::invalid_argument, "shared(...) refers to \"{}\", which the model does not have{}", name,
-           did_you_mean(nearest(name, names)));
+      refuse_shared(name, names);
     }
   }
 
@@ -129,18 +125,12 @@ class used_names {
     }
     if (owner == name) return run_time_node(g, spec, operands);
     const graph::scope outermost(g, path_pool::root);
-    const symbol full{owner.c_str() + kind_of(spec.kind).size()};
+    const symbol full{owner.c_str() + kind_before(spec.kind).size()};
     spec.name = &full;
     return run_time_node(g, spec, operands);
   }
 
  private:
-  [[nodiscard]] static std::string_view kind_of(primitive kind) {
-    return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
-  }
-  [[nodiscard]] static std::string name_in(const graph& g, primitive kind, const symbol& name) {
-    return std::string(kind_of(kind)) + full_name(g, name);
-  }
   // The declared name that is meant by a shared one: in the last scope, or else in one before.
   [[nodiscard]] std::string owner_of(const std::string& name) const {
     const std::string& last = scopes_.back();
@@ -234,6 +224,9 @@ class body_lowering {
 MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
   used_names names;
   names.add(g, body);
+  for_each_node(g, body, [&](const typed_node& n, bool shared, bool) {
+    if (is_named(n)) g.layers().ask(name_in(g, n.kind, *n.name), shared);
+  });
   return body_lowering(g, body, {}, {}, names).run()[0];
 }
 

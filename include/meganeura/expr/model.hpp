@@ -50,10 +50,8 @@ struct leaf {
 
 namespace detail {
 
-constexpr bool is_leaf(const typed_node& n) { return n.kind == primitive::parameter || n.kind == primitive::state; }
-constexpr bool is_named(const typed_node& n) {
-  return is_leaf(n) || n.kind == primitive::random || n.kind == primitive::tap;
-}
+constexpr bool is_leaf(const typed_node& n) { return is_leaf(n.kind); }
+constexpr bool is_named(const typed_node& n) { return is_named(n.kind); }
 
 constexpr int count_leaves(const module_body& body) {
   int count = 0;

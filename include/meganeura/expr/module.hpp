@@ -174,7 +174,18 @@ struct decimal {
     for (int rest = number; rest >= 10; rest /= 10) ++digits;
     for (; digits-- > 0; number /= 10) text[digits] = static_cast<char>('0' + number % 10);
   }
+  [[nodiscard]] constexpr std::size_t digits() const {
+    std::size_t count = 0;
+    while (text[count] != '\0') ++count;
+    return count;
+  }
 };
+
+// The operands are the caller's: their own names are not behind this one.
+template <class Module, class Carrier, class... X>
+constexpr auto run_within(const Carrier& carrier, const char* name, const X&... lifted) {
+  return carrier.within(name, [&] { return Module::forward(lifted...); });
+}
 
 template <auto... Graphs>
 inline constexpr bool no_conditions = ((Graphs.root().type != dtype::boolean) && ... && true);
@@ -222,8 +233,7 @@ template <class Module, detail::name_like Name, value... X>
     return expr<detail::no_body>{};
   } else {
     const auto& carrier = detail::carrier_of(operands...);
-    [[maybe_unused]] const auto scope = carrier.scope(detail::text_of(name));
-    return Module::forward(carrier.lifted(operands)...);
+    return detail::run_within<Module>(carrier, detail::text_of(name), carrier.lifted(operands)...);
   }
 }
 
@@ -251,14 +261,16 @@ constexpr void take_results(Carrier* operands, const result_list<Names, X...>& r
 }
 
 template <class Module, int Count, class Carrier, class... X>
-constexpr auto repeated(const Carrier& carrier, const X&... x) {
-  Carrier operands[]{carrier.lifted(x)...};
+constexpr auto repeated(const Carrier& carrier, const char* name, const X&... x) {
+  Carrier operands[]{x...};
   const auto turn = [&]<std::size_t... I>(int index, std::index_sequence<I...>) {
     return call<Module>(decimal(index).text, operands[I]...);
   };
   const std::index_sequence_for<X...> all{};
-  for (int i = 0; i + 1 < Count; ++i) take_results(operands, turn(i, all));
-  return turn(Count - 1, all);
+  return carrier.within(name, [&] {
+    for (int i = 0; i + 1 < Count; ++i) take_results(operands, turn(i, all));
+    return turn(Count - 1, all);
+  });
 }
 
 }  // namespace detail
@@ -284,20 +296,19 @@ template <fixed_string Name, int Count, class Module, value First, value... Othe
     }
   } else {
     const auto& carrier = detail::carrier_of(x, others...);
-    [[maybe_unused]] const auto scope = carrier.scope(Name.text);
-    return detail::repeated<Module, Count>(carrier, x, others...);
+    return detail::repeated<Module, Count>(carrier, Name.text, carrier.lifted(x), carrier.lifted(others)...);
   }
 }
 
 /// The same weights as another layer of this name, on purpose: shared(linear<"encode", 64>(b)) beside
 /// linear<"encode", 64>(a), or shared(parameter<"embed.weight", dims<rows, width>>) beside embedding<"embed", ..>. All
-/// names inside the layer must occur elsewhere in the model, exactly once without `shared`. Values of run time share
-/// whatever has one name.
+/// names inside the layer must occur elsewhere in the model, exactly once without `shared`; where values are of run
+/// time, at most once, so that a loop may share all its turns.
 /// errors: "x must be the result of a layer", and in the model "there is none".
 template <value X>
 [[nodiscard]] constexpr auto shared(X x) {
   if constexpr (!detail::all_typed<X>::value) {
-    return x;
+    return x.shared();
   } else {
     constexpr bool is_layer = detail::can_share(X::graph.nodes[detail::layer_place(X::graph)]);
     static_assert(is_layer, "meganeura: shared(x): x must be the result of a layer, a call, a parameter or a state");
@@ -311,10 +322,15 @@ template <value X>
 
 template <class Names, value... X>
 [[nodiscard]] constexpr auto shared(result_list<Names, X...> several) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return result_list<Names, decltype(shared(several.template get<I>()))...>(shared(several.template get<I>())...);
+  if constexpr (!detail::all_typed<X...>::value) {
+    (void)several.template get<0>().shared();  // a layer is known by its first result
+    return several;
+  } else {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return result_list<Names, decltype(shared(several.template get<I>()))...>(shared(several.template get<I>())...);
+    }
+    (std::index_sequence_for<X...>{});
   }
-  (std::index_sequence_for<X...>{});
 }
 
 /// x, which can be read by this name behind the path of the calls around it, where a session or a trainer is asked to:

@@ -45,6 +45,10 @@ enum class primitive : std::uint8_t {
 
 namespace detail {
 
+constexpr bool is_leaf(primitive kind) { return kind == primitive::parameter || kind == primitive::state; }
+// By the path of the calls around it and a name of its own.
+constexpr bool is_named(primitive kind) { return is_leaf(kind) || kind == primitive::random || kind == primitive::tap; }
+
 // Stored plus one: GCC 12.2 leaves zeros out of arrays in template arguments and then ignores the positions when it
 // compares, so that {1, 0, 2} and {1, 2, 0} would be one argument. tests/static/expr_shape.cpp holds the case.
 struct natural {

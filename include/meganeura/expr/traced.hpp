@@ -62,9 +62,10 @@ class traced_value {
     return {*body_, places[Graph.size - 1]};
   }
   // Names are for layers that a module calls; a layer inside of another has none.
-  [[nodiscard]] constexpr int scope(const char* name) const {
+  template <class Body>
+  [[nodiscard]] constexpr auto within(const char* name, const Body& body) const {
     if (*name != '\0') refuse("a layer inside of a layer has no name; call both from a module", {});
-    return 0;
+    return body();
   }
   /// Declared only: where a rule of a layer's own body is broken, the compiler's message shows the sentence.
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
@@ -186,8 +187,7 @@ constexpr auto layer(const Name& name, const Arguments&... arguments) {
     return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   } else {
     const auto& carrier = carrier_of(arguments...);
-    [[maybe_unused]] const auto scope = carrier.scope(text_of(name));
-    return Layer::forward(body_argument(carrier, arguments)...);
+    return run_within<Layer>(carrier, text_of(name), body_argument(carrier, arguments)...);
   }
 }
 

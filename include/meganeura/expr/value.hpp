@@ -10,19 +10,32 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+class node_value;
+
 namespace detail {
+
 struct condition;
+
+// What a layer gave, for layer_names: its first value.
+node_id layer_result(const node_value& x);
+template <class Names, class... X>
+node_id layer_result(const result_list<Names, X...>& results) {
+  return layer_result(results.template get<0>());
+}
+
 }  // namespace detail
 
 /// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
 /// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
 /// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
 /// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
-/// (graph::scope); one asked for again by its name is the same one. A comparison gives a condition, which is no node:
-/// select, logical_and, logical_or and logical_not take it.
+/// (graph::scope). Equal layers of equal operands are one; of two others of one name all but one must be `shared`, or
+/// a program refuses the graph. A comparison gives a condition, which is no node: select, logical_and, logical_or and
+/// logical_not take it.
 /// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
 /// found.
 class node_value {
@@ -48,7 +61,17 @@ class node_value {
   [[nodiscard]] node_value lifted(expr<Graph>) const {
     return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
   }
-  [[nodiscard]] graph::scope scope(const char* name) const { return {owner(), name}; }
+  /// body() as a layer of that name; "" adds nothing to the names inside.
+  template <class Body>
+  [[nodiscard]] auto within(const char* name, const Body& body) const {
+    const graph::scope in(owner(), name);
+    const layer_names::mark begun = owner().layers().begin();
+    const auto result = body();
+    owner().layers().end(begun, detail::layer_result(result));
+    return result;
+  }
+  /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
+  [[nodiscard]] node_value shared() const;
   [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
   [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
 
@@ -73,6 +96,11 @@ std::string shown(
 
 // The path of the scopes that live, and the name behind it.
 std::string full_name(const graph& g, const symbol& name);
+// The same with the kind before it where a name is free for another kind: "random dropout".
+constexpr std::string_view kind_before(primitive kind) {
+  return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
+}
+std::string name_in(const graph& g, primitive kind, const symbol& name);
 
 // A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
 node_value lowered_leaf(graph& g, const module_body& body);

@@ -120,6 +120,12 @@ MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
   return path.empty() ? name.text : path + '.' + name.text;
 }
 
+MEGANEURA_INLINE std::string name_in(const graph& g, primitive kind, const symbol& name) {
+  return std::string(kind_before(kind)) + full_name(g, name);
+}
+
+MEGANEURA_INLINE node_id layer_result(const node_value& x) { return x.facts().type == dtype::boolean ? no_id : x.id(); }
+
 inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
   const auto function = static_cast<scalar_op>(spec.function);
   const shape whole = numeric(spec.shape);
@@ -285,7 +291,18 @@ MEGANEURA_INLINE detail::facts node_value::facts() const {
 
 MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
                                               int count) const {
+  if (detail::is_named(spec.kind)) owner().layers().ask(detail::name_in(owner(), spec.kind, *spec.name), false);
   return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::shared() const {
+  const op kind = owner()[id()].kind;
+  if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
+    fail(error_category::invalid_argument,
+         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{}, a {}", id(),
+         to_string(kind));
+  }
+  return *this;
 }
 
 MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {

@@ -5,6 +5,7 @@
 #include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/graph/layer_names.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/path.hpp>
 
@@ -21,7 +22,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using node_id = strong_id<struct node_kind>;
 using attribute_id = strong_id<struct attribute_kind>;
 
 struct node {
@@ -196,6 +196,10 @@ class graph {
   void tap(std::string_view name, node_id node);
   [[nodiscard]] const std::vector<graph_output>& taps() const { return taps_; }
 
+  /// What run-time layers are called; a program refuses two that would be one.
+  [[nodiscard]] layer_names& layers() { return layers_; }
+  [[nodiscard]] const layer_names& layers() const { return layers_; }
+
   /// Notes what `indices` should be; gather and scatter_add do it themselves.
   void expect_indices(index_range expected);
   [[nodiscard]] const std::vector<index_range>& index_ranges() const { return index_ranges_; }
@@ -253,6 +257,7 @@ class graph {
   run_mode mode_ = run_mode::evaluation;
   bool depends_on_mode_ = false;
   std::vector<graph_output> outputs_, taps_;
+  layer_names layers_;
   std::vector<node_id> effects_;
   struct text_hash {
     using is_transparent = void;

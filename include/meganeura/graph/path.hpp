@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which part of a model made a node: paths of module names, as ids of a pool.
 #pragma once
+#include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
 
 #include <string>
@@ -45,10 +46,8 @@ class path_pool {
   [[nodiscard]] static constexpr path_id at(std::uint32_t module, path_id like) {
     return path_id(2 * module + (like & 1u));
   }
-  // Where `text` is in slots_, or the free place where it goes.
-  [[nodiscard]] std::size_t slot_of(std::string_view text) const;
   std::vector<entry> modules_{1};
-  std::vector<std::uint32_t> slots_{};  // modules by the hash of their text, at most half of the places; 0: free
+  hash_index<path_id> known_{};  // by their text, forward
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

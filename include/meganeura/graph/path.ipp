@@ -4,7 +4,6 @@
 #include <meganeura/core/hash.hpp>
 #include <meganeura/graph/path.hpp>
 
-#include <bit>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -18,25 +17,16 @@ MEGANEURA_INLINE path_id path_pool::child(path_id of, std::string_view name) {
   std::string text = modules_[parent].text;
   if (!text.empty()) text += '.';
   text += name;
+  const std::uint64_t key = hash_string(text);
+  const auto known = known_.find(key, [&](path_id each) { return modules_[each / 2].text == text; });
+  if (known != no_id) return at(known / 2, of);
   const auto made = static_cast<std::uint32_t>(modules_.size());
-  if (slots_.size() < 2 * modules_.size()) {
-    slots_.assign(std::bit_ceil(4 * modules_.size()), none);
-    for (std::uint32_t i = 1; i < made; ++i) slots_[slot_of(modules_[i].text)] = i;
-  }
-  std::uint32_t& known = slots_[slot_of(text)];
-  if (known != none) return at(known, of);
   modules_.push_back({.text = std::move(text), .parent = parent});
-  known = made;
+  known_.insert(key, at(made, root));
   entry& from = modules_[parent];
   (from.first_child == none ? from.first_child : modules_[from.last_child].next_sibling) = made;
   from.last_child = made;
   return at(made, of);
-}
-
-MEGANEURA_INLINE std::size_t path_pool::slot_of(std::string_view text) const {
-  std::size_t slot = hash_string(text) & (slots_.size() - 1);
-  while (slots_[slot] != none && modules_[slots_[slot]].text != text) slot = (slot + 1) & (slots_.size() - 1);
-  return slot;
 }
 
 MEGANEURA_INLINE std::string path_pool::text(path_id id) const {

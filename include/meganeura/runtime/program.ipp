@@ -88,6 +88,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       checks_(detail::resolved(options.checks)),
       profiled_(options.profile) {
   detail::check_same_device(on, weights.on());
+  g.layers().check();
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
