@@ -3,10 +3,11 @@
 #include "inject.hpp"
 
 #include <meganeura/fusion/optimize.hpp>
-#include <meganeura/models/smollm2.hpp>
 #include <meganeura/nn/loss.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/trainer.hpp>
+
+#include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
 
@@ -17,18 +18,10 @@ namespace mn = meganeura;
 
 namespace {
 
-template <int Layers>
-constexpr mn::models::llama::config deep = [] {
-  mn::models::llama::config config = mn::models::smollm2_135m;
-  config.layers = Layers;
-  return config;
-}();
-
 /// Of tracing, differentiating, optimising and planning SmolLM2-135M's training step with so many layers.
 template <int Layers>
 std::uint64_t allocations() {
-  using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>;
-  using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
+  using model = mn::support::deep_smollm2<Layers>;
   const mn::symbol_extent symbols[] = {{"seq", 128}};
   const mn::faults::allocation_fault none_fails;
   const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);

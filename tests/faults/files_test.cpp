@@ -5,6 +5,7 @@
 
 #include <meganeura/core/error.hpp>
 #include <meganeura/io/file.hpp>
+#include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
@@ -46,10 +47,6 @@ char letter_of(const std::string& path) {
                                                                                          : '?';
 }
 
-std::ptrdiff_t files_in(const fs::path& folder) {
-  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-}
-
 /// Runs `work` in a child; its exit status, 40 for an io error, 41 for another one, or minus the signal that ended it.
 template <class Work>
 int in_child(const Work& work) {
@@ -80,7 +77,7 @@ TEST(faults_files, killed_in_any_phase_of_a_save_the_file_is_the_old_or_the_new_
     bool saw_old = false, saw_new = false;
     for (std::uint64_t at = 0;; ++at) {
       save(path, 'o');
-      EXPECT_EQ(files_in(folder.path()), 1) << "what the last one left was not cleaned at " << at;
+      EXPECT_EQ(folder.files(), 1) << "what the last one left was not cleaned at " << at;
       const int status = in_child([&] {
         const file_fault fault(what, at);
         save(path, 'n');
@@ -124,7 +121,7 @@ TEST(faults_files, what_the_system_refuses_is_an_error_and_leaves_the_old_file) 
   }
   EXPECT_GT(errors, 4 * 5);  // creation, four pieces, flush and rename, at the least
   save(path, 'x');
-  EXPECT_EQ(files_in(folder.path()), 1);
+  EXPECT_EQ(folder.files(), 1);
 }
 
 TEST(faults_files, a_full_disk_and_a_file_size_limit_leave_the_old_file) {
@@ -140,7 +137,7 @@ TEST(faults_files, a_full_disk_and_a_file_size_limit_leave_the_old_file) {
             }),
             40);
   EXPECT_EQ(letter_of(path), 'o');
-  EXPECT_EQ(files_in(folder.path()), 1);
+  EXPECT_EQ(folder.files(), 1);
   fs::create_symlink("/dev/full", folder / "full");  // a link: were it replaced, the machine would keep its device
   EXPECT_NE(support::sentence_of([&] { save(folder / "full", 'n'); }).find("No space left"), std::string::npos);
   EXPECT_TRUE(fs::is_symlink(folder / "full"));
@@ -197,7 +194,7 @@ TEST(faults_files, threads_and_processes_that_write_and_read_one_file_see_whole_
   }
   EXPECT_EQ(mixtures, 0) << "of " << reads;
   save(path, 'z');
-  EXPECT_EQ(files_in(folder.path()), 1);
+  EXPECT_EQ(folder.files(), 1);
 }
 
 TEST(faults_files, more_than_the_memory_there_is_is_an_error) {

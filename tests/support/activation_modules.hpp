@@ -20,6 +20,8 @@ struct tanh_gelus {
   static constexpr auto forward(value auto x) { return gelu_tanh(x); }
 };
 
+inline double exact_sigmoid(double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
+
 /// x times the share of a normal distribution below x, and its slope, in doubles.
 inline double exact_gelu(double x) { return x / 2 * std::erfc(-x * std::sqrt(0.5)); }
 inline double exact_gelu_slope(double x) {

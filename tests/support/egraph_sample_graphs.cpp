@@ -167,6 +167,13 @@ oracle::tensors<double> random_leaves(const graph& g, double low, double high) {
   return values;
 }
 
+std::size_t applied(const fusion::optimize_report& report, const std::string& rule) {
+  const auto found = std::ranges::find(report.rules, rule, &fusion::rule_report::name);
+  if (found != report.rules.end()) return found->applied;
+  ADD_FAILURE() << "no rule " << rule;
+  return 0;
+}
+
 int count(const graph& g, op kind) { return static_cast<int>(g.leaves(kind).size()); }
 
 int kernel_count(const graph& g) {

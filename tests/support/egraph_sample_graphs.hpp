@@ -40,6 +40,9 @@ graph mlp_training(std::int64_t batch, std::int64_t in, std::int64_t hidden, std
 
 oracle::tensors<double> random_leaves(const graph& g, double low = -1, double high = 1);
 
+/// How often the rule of that name was applied; there must be one.
+std::size_t applied(const fusion::optimize_report& report, const std::string& rule);
+
 int count(const graph& g, op kind);
 int kernel_count(const graph& g);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The tiny SmolLM2 of the reference values, and weights made from names alone, bit-exact on every machine.
+// SmolLM2 with other numbers of layers, the tiny one of the reference values, and weights made from names alone,
+// bit-exact on every machine.
 #pragma once
 #include <meganeura/core/shape.hpp>
+#include <meganeura/expr/model.hpp>
 #include <meganeura/models/smollm2.hpp>
 
 #include <cmath>
@@ -10,6 +12,16 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
+
+/// SmolLM2-135M with so many layers.
+template <int Layers>
+inline constexpr models::llama::config deep_config = [] {
+  models::llama::config config = models::smollm2_135m;
+  config.layers = Layers;
+  return config;
+}();
+template <int Layers>
+using deep_smollm2 = model<models::smollm2<deep_config<Layers>>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
 
 inline constexpr models::llama::config tiny_smollm2{.layers = 2,
                                                     .width = 48,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What tests of files need: a folder that goes away, writing a file of given bytes, and the sentence a call throws.
+// What tests of files need: a folder that goes away, and writing a file of given bytes.
 #pragma once
-#include <meganeura/core/error.hpp>
+#include <meganeura/config.hpp>
 
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
-#include <span>
+#include <iterator>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
@@ -28,6 +30,8 @@ class temporary_folder {
 
   [[nodiscard]] std::string operator/(const std::string& name) const { return (path_ / name).string(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// How many files are in it.
+  [[nodiscard]] std::ptrdiff_t files() const { return std::distance(std::filesystem::directory_iterator(path_), {}); }
 
  private:
   std::filesystem::path path_;
@@ -37,17 +41,6 @@ template <class Bytes>
 void write(const std::string& path, const Bytes& bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(std::data(bytes)), static_cast<std::streamsize>(std::size(bytes)));
-}
-
-/// The message of the meganeura::error that `call` throws, or "no error".
-template <class Call>
-[[nodiscard]] std::string sentence_of(Call call) {
-  try {
-    call();
-  } catch (const meganeura::error& problem) {
-    return problem.what();
-  }
-  return "no error";
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -4,6 +4,7 @@
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
 #include <support/zoo.hpp>
 
 #include <gtest/gtest.h>
@@ -135,21 +136,6 @@ oracle::tensors<double> zoo_leaves(const graph& g) {
   return values;
 }
 
-void set_inputs(program& run, const graph& g, const oracle::tensors<double>& leaves) {
-  for (node_id id : g.leaves(op::input)) {
-    const std::string& name = g.get<leaf_attribute>(id).name;
-    std::vector<std::byte> bytes;
-    for (double value : leaves.at(name).values) {
-      const auto real = static_cast<float>(value);
-      const auto integer = static_cast<std::int32_t>(value);
-      const auto* word =
-          reinterpret_cast<const std::byte*>(is_float(g[id].type) ? static_cast<const void*>(&real) : &integer);
-      bytes.insert(bytes.end(), word, word + 4);
-    }
-    run.set_input(name, g[id].type, bytes);
-  }
-}
-
 std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,
                             const program_options& options, int steps, float rate, const std::string& what) {
   const device& gpu = shared_device();
@@ -171,13 +157,9 @@ std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leave
       oracle::tensors<double> found;
       for (const graph_output& output : g.outputs()) found[output.name] = value(output);
       for (const auto& [name, unused] : found) truth.expect_output(name, found, v, oracle::tolerance(dtype::f32));
-      oracle::tensors<double> after;
-      for (node_id id : g.leaves(op::parameter)) {
-        const std::string& name = g.get<leaf_attribute>(id).name;
-        const auto values = weights.get(name);
-        after[name] = oracle::tensor<double>(g[id].extents, std::vector<double>(values.begin(), values.end()));
-        truth.expect_leaf(name, after, v, oracle::tolerance(dtype::f32));
-      }
+      const oracle::tensors<double> after = leaves_of(weights);
+      for (node_id id : g.leaves(op::parameter))
+        truth.expect_leaf(g.get<leaf_attribute>(id).name, after, v, oracle::tolerance(dtype::f32));
       EXPECT_FALSE(v.failed()) << what << ": " << v.text;
       EXPECT_LE(v.unstable, v.compared / 4) << what;  // gradients that are zero but for rounding
     }

@@ -69,8 +69,6 @@ oracle::tensor<double> read_output(const program& run, const std::string& name, 
 /// Weights in [-0.5, 0.5), those of norms around 1; inputs in [-1, 1), integers below 4.
 oracle::tensors<double> zoo_leaves(const graph& g);
 
-void set_inputs(program& run, const graph& g, const oracle::tensors<double>& leaves);
-
 /// The program's first step agrees with the oracle in every output and every state and parameter it leaves; returns
 /// "loss" of `steps` steps on one batch.
 std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,

@@ -11,6 +11,7 @@
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
@@ -21,16 +22,6 @@ namespace {
 
 using namespace meganeura;
 using namespace meganeura::oracle;
-
-std::string sentence_of(const auto& call) {
-  try {
-    call();
-  } catch (const error& refused) {
-    EXPECT_EQ(refused.category(), error_category::invalid_argument);
-    return refused.what();
-  }
-  return "";
-}
 
 constexpr auto straight_through(value auto x) {
   return custom_gradient([](value auto a) { return round(a); }, [](value auto g, value auto, value auto) { return g; },
@@ -140,25 +131,25 @@ TEST(autodiff_custom, mistakes_are_sentences_at_run_time) {
   graph g;
   const node_value x(g, g.input("x", dtype::f32, {3, 4})), n(g, g.input("n", dtype::i32, {4}));
   const auto same = [](value auto a) { return a; };
-  EXPECT_EQ(sentence_of([&] {
+  EXPECT_EQ(support::refusal([&] {
               (void)custom_gradient(
                   same, [](auto up, auto, auto) { return sum<0>(up); }, x);
             }),
             "custom_gradient(forward, backward, x...): what backward returns for an operand must have its shape and "
             "dtype; sum over what was broadcast, expand a number; found f32 [3, 4], f32 [4]");
   EXPECT_EQ(
-      sentence_of([&] {
+      support::refusal([&] {
         (void)custom_gradient(
             same, [](auto up, auto, auto) { return up; }, n);
       }),
       "custom_gradient(forward, backward, x...): operands must be floats; capture what has no gradient: [=](value "
       "auto x) { return gather<0>(x, indices); }; found i32 [4]");
-  EXPECT_EQ(sentence_of([&] {
+  EXPECT_EQ(support::refusal([&] {
               (void)custom_gradient([](auto a) { return cast(a, dtype::i32); }, [](auto up, auto, auto) { return up; },
                                     x);
             }),
             "custom_gradient(forward, backward, x...): forward must return floats; found i32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] {
+  EXPECT_EQ(support::refusal([&] {
               (void)g.apply(op::custom_gradient, no_attribute{}, {x, x, x, x});
             }),
             "custom_gradient of f32 [3, 4] by f32 [3, 4]: found a gradient f32 [3, 4] and, of the kind input, f32 [3, "
@@ -178,7 +169,7 @@ TEST(autodiff_custom, a_gradient_that_escapes_from_backward_is_refused) {
                         },
                         x);
   g.add_output("y", kept);
-  EXPECT_EQ(sentence_of([&] { (void)fusion::optimize(g); }),
+  EXPECT_EQ(support::refusal([&] { (void)fusion::optimize(g); }),
             "a step reads what the backward of a custom_gradient computes, f32 [2] in layer, and only gradients know "
             "it; return it from backward and read it nowhere else");
 }

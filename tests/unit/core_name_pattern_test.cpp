@@ -2,7 +2,7 @@
 // Patterns of names, and the tables that rename by them.
 #include <meganeura/core/name_pattern.hpp>
 
-#include <support/temporary_folder.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 

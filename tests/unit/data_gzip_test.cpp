@@ -2,7 +2,7 @@
 // Unpacking gzip: the three kinds of block, whole and in pieces, and every kind of damage.
 #include <meganeura/data/gzip.hpp>
 
-#include <support/temporary_folder.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,6 +2,7 @@
 // IDX files: what they hold, and one sentence for each way to be damaged.
 #include <meganeura/data/idx.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>

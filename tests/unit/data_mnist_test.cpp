@@ -5,6 +5,7 @@
 #include <meganeura/io/file.hpp>
 #include <meganeura/io/sha256.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>

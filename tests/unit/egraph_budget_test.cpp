@@ -3,12 +3,12 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/fusion/optimize.hpp>
-#include <meganeura/models/smollm2.hpp>
 #include <meganeura/nn/loss.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
+#include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
 
@@ -20,13 +20,6 @@ namespace mn = meganeura;
 
 namespace {
 
-template <int Layers>
-constexpr mn::models::llama::config deep = [] {
-  mn::models::llama::config config = mn::models::smollm2_135m;
-  config.layers = Layers;
-  return config;
-}();
-
 struct budget {
   std::size_t nodes = 0, enodes = 0, classes = 0;
   int kernels = 0;
@@ -36,8 +29,7 @@ struct budget {
 /// Training of SmolLM2-135M's shapes with so many layers.
 template <int Layers>
 budget measure() {
-  using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>;
-  using model = mn::model<mn::models::smollm2<deep<Layers>>, tokens>;
+  using model = mn::support::deep_smollm2<Layers>;
   const mn::symbol_extent symbols[] = {{"seq", 128}};
   mn::graph g;
   const auto logits = mn::lower_into<model>(g, symbols);

@@ -37,14 +37,6 @@ void expect_same_decisions(const graph& g, const fusion::optimize_options& optio
     EXPECT_EQ(actual.at(name).values, value.values) << name << '\n' << to_text(plan);
 }
 
-std::size_t applied(const fusion::optimize_report& report, const std::string& name) {
-  for (const fusion::rule_report& rule : report.rules) {
-    if (rule.name == name) return rule.applied;
-  }
-  ADD_FAILURE() << "no rule " << name;
-  return 0;
-}
-
 graph compares_with_its_row_maximum(dtype type) {
   graph g;
   const node_id x = g.input("x", type, {16, 33});

@@ -51,14 +51,6 @@ fusion::optimize_report expect_plain_products(const graph& g, std::size_t least_
   return report;
 }
 
-std::size_t applied(const fusion::optimize_report& report, const std::string& rule) {
-  for (const fusion::rule_report& r : report.rules) {
-    if (r.name == rule) return r.applied;
-  }
-  ADD_FAILURE() << "no rule " << rule;
-  return 0;
-}
-
 TEST(egraph_guards, a_flipped_operand_is_not_read_backwards_by_a_product) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {6, 5}), w = g.input("w", dtype::f32, {5, 7});

@@ -8,6 +8,7 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/sentence_of.hpp>
 #include <support/small_models.hpp>
 
 #include <gtest/gtest.h>
@@ -22,16 +23,6 @@ namespace {
 using mn::dims;
 inline constexpr mn::dim batch = mn::sym<"batch">, seq = mn::sym<"seq">, past = mn::sym<"past">,
                          fresh = mn::sym<"fresh">, rows = mn::sym<"rows", 5>;
-
-template <class Call>
-std::string sentence_of(const Call& call) {
-  try {
-    call();
-  } catch (const mn::error& problem) {
-    return problem.what();
-  }
-  return "";
-}
 
 mn::oracle::tensor<double> numbers(const mn::shape& extents, std::uint32_t seed) {
   const auto values = mn::support::uniform(static_cast<std::size_t>(extents.elements()), seed);
@@ -91,7 +82,7 @@ TEST(expr_extents, slices_count_from_an_open_end_and_to_one_within_bounds) {
   using model = of<last_and_first, dims<rows, 1>, dims<5, 1>>;
   const mn::oracle::tensor<double> a({3, 1}, {1, 2, 3}), b({5, 1}, {10, 20, 30, 40, 50});
   EXPECT_EQ(computed<model>({{"a", a}, {"b", b}}, {{"rows", 3}}), (std::vector<double>{3 + 40 + 140}));
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               (void)mn::lower<model>({{"rows", 6}});
             }),
             "the symbol \"rows\" is bound to 6, and the model takes at most 5");
@@ -144,7 +135,7 @@ TEST(expr_extents, a_sum_of_symbols_is_counted_and_shown) {
   EXPECT_EQ(model::flops({{"past", 1}, {"fresh", 2}}), 8 + 2 + 4 + 2 * 4 * 4);
   EXPECT_EQ(mn::to_string(mn::summary<model>().flops), "10 past + 10 fresh + 16");
   EXPECT_EQ(mn::to_string(mn::summary<model>({{"past", 1}}).flops), "10 fresh + 26");
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               (void)mn::lower<model>({{"past", 1}, {"fresh", std::int64_t{1} << 60}});
             }),
             "a tensor [(fresh = 1152921504606846976), 2] was asked for, and one has at most 2^58 = 288230376151711744 "
@@ -160,7 +151,7 @@ TEST(expr_extents, extents_are_shown_as_they_are_written_and_below_1_refused) {
   EXPECT_EQ(mn::summary<model>().layers[0].result, "f32[2 (batch - 1), 2]");
   EXPECT_EQ(mn::summary<model>({{"batch", 4}}).layers[0].result, "f32[6, 2]");
   EXPECT_EQ(mn::lower<model>({{"batch", 3}}).size(), 2u);
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               (void)mn::lower<model>({{"batch", 1}});
             }),
             "a tensor [(batch = 1) - 1, 2] was asked for, and an extent is at least 1; bind its symbols to more");
@@ -171,7 +162,7 @@ TEST(expr_extents, what_is_bound_says_an_extent_of_a_sum) {
   const mn::bound_elements bound[] = {{"a", 40}, {"b", 12}, {"c", 4}};
   EXPECT_EQ(sizes.solved(bound), (std::vector<std::int64_t>{4, 7, 3}));  // symbols in order: batch, fresh, past
   const mn::bound_elements wrong[] = {{"a", 42}, {"b", 12}, {"c", 4}};
-  EXPECT_EQ(sentence_of([&] { (void)sizes.solved(wrong); }),
+  EXPECT_EQ(mn::support::sentence_of([&] { (void)sizes.solved(wrong); }),
             "input \"a\" is [batch, fresh + past] and was given 42 elements, which no extent of \"fresh\" makes");
 }
 
@@ -183,12 +174,12 @@ TEST(expr_extents, what_is_bound_says_an_extent_beyond_the_number_of_elements) {
   EXPECT_EQ(solved(dims<batch - 1>, 7), 8);
   EXPECT_EQ(solved(dims<4, batch - 1>, 28), 8);
   EXPECT_EQ(solved(dims<batch - 4, batch - 4>, 9), 7);  // and not 1, of which two extents are -3
-  EXPECT_EQ(sentence_of([&] { (void)solved(dims<4, batch - 1>, 29); }),
+  EXPECT_EQ(mn::support::sentence_of([&] { (void)solved(dims<4, batch - 1>, 29); }),
             "input \"x\" is [4, batch - 1] and was given 29 elements, which no extent of \"batch\" makes");
   const mn::open_sizes large({{"x", dims<past, fresh, batch>}},
                              {{"past", std::int64_t{1} << 40}, {"fresh", std::int64_t{1} << 40}});
   const mn::bound_elements bound[] = {{"x", 7}};
-  EXPECT_EQ(sentence_of([&] { (void)large.solved(bound); }),
+  EXPECT_EQ(mn::support::sentence_of([&] { (void)large.solved(bound); }),
             "input \"x\" is [past, fresh, batch] and was given 7 elements, which no extent of \"batch\" makes");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The pass from types to the run-time graph: names, shapes and nodes as written.
+#include <support/sentence_of.hpp>
 #include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
@@ -241,25 +242,16 @@ TEST(expr_lower, unbound_and_empty_symbols_are_refused_by_name) {
   EXPECT_THROW(static_cast<void>(mn::lower<mlp>({{"batch", 0}})), mn::error);
 }
 
-std::string sentence_of(const auto& call) {
-  try {
-    call();
-  } catch (const mn::error& refused) {
-    return refused.what();
-  }
-  return "";
-}
-
 TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) {
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"bacth", 3}}));
             }),
             "\"bacth\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               static_cast<void>(mn::lower<mlp>({{"batch", 32}, {"batch", 3}}));
             }),
             "the symbol \"batch\" is bound twice, to 32 and to 3; bind it once");
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               static_cast<void>(mn::lower<mlp>({{nullptr, 32}}));
             }),
             "32 is bound to a symbol without a name");
@@ -267,7 +259,7 @@ TEST(expr_lower, unknown_and_doubled_symbols_are_refused_with_the_nearest_name) 
 
 TEST(expr_lower, an_extent_too_large_is_refused_by_symbol_value_and_limit) {
   for (const char* number : {"1152921504606846977", "9223372036854775807", "367719580002095"}) {
-    EXPECT_EQ(sentence_of([&] {
+    EXPECT_EQ(mn::support::sentence_of([&] {
                 static_cast<void>(mn::lower<mlp>({{"batch", std::stoll(number)}}));
               }),
               "a tensor [(batch = " + std::string(number) +
@@ -276,16 +268,16 @@ TEST(expr_lower, an_extent_too_large_is_refused_by_symbol_value_and_limit) {
   }
   EXPECT_EQ(mn::bound(mn::dims<mn::sym<"batch">, 784>, std::array{mn::symbol_extent{"batch", 367640784632285}})[1],
             784);
-  EXPECT_EQ(sentence_of([] {
+  EXPECT_EQ(mn::support::sentence_of([] {
               static_cast<void>(mn::lower<mlp>({{"batch", 0}}));
             }),
             "the symbol \"batch\" is bound to 0; an extent is at least 1");
-  EXPECT_EQ(sentence_of([] { static_cast<void>(mn::lower<mlp>()); }),
+  EXPECT_EQ(mn::support::sentence_of([] { static_cast<void>(mn::lower<mlp>()); }),
             "the model has a symbol \"batch\" without an extent; bind {\"batch\", n}");
 }
 
 TEST(expr_lower, a_layer_named_like_a_turn_of_a_repeat_is_refused_unless_shared) {
-  EXPECT_NE(sentence_of([] {
+  EXPECT_NE(mn::support::sentence_of([] {
               static_cast<void>(mn::lower<of_matrix<clashing_turns<false>>>());
             }).find("two layers are called \"layers.1.fc.weight\""),
             std::string::npos);
@@ -298,7 +290,7 @@ TEST(expr_lower, zeros_of_two_signs_are_two_numbers) {
 }
 
 TEST(expr_lower, a_loss_has_its_own_names_and_shares_its_models) {
-  EXPECT_EQ(sentence_of([] { (void)trained<of_matrix<head<"loss.fc">>, mean_of_head>(); }),
+  EXPECT_EQ(mn::support::sentence_of([] { (void)trained<of_matrix<head<"loss.fc">>, mean_of_head>(); }),
             "two layers are called \"loss.fc.weight\" and would be one; rename one of them, or share it on purpose: "
             "shared(layer)");
   const std::vector<std::string> own{"fc.weight", "fc.bias", "loss.fc.weight", "loss.fc.bias"}, models{own[0], own[1]};
@@ -309,7 +301,7 @@ TEST(expr_lower, a_loss_has_its_own_names_and_shares_its_models) {
   mn::graph leaves;
   mn::lower_leaves(leaves, mn::detail::trained<of_matrix<head<"fc">>, mn::loss<penalised>>::bodies, {});
   EXPECT_EQ(parameter_names(leaves), models);
-  EXPECT_EQ(sentence_of([] { (void)trained<of_matrix<head<"fc">>, misspelt>(); }),
+  EXPECT_EQ(mn::support::sentence_of([] { (void)trained<of_matrix<head<"fc">>, misspelt>(); }),
             "shared(...) refers to \"loss.fc.wait\", which the model does not have; did you mean \"fc.weight\"?");
 }
 
@@ -342,7 +334,7 @@ struct squared {
 TEST(expr_lower, an_input_is_declared_once_and_a_loss_may_take_the_models_own) {
   mn::graph g;
   g.input("x", mn::dtype::f32, {2, 4});
-  EXPECT_NE(sentence_of([&] {
+  EXPECT_NE(mn::support::sentence_of([&] {
               g.input("x", mn::dtype::f32, {2, 4});
             }).find("there is an input of that name"),
             std::string::npos);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One language, two carriers: the same lines on types and on nodes of a run-time graph give the same nodes.
+#include <support/sentence_of.hpp>
 #include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
@@ -13,16 +14,6 @@ namespace mn = meganeura;
 namespace {
 
 inline constexpr mn::dim batch = mn::sym<"batch">, seq = mn::sym<"seq">;
-
-std::string sentence_of(const auto& call) {
-  try {
-    call();
-  } catch (const mn::error& refused) {
-    EXPECT_EQ(refused.category(), mn::error_category::invalid_argument);
-    return refused.what();
-  }
-  return "";
-}
 
 // The models of examples/mnist.cpp.
 struct mlp {
@@ -196,40 +187,43 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
   mn::graph g, other;
   const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4})), y(g, g.input("y", mn::dtype::i32, {3, 5}));
   const mn::node_value z(other, other.input("z", mn::dtype::f32, {3, 4}));
-  EXPECT_EQ(sentence_of([&] { (void)(x + y); }), "a + b: extents must be equal or 1; found f32 [3, 4], i32 [3, 5]");
-  EXPECT_EQ(sentence_of([&] { (void)(x + mn::cast<mn::dtype::i32>(x)); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)(x + y); }),
+            "a + b: extents must be equal or 1; found f32 [3, 4], i32 [3, 5]");
+  EXPECT_EQ(mn::support::refusal([&] { (void)(x + mn::cast<mn::dtype::i32>(x)); }),
             "a + b: dtypes must agree; cast one operand; found f32 [3, 4], i32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] { (void)(y * 0.5); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)(y * 0.5); }),
             "a * b: an integer takes whole numbers within its range; cast it to f32; found i32 [3, 5], f32 []");
-  EXPECT_EQ(sentence_of([&] { (void)mn::softmax(x, 2); }), "softmax<axis>(x): x has no such axis; found f32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] { (void)mn::matmul(x, x); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::softmax(x, 2); }),
+            "softmax<axis>(x): x has no such axis; found f32 [3, 4]");
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::matmul(x, x); }),
             "matmul(a, b): the last extent of a must equal the first of b, and batch extents each other; found f32 [3, "
             "4], f32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] { (void)mn::reshape<mn::dims<batch, 5>>(x); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::reshape<mn::dims<batch, 5>>(x); }),
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   const mn::symbolic_shape wraps = mn::detail::extents_of((std::int64_t{1} << 62) + 3, 4);  // 12 modulo 2^64
-  EXPECT_EQ(sentence_of([&] { (void)mn::reshape(x, wraps); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::reshape(x, wraps); }),
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", y, 3); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", y, 3); }),
             "linear<name, out>(x): x must be floats; cast it; found i32 [3, 5]");
   EXPECT_EQ(
-      sentence_of([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
+      mn::support::refusal([&] { (void)mn::slice(x, 1, 1, std::int64_t{1} << 62, std::int64_t{1} << 62); }),
       "slice<axis, start, count, step>(x): the elements must lie within the axis, whatever its symbols are worth; "
       "found f32 [3, 4]");
-  EXPECT_EQ(sentence_of([&] { (void)(x + z); }), "two values of different graphs meet; build both in one graph");
-  EXPECT_EQ(sentence_of([&] { (void)mn::less(x, 1).id(); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)(x + z); }),
+            "two values of different graphs meet; build both in one graph");
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::less(x, 1).id(); }),
             "a condition is used by something other than select; select values first, then reshape or reduce");
-  EXPECT_EQ(sentence_of([&] { (void)(mn::less(x, 1) + mn::less(x, 2)); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)(mn::less(x, 1) + mn::less(x, 2)); }),
             "a + b: a condition is no number; select(condition, a, b); found bool [3, 4], bool [3, 4]");
   EXPECT_EQ(
-      sentence_of([&] { (void)mn::sum(mn::less(x, 1)); }),
+      mn::support::refusal([&] { (void)mn::sum(mn::less(x, 1)); }),
       "a condition is no number: select, logical_and, logical_or and logical_not take it; select(condition, a, b); "
       "found bool [3, 4]");
   EXPECT_EQ(
-      sentence_of([&] { (void)mn::logical_and(x, x); }),
+      mn::support::refusal([&] { (void)mn::logical_and(x, x); }),
       "logical_and(a, b): a and b must be conditions; compare with less, less_equal or equal; found f32 [3, 4], f32 "
       "[3, 4]");
-  EXPECT_EQ(sentence_of([&] { mn::node_value(other, mn::node_id(99)); }),
+  EXPECT_EQ(mn::support::refusal([&] { mn::node_value(other, mn::node_id(99)); }),
             "node_value: operand %99 does not exist; the graph has 1 nodes");
 }
 
@@ -238,19 +232,19 @@ TEST(expr_value, a_value_of_no_graph_is_a_sentence_wherever_it_is_used) {
   mn::graph g;
   const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 4}));
   const std::string sentence = "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))";
-  EXPECT_EQ(sentence_of([&] { (void)mn::relu(none); }), sentence);
-  EXPECT_EQ(sentence_of([&] { (void)(none + 1.0f); }), sentence);
-  EXPECT_EQ(sentence_of([&] { (void)(x + none); }), sentence);
-  EXPECT_EQ(sentence_of([&] { (void)(none * mn::constant<2.0f>); }), sentence);
-  EXPECT_EQ(sentence_of([&] { (void)mn::linear("fc", none, 2); }), sentence);
-  EXPECT_EQ(sentence_of([&] {
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::relu(none); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)(none + 1.0f); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)(x + none); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)(none * mn::constant<2.0f>); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::linear("fc", none, 2); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] {
               (void)mn::when_training(
                   none, [&] { return none; }, [&] { return none; });
             }),
             sentence);
-  EXPECT_EQ(sentence_of([&] { (void)none.id(); }), sentence);
-  EXPECT_EQ(sentence_of([&] { (void)none.owner(); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)none.id(); }), sentence);
+  EXPECT_EQ(mn::support::refusal([&] { (void)none.owner(); }), sentence);
   const mn::graph elsewhere = std::move(g);
-  EXPECT_EQ(sentence_of([&] { (void)mn::relu(x); }),
+  EXPECT_EQ(mn::support::refusal([&] { (void)mn::relu(x); }),
             "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
 }

@@ -4,6 +4,7 @@
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/io/sha256.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
@@ -36,10 +37,6 @@ std::string content(const std::string& path) {
 void replace(const std::string& path, const std::string& text) {
   const std::array pieces{std::as_bytes(std::span(text))};
   io::write_file(path, pieces);
-}
-
-std::ptrdiff_t files_in(const support::temporary_folder& folder) {
-  return std::distance(std::filesystem::directory_iterator(folder.path()), std::filesystem::directory_iterator());
 }
 
 mode_t mode_of(const std::string& path) {
@@ -75,7 +72,7 @@ TEST(io_file, replacing_leaves_no_other_file_behind) {
   replace(folder / "f", "old");
   replace(folder / "f", "new");
   EXPECT_EQ(content(folder / "f"), "new");
-  EXPECT_EQ(files_in(folder), 1);
+  EXPECT_EQ(folder.files(), 1);
 }
 
 TEST(io_file, a_write_that_fails_removes_its_temporary_file) {
@@ -89,7 +86,7 @@ TEST(io_file, a_write_that_fails_removes_its_temporary_file) {
     EXPECT_EQ(support::sentence_of([&] { file.commit(); }), folder / "late" + ": cannot be replaced: Is a directory");
   }
   std::filesystem::remove_all(folder / "late");
-  EXPECT_EQ(files_in(folder), 1);
+  EXPECT_EQ(folder.files(), 1);
 }
 
 TEST(io_file, writers_at_the_same_moment_never_mix) {
@@ -116,7 +113,7 @@ TEST(io_file, writers_at_the_same_moment_never_mix) {
   reader.join();
   EXPECT_EQ(bad, 0) << "of " << reads;
   EXPECT_EQ(refused, 0);
-  EXPECT_EQ(files_in(folder), 1);
+  EXPECT_EQ(folder.files(), 1);
 }
 
 TEST(io_file, a_planted_name_is_neither_followed_nor_in_the_way) {  // the temporary name was once path.<pid>.part
@@ -204,7 +201,7 @@ TEST(io_file, what_is_no_ordinary_file_is_written_through) {
   }
   ::close(ends[0]);
   ::close(ends[1]);
-  EXPECT_EQ(files_in(folder), 2);
+  EXPECT_EQ(folder.files(), 2);
 }
 
 TEST(io_file, a_descriptor_that_does_not_block_is_waited_for) {
@@ -238,7 +235,7 @@ TEST(io_file, what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_
     other.commit();
   }
   EXPECT_EQ(content(folder / "g"), "slow");
-  EXPECT_EQ(files_in(folder), 2);
+  EXPECT_EQ(folder.files(), 2);
 }
 
 TEST(io_file, files_whose_names_only_resemble_temporary_ones_stay) {

@@ -2,6 +2,7 @@
 // safetensors: what is written is read back, and every way to be damaged is one sentence.
 #include <meganeura/io/safetensors.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -27,11 +28,6 @@ index_map strided(std::initializer_list<std::int64_t> strides, int source = 0) {
   map.source = source;
   std::copy(strides.begin(), strides.end(), map.strides);
   return map;
-}
-
-scalar_program row_program(scalar_op kind, dtype type = dtype::f32) {
-  scalar_builder b;
-  return b.finish(b.unary(kind, b.argument(0, type)));
 }
 
 // All near 0.1: roundings of a running total then mostly go the same way, the worst that happens in practice.
@@ -57,7 +53,7 @@ void expect_reduction(const shape& extents, bool along_last, scalar_op kind, std
   const region_attribute region{.space = {rows, length},
                                 .row_axes = 1,
                                 .per_row = true,
-                                .program = row_program(kind),
+                                .program = single_op_program(kind, std::array{dtype::f32}),
                                 .accesses = {strided({row_stride, stride})},
                                 .output = strided({1, 0})};
   g.add_output("y", g.add_node(op::region, dtype::f32, {rows}, region, std::span(&x, 1)));

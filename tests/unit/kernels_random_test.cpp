@@ -3,7 +3,7 @@
 #include <meganeura/kernels/random.hpp>
 
 #include <support/device_fixture.hpp>
-#include <support/temporary_folder.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 

@@ -99,8 +99,7 @@ scalar_program layer_norm_program(double length) {
 }
 
 scalar_program reduction_program(scalar_op kind, dtype type = dtype::f32) {
-  scalar_builder b;
-  return b.finish(b.unary(kind, b.argument(0, type)));
+  return single_op_program(kind, std::span(&type, 1));
 }
 
 /// A region with several results, each an output "y0", "y1", ...; operands are "x0", "x1", ...

@@ -6,6 +6,7 @@
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <support/plan_executor.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
@@ -223,14 +224,9 @@ TEST(plan_plan, a_state_is_overwritten_directly_only_when_nobody_reads_the_old_v
   }
 }
 
-// What verify says of a plan; empty when it holds.
+// What verify says of a plan.
 std::string complaint(const plan::execution_plan& p) {
-  try {
-    plan::verify(p);
-  } catch (const error& wrong) {
-    return wrong.what();
-  }
-  return {};
+  return support::sentence_of([&] { plan::verify(p); });
 }
 
 int copies(const plan::execution_plan& p) {
@@ -244,7 +240,7 @@ TEST(plan_plan, every_read_of_a_state_is_its_value_before_the_step) {
     for (const char* name : {"a", "b", "c", "d"}) s.push_back(g.state(name, dtype::f32, {8}));
     build(g, s, g.input("x", dtype::f32, {8}));
     const auto p = plan::make_plan(g, plan::make_layout(g));
-    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    EXPECT_EQ(complaint(p), "no error") << plan::to_text(p);
     return copies(p);
   };
   using states = std::vector<node_id>;
@@ -317,7 +313,7 @@ TEST(plan_plan, a_state_that_its_own_update_reads_is_copied_only_when_elements_m
     const node_id s = g.state("s", dtype::f32, {8});
     g.assign(s, read(g, s, backwards));
     auto p = plan::make_plan(g, plan::make_layout(g));
-    EXPECT_EQ(complaint(p), "");
+    EXPECT_EQ(complaint(p), "no error");
     EXPECT_EQ(copies(p), backwards ? 1 : 0) << plan::to_text(p);
     if (!backwards) continue;
     for (plan::step& each : p.steps) {  // as if it could be done in place
@@ -344,7 +340,7 @@ graph widened_half() {
 
 TEST(plan_plan, a_result_of_wider_elements_is_not_computed_over_its_operand) {
   auto p = plan::make_plan(widened_half(), {});
-  EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+  EXPECT_EQ(complaint(p), "no error") << plan::to_text(p);
   std::vector<plan::binding>& last = p.steps.back().bindings;
   EXPECT_FALSE(last[0].where.overlaps(last[1].where)) << plan::to_text(p);
   last[1].where = p.outputs[0].where = last[0].where;
@@ -397,7 +393,7 @@ TEST(plan_plan, an_update_waits_for_whoever_reads_the_old_value) {
     g.add_output("y", sum(g, {read(g, read(g, x, false), false), s}));  // at level 3
     build(g, s, t, x);
     const auto p = plan::make_plan(g, plan::make_layout(g));
-    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    EXPECT_EQ(complaint(p), "no error") << plan::to_text(p);
     return copies(p);
   };
   EXPECT_EQ(planned([](graph& g, node_id s, node_id, node_id x) { g.assign(s, sum(g, {s, x})); }), 0);
@@ -438,7 +434,7 @@ TEST(plan_plan, running_statistics_are_updated_without_a_copy) {
     fusion::optimize_options options;
     options.fusion = fusion;
     const auto p = plan::make_plan(fusion::optimize(g, options), plan::make_layout(g));
-    EXPECT_EQ(complaint(p), "") << plan::to_text(p);
+    EXPECT_EQ(complaint(p), "no error") << plan::to_text(p);
     EXPECT_EQ(copies(p), 0) << plan::to_text(p);
   }
 }
@@ -455,7 +451,7 @@ TEST(plan_plan, every_read_of_a_parameter_is_its_value_before_the_update) {
   g.optimizer_step(optimizer(sgd{}).rule(), pairs);
   const auto parameters = plan::make_layout(g);
   auto planned = plan::make_plan(std::move(g), parameters);
-  EXPECT_EQ(complaint(planned), "") << plan::to_text(planned);
+  EXPECT_EQ(complaint(planned), "no error") << plan::to_text(planned);
   EXPECT_NE(planned.outputs[0].where.where, plan::area::parameter);
 }
 
@@ -479,7 +475,7 @@ TEST(plan_plan, random_assignments_verify_in_every_order) {
     }
     for (const char* name : {"u", "v", "w"}) g.add_output(name, pool[random() % pool.size()]);
     const auto p = plan::make_plan(pruned(g), plan::make_layout(g));
-    ASSERT_EQ(complaint(p), "") << round << '\n' << plan::to_text(p);
+    ASSERT_EQ(complaint(p), "no error") << round << '\n' << plan::to_text(p);
   }
 }
 
@@ -490,7 +486,7 @@ TEST(plan_plan, verify_finds_what_is_read_after_it_was_overwritten) {
   g.assign(b, a);
   g.add_output("old", a);
   const auto good = plan::make_plan(g, plan::make_layout(g));
-  ASSERT_EQ(complaint(good), "");
+  ASSERT_EQ(complaint(good), "no error");
   const plan::range place = good.steps.back().bindings[1].where;  // of a, written last
   auto broken = good;
   std::swap(broken.steps.front(), broken.steps.back());  // b gets the new a

@@ -6,6 +6,7 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/smollm2_reference.hpp>
 #include <support/temporary_folder.hpp>

@@ -7,6 +7,8 @@
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 
@@ -70,14 +72,6 @@ std::uint32_t train(training& run, int steps) {
   return std::bit_cast<std::uint32_t>(loss);
 }
 
-std::vector<std::byte> everything(training& run) {
-  std::vector<std::byte> bytes;
-  const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
-  for (const auto& tensor : run.parameters().layout().tensors) append(run.parameters().get_bytes(tensor.name));
-  for (const auto& kept : run.moments().list()) append(run.moments().read(kept));
-  return bytes;
-}
-
 // `others`: the same kind of optimiser with other rates, which the file corrects.
 template <class Model = network<6>>
 void goes_on(const optimizer& chosen, const optimizer& others) {
@@ -92,9 +86,9 @@ void goes_on(const optimizer& chosen, const optimizer& others) {
   training resumed = remembering<Model>(others, {.seed = 99});
   resumed.load_checkpoint(path);
   EXPECT_EQ(resumed.steps(), 3u);
-  EXPECT_EQ(everything(resumed), everything(whole));
+  EXPECT_EQ(support::everything(resumed), support::everything(whole));
   EXPECT_EQ(train(resumed, 3), train(whole, 3));
-  EXPECT_EQ(everything(resumed), everything(whole));
+  EXPECT_EQ(support::everything(resumed), support::everything(whole));
 }
 
 TEST(runtime_checkpoint, gradient_descent_goes_on_bit_for_bit) { goes_on(sgd{.weight_decay = 0.1f}, sgd{}); }
@@ -130,7 +124,7 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
   trainer<network<7>, cross_entropy<"label">> other(gpu, sgd{}, {{"batch", 5}});
   other.parameters().init();
   train(other, 2);
-  const auto before = everything(other);
+  const auto before = support::everything(other);
   EXPECT_EQ(support::sentence_of([&] { other.load_checkpoint(path); }),
             path +
                 " is of another training run and nothing was loaded; the optimizer: expected sgd, found \"adam\"; "
@@ -146,7 +140,7 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
       support::sentence_of([&] { other.parameters().load(path, {.strict = false}); }).find("does not fit the model"),
       std::string::npos);
   EXPECT_NO_THROW(run.parameters().load(path, {.strict = false}));
-  EXPECT_EQ(everything(other), before);
+  EXPECT_EQ(support::everything(other), before);
   EXPECT_EQ(other.steps(), 2u);
   run.parameters().load(weights);  // and plain weights stay plain weights
 }
@@ -184,7 +178,7 @@ TEST(runtime_checkpoint, rates_of_a_file_are_those_an_optimizer_can_have) {
   run.save_checkpoint(path);
   const auto written = io::read_file(path);
   train(run, 1);
-  const auto before = everything(run);
+  const auto before = support::everything(run);
   const auto restore = [&] {
     const auto bytes = std::as_bytes(std::span(written));
     io::write_file(path, {&bytes, 1});
@@ -194,7 +188,7 @@ TEST(runtime_checkpoint, rates_of_a_file_are_those_an_optimizer_can_have) {
     write_rate(path, name, rate);
     EXPECT_EQ(support::sentence_of([&] { run.load_checkpoint(path); }),
               path + ": " + why + "; nothing was loaded, take another copy");
-    EXPECT_EQ(everything(run), before);
+    EXPECT_EQ(support::everything(run), before);
     EXPECT_EQ(run.steps(), 2u);
   };
   refused("learning_rate", "nan", "adam: learning_rate is nan; it must be finite and at least 0");
@@ -290,14 +284,14 @@ TEST(runtime_checkpoint, the_first_format_is_read) {
   run.parameters().init();
   train(run, 2);
   run.save_checkpoint(path);
-  const auto saved = everything(run);
+  const auto saved = support::everything(run);
   rewrite(
       path, [](io::safetensors_metadata& metadata) { text_of(metadata, "meganeura.checkpoint") = "1"; }, "seen",
       "state.seen");
   train(run, 1);
-  EXPECT_NE(everything(run), saved);
+  EXPECT_NE(support::everything(run), saved);
   run.load_checkpoint(path);
-  EXPECT_EQ(everything(run), saved);
+  EXPECT_EQ(support::everything(run), saved);
 }
 
 struct confusing_names {
@@ -323,7 +317,7 @@ TEST(runtime_checkpoint, a_flipped_bit_is_refused) {
   run.parameters().init({.seed = 2});
   train(run, 2);
   run.save_checkpoint(path);
-  const auto whole = everything(run);
+  const auto whole = support::everything(run);
   const std::vector<std::uint8_t> bytes = io::read_file(path);
   const std::size_t header = 8 + bytes[0] + 256u * bytes[1];
   int flips = 0, damages = 0;
@@ -336,7 +330,7 @@ TEST(runtime_checkpoint, a_flipped_bit_is_refused) {
     damages += sentence.ends_with(": the file was damaged or changed since; take another copy");
   }
   EXPECT_EQ(run.steps(), 2u);
-  EXPECT_EQ(everything(run), whole);
+  EXPECT_EQ(support::everything(run), whole);
   EXPECT_GE(damages, flips - 64 - 8 * 17);    // the 64 bits of the header's length, the checksum's own key
   std::vector<std::uint8_t> changed = bytes;  // the key of a checksum, and what it guarded
   const std::string key = "\"crc32.one.weight";
@@ -344,7 +338,7 @@ TEST(runtime_checkpoint, a_flipped_bit_is_refused) {
   changed[header] ^= 0x40;
   support::write(damaged, changed);
   EXPECT_NE(support::sentence_of([&] { run.load_checkpoint(damaged); }), "no error");
-  EXPECT_EQ(everything(run), whole);
+  EXPECT_EQ(support::everything(run), whole);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
+#include <support/program_values.hpp>
 #include <support/random_program.hpp>
 #include <support/shared_device.hpp>
 
@@ -32,10 +33,7 @@ void check_on_device(sample& s, verdict& v) {
   program run(gpu, s.source, weights, options);
   const kernels::step_values values = support::training_values(1);
   const support::stable_run truth(s.source, s.leaves, s.optimize.tolerance == egraph::exactness::exact, values);
-  for (node_id id : s.source.leaves(op::input)) {
-    const std::string& name = s.source.get<leaf_attribute>(id).name;
-    run.set_input(name, s.source[id].type, support::stored_bytes(s.leaves.at(name)));
-  }
+  support::set_inputs(run, s.source, s.leaves);
   run.submit(values);
   oracle::tensors<double> found;
   for (const graph_output& output : s.source.outputs()) {

@@ -7,6 +7,7 @@
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/egraph_sample_graphs.hpp>
+#include <support/program_values.hpp>
 #include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
@@ -25,16 +26,6 @@ namespace {
 
 using namespace meganeura;
 
-std::vector<std::byte> stored(const oracle::tensor<double>& values) {
-  std::vector<std::byte> bytes(values.values.size() * 4);
-  for (std::size_t i = 0; i < values.values.size(); ++i) {
-    const auto real = static_cast<float>(values.values[i]);
-    const auto integer = static_cast<std::int32_t>(values.values[i]);
-    std::memcpy(bytes.data() + 4 * i, values.type == dtype::i32 ? static_cast<const void*>(&integer) : &real, 4);
-  }
-  return bytes;
-}
-
 // Runs `steps` steps on both sides and compares every output of every step. `length` is the longest chain of sums.
 void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t steps = 1, double low = -1,
                           double high = 1) {
@@ -49,10 +40,7 @@ void expect_device_agrees(const graph& g, std::int64_t length, std::uint32_t ste
   program run(gpu, g, weights, {.checks = checks::none});  // random indices, and NaN on purpose
   oracle::interpreter<double> truth(g, leaves);
   for (std::uint32_t step = 1; step <= steps; ++step) {
-    for (node_id id : g.leaves(op::input)) {
-      const auto& name = g.get<leaf_attribute>(id).name;
-      run.set_input(name, g[id].type, stored(leaves.at(name)));
-    }
+    support::set_inputs(run, g, leaves);
     truth.step = {.step = step,
                   .seed_low = 7,
                   .seed_high = 9,
@@ -100,10 +88,7 @@ oracle::tensors<double> device_results(const graph& g, const oracle::tensors<dou
     weights.set(tensor.name, std::vector<float>(values.begin(), values.end()));
   }
   program run(gpu, g, weights, {.checks = checks::none});  // random indices, and NaN on purpose
-  for (node_id id : g.leaves(op::input)) {
-    const auto& name = g.get<leaf_attribute>(id).name;
-    run.set_input(name, g[id].type, stored(leaves.at(name)));
-  }
+  support::set_inputs(run, g, leaves);
   run.submit({});
   oracle::tensors<double> results;
   for (const graph_output& output : g.outputs()) {

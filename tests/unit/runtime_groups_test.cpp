@@ -6,6 +6,8 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 
@@ -66,11 +68,7 @@ TEST(runtime_groups, rates_and_decay_follow_the_oracle) {
   const graph g = make_training_graph(std::move(model.forward), model.loss, chosen, grouped());
   // fc1.bias is of the second group, fc2.bias of the first: both without decay, the norm at the chosen rate.
   EXPECT_EQ(g.effects().size(), 4u);
-  oracle::tensors<double> leaves;
-  for (const auto& tensor : run.parameters().layout().tensors) {
-    const auto values = run.parameters().get(tensor.name);
-    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
-  }
+  oracle::tensors<double> leaves = support::leaves_of(run.parameters());
   leaves["x"] = oracle::tensor<double>({2, 3}, std::vector<double>(x.begin(), x.end()));
   leaves["y"] = oracle::tensor<double>({2, 2}, std::vector<double>(y.begin(), y.end()));
   // In the order of the parameters: fc1.bias, norm.*, fc2.weight, fc2.bias.

@@ -9,6 +9,7 @@
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 #include <support/egraph_sample_graphs.hpp>
+#include <support/program_values.hpp>
 #include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
@@ -61,10 +62,7 @@ void expect_agrees(const graph& g, std::int64_t length) {
     if (weights.layout().find(name)) weights.set(name, std::vector<float>(value.values.begin(), value.values.end()));
   }
   program run(gpu, g, weights);
-  for (node_id id : g.leaves(op::input)) {
-    const auto& name = g.get<leaf_attribute>(id).name;
-    run.set_input(name, g[id].type, support::stored_bytes(leaves.at(name)));
-  }
+  support::set_inputs(run, g, leaves);
   run.submit({});
   const dtype type = g[g.leaves(op::input)[0]].type;
   for (const auto& [name, expected] : oracle::interpreter<double>(g, leaves).run()) {

@@ -66,8 +66,6 @@ struct gates {
   static constexpr auto forward(value auto x) { return swiglu(x, constant<1.0f>); }
 };
 
-double exact_sigmoid(double x) { return x > 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
-
 // Every finite number of f16.
 TEST(runtime_half, activations_and_their_slopes_are_right_over_all_of_f16) {
   constexpr int count = 2 * 31 * 1024;
@@ -82,7 +80,7 @@ TEST(runtime_half, activations_and_their_slopes_are_right_over_all_of_f16) {
                  tanh = curve(tanhs{}), gate = curve(gates{});
     int failures = 0;
     for (std::size_t i = 0; i < xs.size() && failures < 10; ++i) {
-      const double x = xs[i], y = exact_sigmoid(x), slope = y * exact_sigmoid(-x), t = std::tanh(x);
+      const double x = xs[i], y = support::exact_sigmoid(x), slope = y * support::exact_sigmoid(-x), t = std::tanh(x);
       expect_rounded(s.y[i], y, "sigmoid", x, fusion);
       expect_rounded(s.slope[i], slope, "slope of sigmoid", x, fusion);
       expect_rounded(silu.y[i], x * y, "silu", x, fusion);

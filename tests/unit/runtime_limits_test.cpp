@@ -9,11 +9,11 @@
 
 #include <oracle/tensor.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/smollm2_reference.hpp>
 #include <support/spirv_limits.hpp>
-#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 

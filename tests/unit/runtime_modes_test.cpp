@@ -8,8 +8,9 @@
 #include <oracle/gradient_check.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/egraph_sample_graphs.hpp>
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
-#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
@@ -186,15 +187,6 @@ graph_with_loss regression(std::int64_t images, run_mode mode) {
   return {std::move(g), loss};
 }
 
-std::vector<std::byte> everything(const training& run) {
-  std::vector<std::byte> bytes;
-  const auto append = [&](const std::vector<std::byte>& more) { bytes.insert(bytes.end(), more.begin(), more.end()); };
-  for (const plan::named_tensor& each : run.parameters().layout().tensors)
-    append(run.parameters().get_bytes(each.name));
-  for (const plan::named_range& each : run.moments().list()) append(run.moments().read(each));
-  return bytes;
-}
-
 TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_weights) {
   const device& gpu = support::shared_device();
   const auto make = [](const symbol_extents& at, run_mode mode) { return regression(at["batch"], mode); };
@@ -206,10 +198,10 @@ TEST(runtime_modes, evaluating_a_training_updates_nothing_and_makes_no_second_we
     const values x = data(4, step), seen = data(2, step + 5);
     const std::vector<float> batch_of_4(x.begin(), x.end()), batch_of_2(seen.begin(), seen.end());
     run.step({{"x", batch_of_4}});
-    const auto before = everything(run);
+    const auto before = support::everything(run);
     const float loss = run.evaluate({{"x", batch_of_2}});
     EXPECT_EQ(run.evaluate({{"x", batch_of_2}}), loss);  // nothing is dropped
-    EXPECT_EQ(everything(run), before);
+    EXPECT_EQ(support::everything(run), before);
     EXPECT_EQ(run.steps(), static_cast<std::uint32_t>(step));
 
     oracle::tensors<double> leaves{{"x", {{2, channels, 2, 2}, seen}}};

@@ -11,8 +11,8 @@
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
 #include <support/device_fixture.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
-#include <support/temporary_folder.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

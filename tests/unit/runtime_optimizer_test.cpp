@@ -5,6 +5,8 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
@@ -84,11 +86,7 @@ TEST(runtime_optimizer, one_defined_by_its_user_follows_the_oracle_and_learns) {
   const graph g = make_training_graph<mlp, cross_entropy<"label">>(chosen, symbols);
   trainer<mlp, cross_entropy<"label">> run(support::shared_device(), chosen, {{"batch", 16}});
   run.parameters().init({.seed = 3});
-  oracle::tensors<double> leaves;
-  for (const auto& tensor : run.parameters().layout().tensors) {
-    const auto values = run.parameters().get(tensor.name);
-    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
-  }
+  oracle::tensors<double> leaves = support::leaves_of(run.parameters());
   const auto x = support::uniform(16 * 23, 1);
   const auto labels = support::classes(16, 2);
   leaves["x"] = oracle::tensor<double>({16, 23}, std::vector<double>(x.begin(), x.end()));

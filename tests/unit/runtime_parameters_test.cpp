@@ -6,6 +6,7 @@
 #include <meganeura/runtime/program.hpp>
 
 #include <oracle/tensor.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 

@@ -4,9 +4,9 @@
 #include <meganeura/runtime/gradient.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
-#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 

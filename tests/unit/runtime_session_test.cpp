@@ -5,6 +5,7 @@
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 

@@ -6,6 +6,7 @@
 #include <meganeura/runtime/trainer.hpp>
 #include <meganeura/vulkan/device_state.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
@@ -30,11 +31,6 @@ std::vector<std::int32_t> labels(std::size_t count) {
   std::vector<std::int32_t> made(count);
   for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<std::int32_t>(i % 3);
   return made;
-}
-
-template <class Call>
-std::string said(const Call& call) {
-  return support::sentence_of(call);
 }
 
 TEST(runtime_sizes, a_session_takes_any_batch_and_gives_what_one_of_that_batch_gives) {
@@ -80,14 +76,14 @@ TEST(runtime_sizes, a_read_is_of_the_run_that_happened_last_whatever_was_refused
   const auto ones = [](std::size_t n) { return std::vector<float>(n, 1); };
   for (const std::size_t most : {1u, 2u, 8u}) {
     session<summed> any(gpu, {}, {.most_sizes = most});
-    EXPECT_NE(said([&] { any.run(bind<"x">(ones(2))); }), "no error");
-    EXPECT_NE(said([&] { (void)any.read("output"); }).find("before the first run"), std::string::npos);
+    EXPECT_NE(support::sentence_of([&] { any.run(bind<"x">(ones(2))); }), "no error");
+    EXPECT_NE(support::sentence_of([&] { (void)any.read("output"); }).find("before the first run"), std::string::npos);
     any.run(bind<"x">(ones(4)), bind<"z">(ones(2)));
     const auto latest = any.run(bind<"x">(ones(6)), bind<"z">(ones(3)));
     EXPECT_EQ(latest, std::vector<float>(3, 3));
     const program* there = &any.program();
     for (const std::size_t rows : {2u, 4u, 5u, 3u, 6u}) {  // met and never met
-      EXPECT_EQ(said([&] { any.start(bind<"x">(ones(rows * 2))); }),
+      EXPECT_EQ(support::sentence_of([&] { any.start(bind<"x">(ones(rows * 2))); }),
                 "input \"z\" was not bound; every step binds it anew: bind<\"z\">(values)");
       EXPECT_EQ(any.read("output"), latest) << rows;
     }
@@ -118,7 +114,7 @@ TEST(runtime_sizes, a_refused_run_of_new_sizes_takes_no_place_of_one_that_ran) {
   const auto run = [&](std::size_t n) { any.run({{"x", std::vector<float>(n)}, {"z", std::vector<float>(n)}}); };
   run(1), run(2);
   for (const std::size_t n : {3u, 4u, 5u})
-    EXPECT_NE(said([&] { any.start({{"x", std::vector<float>(n)}}); }), "no error");
+    EXPECT_NE(support::sentence_of([&] { any.start({{"x", std::vector<float>(n)}}); }), "no error");
   EXPECT_EQ(made, 5);
   run(5);  // built already; 1 leaves for it
   EXPECT_EQ(made, 5);
@@ -143,8 +139,8 @@ TEST(runtime_sizes, what_was_evaluated_and_stepped_last_stays_readable_after_a_r
   const auto evaluated = fit.evaluated(), loss = fit.read("loss");
   EXPECT_EQ(evaluated.size(), 9u);
   for (const std::size_t n : {2u, 4u}) {
-    EXPECT_NE(said([&] { on(n, [&](auto x, auto) { return fit.evaluate(x); }); }), "no error");
-    EXPECT_NE(said([&] { on(n, [&](auto x, auto) { return fit.step(x).loss(); }); }), "no error");
+    EXPECT_NE(support::sentence_of([&] { on(n, [&](auto x, auto) { return fit.evaluate(x); }); }), "no error");
+    EXPECT_NE(support::sentence_of([&] { on(n, [&](auto x, auto) { return fit.step(x).loss(); }); }), "no error");
     EXPECT_EQ(fit.evaluated(), evaluated);
     EXPECT_EQ(fit.read("loss"), loss);
   }
@@ -190,7 +186,7 @@ TEST(runtime_sizes, a_checkpoint_is_loaded_before_sizes_are_known) {
   resumed.load_checkpoint(path);
   EXPECT_EQ(resumed.steps(), 2u);
   frozen.load_checkpoint(path);
-  EXPECT_EQ(said([&] { step(frozen); }),
+  EXPECT_EQ(support::sentence_of([&] { step(frozen); }),
             "the checkpoint that was loaded has a moment \"optimizer.m.in.weight\", which the parameters that are "
             "updated do not have; load one of a training built alike, or restart");
   EXPECT_EQ(frozen.steps(), 2u);
@@ -202,12 +198,13 @@ TEST(runtime_sizes, a_checkpoint_is_loaded_before_sizes_are_known) {
     EXPECT_EQ(resumed.moments().read(moment), whole.moments().read(moment)) << moment.name;
 
   run other(gpu, sgd{});
-  EXPECT_NE(said([&] { other.load_checkpoint(path); }).find("the optimizer: expected sgd"), std::string::npos);
-  EXPECT_NE(said([&] { other.save_checkpoint(path); }), "");
+  EXPECT_NE(support::sentence_of([&] { other.load_checkpoint(path); }).find("the optimizer: expected sgd"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { other.save_checkpoint(path); }), "");
   frozen.save_checkpoint(path);  // of fewer parameters
   run lacking(gpu, adam{});
   lacking.load_checkpoint(path);
-  EXPECT_EQ(said([&] { step(lacking); }),
+  EXPECT_EQ(support::sentence_of([&] { step(lacking); }),
             "the checkpoint that was loaded has no moment \"optimizer.m.in.weight\", which the parameters that are "
             "updated have; load one of a training built alike, or restart");
 }
@@ -247,7 +244,10 @@ TEST(runtime_sizes, programs_unused_longest_make_room_where_memory_is_short) {
   options.at_most->max_allocations = before + 2;  // not even one
   const support::checked_device tiny(options);
   session<classifier> none(tiny);
-  EXPECT_NE(said([&] { none.prepare({{"batch", 1}}); }).find("the program does not fit"), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] {
+              none.prepare({{"batch", 1}});
+            }).find("the program does not fit"),
+            std::string::npos);
 }
 
 TEST(runtime_sizes, a_pending_step_outlives_its_program) {
@@ -268,30 +268,33 @@ TEST(runtime_sizes, sizes_that_do_not_fit_are_refused_and_nothing_has_happened) 
   session<classifier> any(gpu);
   any.parameters().init();
   const std::vector<float> ragged(12);
-  EXPECT_EQ(said([&] { any.run(bind<"x">(ragged)); }),
+  EXPECT_EQ(support::sentence_of([&] { any.run(bind<"x">(ragged)); }),
             "input \"x\" is [batch, 5] and was given 12 elements, which no extent of \"batch\" makes");
-  EXPECT_EQ(said([&] { any.run(); }),
+  EXPECT_EQ(support::sentence_of([&] { any.run(); }),
             "what \"batch\" is worth is not known: input \"x\" [batch, 5] was not bound; bind \"x\", which says it, "
             "or \"batch\" by its name, bind<\"batch\">(n) or {\"batch\", n}");
-  EXPECT_EQ(said([&] {
+  EXPECT_EQ(support::sentence_of([&] {
               static_cast<inference&>(any).run({{"X", ragged}});
             }),
             "what \"batch\" is worth is not known: input \"x\" [batch, 5] was not bound, but \"X\" was; bind \"x\", "
             "which says it, or \"batch\" by its name, bind<\"batch\">(n) or {\"batch\", n}");
-  EXPECT_EQ(said([&] { any.run(bind<"x">(std::vector<float>())); }),
+  EXPECT_EQ(support::sentence_of([&] { any.run(bind<"x">(std::vector<float>())); }),
             "input \"x\" is [batch, 5] and was given 0 elements, which no extent of \"batch\" makes");
-  EXPECT_EQ(said([&] { (void)any.program(); }),
+  EXPECT_EQ(support::sentence_of([&] { (void)any.program(); }),
             "no program is built, because its sizes are not known yet or memory was short; run once, or prepare sizes "
             "first");
-  EXPECT_EQ(said([&] {
+  EXPECT_EQ(support::sentence_of([&] {
               session<classifier>(gpu, {{"bach", 3}});
             }),
             "\"bach\" is bound to 3, but no symbol of the model: it has \"batch\"; did you mean \"batch\"?");
-  EXPECT_EQ(said([&] { any.prepare({{"batch", 0}}); }), "the symbol \"batch\" is bound to 0; an extent is at least 1");
+  EXPECT_EQ(support::sentence_of([&] {
+              any.prepare({{"batch", 0}});
+            }),
+            "the symbol \"batch\" is bound to 0; an extent is at least 1");
   session<classifier> fixed(gpu, {{"batch", 2}});
-  EXPECT_EQ(said([&] { fixed.run(bind<"x">(ragged)); }),
+  EXPECT_EQ(support::sentence_of([&] { fixed.run(bind<"x">(ragged)); }),
             "input \"x\" is f32[2, 5], 40 bytes; it was given 48 bytes of f32");
-  EXPECT_EQ(said([&] { fixed.run(bind<"x">(ragged), bind<"batch">(3)); }),
+  EXPECT_EQ(support::sentence_of([&] { fixed.run(bind<"x">(ragged), bind<"batch">(3)); }),
             "the symbol \"batch\" is bound to 3, and the constructor fixed it to 2; leave it open there");
 }
 
@@ -306,20 +309,22 @@ TEST(runtime_sizes, inputs_say_each_others_symbols_and_what_stays_open_is_bound_
   session<pair_of_inputs> any(gpu);
   const std::vector<float> x{1, 2, 3, 4, 5, 6}, y{10, 100};
   EXPECT_EQ(any.run(bind<"x">(x), bind<"y">(y)), (std::vector<float>{60, 1500}));
-  EXPECT_EQ(said([&] { any.run(bind<"x">(x), bind<"y">(std::vector<float>(4))); }),
+  EXPECT_EQ(support::sentence_of([&] { any.run(bind<"x">(x), bind<"y">(std::vector<float>(4))); }),
             "input \"x\" is [batch, sequence] and was given 6 elements, which no extent of \"sequence\" makes");
   EXPECT_EQ(
-      said([&] { any.run(bind<"x">(x)); }),
+      support::sentence_of([&] { any.run(bind<"x">(x)); }),
       "what \"batch\" and \"sequence\" are worth is not known: input \"x\" [batch, sequence] was given 6 elements, "
       "input \"y\" [batch] was not bound; bind \"y\", which says it, or \"sequence\" by its name, "
       "bind<\"sequence\">(n) or {\"sequence\", n}");
-  EXPECT_EQ(said([&] { any.run(bind<"x">(x), bind<"y">(y), bind<"sequence">(2)); }),
+  EXPECT_EQ(support::sentence_of([&] { any.run(bind<"x">(x), bind<"y">(y), bind<"sequence">(2)); }),
             "input \"y\" is [batch] and was given 2 elements; with batch = 3 it has 3");
 
   session<square> rows(gpu);
   rows.parameters().init();
   EXPECT_EQ(rows.run(bind<"x">(support::uniform(3 * 3 * 5, 1))).size(), 27u);
-  EXPECT_NE(said([&] { rows.run(bind<"x">(support::uniform(5 * 5, 1))); }).find("no extent of \"batch\" makes"),
+  EXPECT_NE(support::sentence_of([&] {
+              rows.run(bind<"x">(support::uniform(5 * 5, 1)));
+            }).find("no extent of \"batch\" makes"),
             std::string::npos);
 }
 
@@ -347,7 +352,7 @@ using positioned = model<positions, input<"x", dtype::f32, dims<batch, sequence,
 
 TEST(runtime_sizes, two_open_symbols_of_one_input_need_a_binding_and_a_parameter_a_fixed_one) {
   const device& gpu = support::shared_device();
-  EXPECT_EQ(said([&] { session<positioned>{gpu}; }),
+  EXPECT_EQ(support::sentence_of([&] { session<positioned>{gpu}; }),
             "the model has a symbol \"sequence\" without an extent; bind {\"sequence\", n}");
   session<positioned> fixed(gpu, {{"sequence", 3}});
   fixed.parameters().set("table", std::vector<float>(12, 1));
@@ -373,8 +378,10 @@ TEST(runtime_sizes, graphs_of_run_time_are_made_anew_for_sizes) {
                                         return graph_with_loss{std::move(g), loss};
                                       }},
                adam{});
-  EXPECT_NE(said([&] { run.parameters().init(); }).find("these parameters are an empty handle"), std::string::npos);
-  EXPECT_NE(said([&] { (void)run.moments().list(); }).find("there are no moments before"), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { run.parameters().init(); }).find("these parameters are an empty handle"),
+            std::string::npos);
+  EXPECT_NE(support::sentence_of([&] { (void)run.moments().list(); }).find("there are no moments before"),
+            std::string::npos);
   run.prepare({{"batch", 6}});
   run.parameters().init();
   const auto step = [&](std::size_t n) {
@@ -396,7 +403,7 @@ TEST(runtime_sizes, graphs_of_run_time_are_made_anew_for_sizes) {
                      {}, run.parameters());
   EXPECT_EQ(classify.run({{"x", support::uniform(12, 1)}}).size(), 9u);
   EXPECT_EQ(classify.run({{"x", support::uniform(40, 1)}}).size(), 30u);
-  EXPECT_NE(said([&] {
+  EXPECT_NE(support::sentence_of([&] {
               (void)symbol_extents({{"batch", 1}})["bach"];
             }).find("did you mean \"batch\"?"),
             std::string::npos);
@@ -416,7 +423,10 @@ TEST(runtime_sizes, sizes_that_update_other_parameters_are_refused) {
                                       }},
                adam{});
   run.prepare({{"batch", 2}});
-  EXPECT_NE(said([&] { run.prepare({{"batch", 3}}); }).find("update other parameters"), std::string::npos);
+  EXPECT_NE(support::sentence_of([&] {
+              run.prepare({{"batch", 3}});
+            }).find("update other parameters"),
+            std::string::npos);
 }
 
 TEST(runtime_sizes, a_first_build_that_fails_leaves_no_parameters) {
@@ -435,10 +445,10 @@ TEST(runtime_sizes, a_first_build_that_fails_leaves_no_parameters) {
                    }
                    return g;
                  }});
-  EXPECT_NE(said([&] { run.prepare({{"batch", 2}}); }), "no error");
+  EXPECT_NE(support::sentence_of([&] { run.prepare({{"batch", 2}}); }), "no error");
   EXPECT_FALSE(run.parameters());
   first = false;
-  EXPECT_EQ(said([&] { run.prepare({{"batch", 3}}); }), "no error");
+  EXPECT_EQ(support::sentence_of([&] { run.prepare({{"batch", 3}}); }), "no error");
 }
 
 TEST(runtime_sizes, a_training_without_a_program_restarts) {
@@ -451,7 +461,7 @@ TEST(runtime_sizes, a_training_without_a_program_restarts) {
                   return graph_with_loss{std::move(g), loss};
                 }},
                sgd{});
-  EXPECT_EQ(said([&] { run.restart(); }), "no error");
+  EXPECT_EQ(support::sentence_of([&] { run.restart(); }), "no error");
 }
 
 }  // namespace

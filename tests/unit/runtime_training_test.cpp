@@ -8,6 +8,8 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
@@ -51,11 +53,7 @@ void follows_the_oracle(const optimizer& chosen, std::int64_t count, std::size_t
   const graph g = make_training_graph<Model, cross_entropy<"label">>(chosen, symbols);
   trainer<Model, cross_entropy<"label">> run(gpu, chosen, {{"batch", count}});
   run.parameters().init({.seed = 3});
-  oracle::tensors<double> leaves;
-  for (const auto& tensor : run.parameters().layout().tensors) {
-    const auto values = run.parameters().get(tensor.name);
-    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
-  }
+  oracle::tensors<double> leaves = support::leaves_of(run.parameters());
   oracle::interpreter<double> truth(g, leaves);
   for (int step = 1; step <= steps; ++step) {
     const auto x = uniform(static_cast<std::size_t>(count) * features, static_cast<unsigned>(step));

@@ -7,6 +7,8 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
@@ -100,11 +102,7 @@ TEST(runtime_untyped, one_step_is_that_of_the_oracle) {
   training run(gpu, made.forward, loss, chosen);
   run.parameters().init({.seed = 2});
   const data given = samples(4, 3);
-  oracle::tensors<double> leaves;
-  for (const auto& tensor : run.parameters().layout().tensors) {
-    const auto values = run.parameters().get(tensor.name);
-    leaves[tensor.name] = oracle::tensor<double>(tensor.extents, std::vector<double>(values.begin(), values.end()));
-  }
+  oracle::tensors<double> leaves = support::leaves_of(run.parameters());
   leaves["x"] = oracle::tensor<double>({4, 3}, std::vector<double>(given.x.begin(), given.x.end()));
   leaves["label"] =
       oracle::tensor<double>({4}, std::vector<double>(given.label.begin(), given.label.end()), dtype::i32);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// What the Vulkan tests share: a device under validation, kernels with a known answer, scoped environment and folders.
+// What the Vulkan tests share: a device under validation, kernels with a known answer, scoped environment.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/spirv/kernel.hpp>
 #include <meganeura/vulkan/device.hpp>
 
-#include <gtest/gtest.h>
+#include <support/sentence_of.hpp>
+#include <support/temporary_folder.hpp>
 
-#include <unistd.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +20,9 @@
 #include <vector>
 
 namespace meganeura::test {
+
+using support::temporary_folder;
+using support::thrown_by;
 
 /// Sets a variable, or unsets it, until the end of the scope.
 class scoped_environment {
@@ -39,22 +42,6 @@ class scoped_environment {
  private:
   const char* name_;
   std::optional<std::string> old_;
-};
-
-class temporary_folder {
- public:
-  temporary_folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "meganeura-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~temporary_folder() { std::filesystem::remove_all(path_); }
-  temporary_folder(const temporary_folder&) = delete;
-  temporary_folder& operator=(const temporary_folder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 struct message_list {
@@ -103,18 +90,6 @@ class vulkan_fixture : public testing::Test {
   std::unique_ptr<vulkan::device> gpu;
   std::uint64_t expected_messages = 0;
 };
-
-/// The category of the error that `action` throws, or nothing if it throws none.
-template <class Action>
-[[nodiscard]] std::optional<error_category> thrown_by(Action action, std::string* text = nullptr) {
-  try {
-    action();
-  } catch (const error& problem) {
-    if (text != nullptr) *text = problem.what();
-    return problem.category();
-  }
-  return std::nullopt;
-}
 
 /// y[i] = x[i] * factor + shift for a workgroup of 64.
 [[nodiscard]] inline spirv::module scale_kernel(float factor, float shift) {
