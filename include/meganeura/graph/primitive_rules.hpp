@@ -212,8 +212,7 @@ inline void expect_rows(graph& g, op kind, const shape& whole, const shape& rows
   if (!are_rows_of(whole, rows, axis) || at.type != dtype::i32 || at.extents.rank() != 0) {
     fail(error_category::invalid_argument,
          "{} of {} along axis {} by rows {} from {} {} on: the rows must have the other extents of the first and at "
-         "most "
-         "as many rows, and the position must be one i32",
+         "most as many rows, and the position must be one i32",
          to_string(kind), to_string(whole), axis, to_string(rows), to_string(at.type), to_string(at.extents));
   }
   const std::int64_t places = whole[axis] - rows[axis] + 1;

@@ -237,8 +237,7 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
   if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
     fail(error_category::unsupported,
          "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups "
-         "of "
-         "{}: split the computation",
+         "of {}: split the computation",
          count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
   }
   return grid;

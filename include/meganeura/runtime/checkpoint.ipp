@@ -58,8 +58,7 @@ class checkpoint_metadata {
       return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
-         "by "
-         "the newer one",
+         "by the newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
