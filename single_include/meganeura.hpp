@@ -9290,30 +9290,9 @@ inline constexpr name_rule from_torch[] = {{"*", "*"},
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
+// Where the named tensors of a graph lie in their area: offsets one after the other, in pages.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
-
-/// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
-/// The area of each parameter's moment number i.
-[[nodiscard]] constexpr area moment_area(std::size_t i) {
-  return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
-}
-/// The place of an area in area_bytes.
-[[nodiscard]] constexpr std::size_t index_of(area where) { return static_cast<std::size_t>(where); }
-[[nodiscard]] std::string to_string(area where);
-
-/// Bytes of one area.
-struct range {
-  area where = area::arena;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  [[nodiscard]] bool overlaps(const range& other) const {
-    return where == other.where && offset < other.offset + other.bytes && other.offset < offset + bytes;
-  }
-};
 
 /// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
 inline constexpr std::uint64_t tensor_alignment = 256;
@@ -9365,6 +9344,50 @@ inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// What all programs of a model share: its parameters, then its states, each in order of creation.
 [[nodiscard]] layout make_layout(const graph& g);
+
+namespace detail {
+[[nodiscard]] inline std::uint64_t tensor_bytes(const node& n) {
+  return static_cast<std::uint64_t>(n.extents.bytes(n.type));
+}
+
+[[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
+}
+
+// The first offset from this one on at which `bytes` lie in one page.
+[[nodiscard]] inline std::uint64_t fit_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
+  return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
+}
+
+/// Every leaf of these kinds, kind by kind in order of creation.
+[[nodiscard]] layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds);
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+/// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
+/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
+/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
+/// The area of each parameter's moment number i.
+[[nodiscard]] constexpr area moment_area(std::size_t i) {
+  return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
+}
+/// The place of an area in area_bytes.
+[[nodiscard]] constexpr std::size_t index_of(area where) { return static_cast<std::size_t>(where); }
+[[nodiscard]] std::string to_string(area where);
+
+/// Bytes of one area.
+struct range {
+  area where = area::arena;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] bool overlaps(const range& other) const {
+    return where == other.where && offset < other.offset + other.bytes && other.offset < offset + bytes;
+  }
+};
 
 enum class usage : std::uint8_t { read, write, read_write };
 
@@ -13191,8 +13214,7 @@ inline void expect_rows(graph& g, op kind, const shape& whole, const shape& rows
   if (!are_rows_of(whole, rows, axis) || at.type != dtype::i32 || at.extents.rank() != 0) {
     fail(error_category::invalid_argument,
          "{} of {} along axis {} by rows {} from {} {} on: the rows must have the other extents of the first and at "
-         "most "
-         "as many rows, and the position must be one i32",
+         "most as many rows, and the position must be one i32",
          to_string(kind), to_string(whole), axis, to_string(rows), to_string(at.type), to_string(at.extents));
   }
   const std::int64_t places = whole[axis] - rows[axis] + 1;
@@ -18989,17 +19011,9 @@ MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// The planner: scheduling into levels, lifetimes, the arena allocator and barrier groups; plans as text.
-
-#include <unordered_set>
+// Definitions for plan/layout.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
-
-MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values"};
-  if (where < area::moments) return names[index_of(where)];
-  return fmt::format("moment{}", index_of(where) - index_of(area::moments));
-}
 
 MEGANEURA_INLINE named_tensors::named_tensors(std::vector<named_tensor> tensors)
     : tensors_(std::move(tensors)), by_name_(tensors_.size()) {
@@ -19012,39 +19026,6 @@ MEGANEURA_INLINE const named_tensor* named_tensors::find(std::string_view name) 
   const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
   return found == by_name_.end() || name_of(*found) != name ? nullptr : &tensors_[*found];
 }
-
-MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
-  return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
-}
-
-MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
-  std::vector<std::optional<std::size_t>> found;
-  if (s.kind != step::kernel) return found;
-  const auto first = std::ranges::find(s.bindings, usage::write, &binding::how);
-  for (auto result = first; result != s.bindings.end() && result->how == usage::write; ++result) {
-    const auto operand =
-        std::find_if(s.bindings.begin(), first, [&](const binding& b) { return b.where.overlaps(result->where); });
-    if (operand == first) continue;
-    found.resize(static_cast<std::size_t>(result - first) + 1);
-    found.back() = static_cast<std::size_t>(operand - s.bindings.begin());
-  }
-  return found;
-}
-
-namespace detail {
-
-inline std::uint64_t tensor_bytes(const node& n) { return static_cast<std::uint64_t>(n.extents.bytes(n.type)); }
-
-[[nodiscard]] inline bool in_one_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
-  return bytes == 0 || offset / page_bytes == (offset + bytes - 1) / page_bytes;
-}
-
-// The first offset from this one on at which `bytes` lie in one page.
-[[nodiscard]] inline std::uint64_t fit_page(std::uint64_t offset, std::uint64_t bytes, std::uint64_t page_bytes) {
-  return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
-}
-
-}  // namespace detail
 
 MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   std::vector<named_tensor> tensors(whole.tensors.begin(), whole.tensors.end());
@@ -19061,8 +19042,7 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
-namespace detail {
-inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
+MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
@@ -19076,104 +19056,18 @@ inline layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
   }
   return {named_tensors(std::move(tensors)), end};
 }
-}  // namespace detail
 
 MEGANEURA_INLINE layout make_layout(const graph& g) { return detail::layout_of(g, {op::parameter, op::state}); }
 
-namespace detail {
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+// A plan in the making, and the parts of the planner, each of which adds to what those before it found.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
 
 inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::size_t none = ~std::size_t{0};
 
-/// Bytes of one area as disjoint intervals that do not touch, in order: flat, because searches are many and sets small.
-class interval_set {
- public:
-  void insert(std::uint64_t begin, std::uint64_t end) {
-    const auto first = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.end < begin; });
-    auto last = first;
-    for (; last != parts_.end() && last->begin <= end; ++last) {
-      begin = std::min(begin, last->begin);
-      end = std::max(end, last->end);
-    }
-    if (first == last) {
-      parts_.insert(first, {begin, end});
-    } else {
-      *first = {begin, end};
-      parts_.erase(first + 1, last);
-    }
-  }
-  /// The end of an interval that shares bytes with begin .. end; 0 if none does.
-  [[nodiscard]] std::uint64_t conflict(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin < end; });
-    return at != parts_.begin() && std::prev(at)->end > begin ? std::prev(at)->end : 0;
-  }
-  [[nodiscard]] bool covers(std::uint64_t begin, std::uint64_t end) const {
-    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin <= begin; });
-    return at != parts_.begin() && std::prev(at)->end >= end;
-  }
-  void clear() { parts_.clear(); }
-  [[nodiscard]] bool empty() const { return parts_.empty(); }
-
- private:
-  struct interval {
-    std::uint64_t begin, end;
-  };
-  std::vector<interval> parts_;
-};
-
-/// Which bytes of the arena are taken at which levels: a segment tree over levels, so that a search looks at a few
-/// merged sets and not at every block.
-class occupied_bytes {
- public:
-  occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
-      : page_bytes_(page_bytes), leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
-
-  void insert(std::uint32_t first, std::uint32_t last, std::uint64_t begin, std::uint64_t end) {
-    for_parts(first, last, [&](std::size_t part) {
-      whole_[part].insert(begin, end);
-      for (; part > 0 && !any_[part].covers(begin, end); part /= 2) any_[part].insert(begin, end);
-    });
-  }
-  /// The lowest offset at which `bytes` of one page are free during all these levels.
-  [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
-    small_vector<const interval_set*, 128> taken;  // four for each level of the tree
-    const auto look_at = [&](const interval_set& each) {
-      if (!each.empty()) taken.push_back(&each);
-    };
-    for_parts(first, last, [&](std::size_t part) { look_at(any_[part]); });
-    for (std::size_t left = leaves_ + first, right = leaves_ + last; left > 0; left /= 2, right /= 2) {
-      look_at(whole_[left]);
-      if (right != left) look_at(whole_[right]);
-    }
-    std::uint64_t offset = 0;
-    for (bool moved = true; moved;) {
-      offset = fit_page(offset, bytes, page_bytes_);
-      moved = false;
-      for (const interval_set* each : taken) {
-        const std::uint64_t end = each->conflict(offset, offset + bytes);
-        if (end == 0) continue;
-        offset = end;
-        moved = true;
-      }
-    }
-    return offset;
-  }
-
- private:
-  // The few tree nodes that make up first .. last.
-  template <class Visit>
-  void for_parts(std::size_t first, std::size_t last, Visit&& visit) const {
-    std::size_t end = last + leaves_ + 1;
-    for (first += leaves_; first < end; first /= 2, end /= 2) {
-      if (first & 1) visit(first++);
-      if (end & 1) visit(--end);
-    }
-  }
-  std::uint64_t page_bytes_;
-  std::size_t leaves_;
-  std::vector<interval_set> whole_, any_;  // taken at all levels of the node, and at any of them
-};
-
-// Everything make_plan works out about one node before steps are written.
+/// When a node runs and where its value lies.
 struct placement {
   std::uint32_t level = 0;     // leaves 0, everything else after its operands
   std::uint32_t last_use = 0;  // level of the last reader; never = outlives the step
@@ -19182,608 +19076,82 @@ struct placement {
   range where;
 };
 
-class planner {
+/// A copy of the plan. Within a level, saves come before kernels and these before whatever overwrites a leaf.
+struct copy {
+  enum order_kind : std::uint8_t { save, update = 2 };
+  order_kind order = update;
+  std::uint32_t level = 0;
+  node_id from = no_id;
+  std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
+  range to;
+};
+
+/// Bytes of the arena that no node owns: the old value of a leaf, or a result that nobody names.
+struct scratch {
+  std::uint32_t first = never, last = 0;
+  std::uint64_t bytes = 0;
+  range where;
+};
+
+struct draft {
   using node_list = small_vector<node_id, 4>;
 
- public:
-  planner(graph g, const layout& parameters, const plan_options& options) : options_(options) {
-    result_.implementation = std::move(g);
-    result_.parameters = parameters;
-    result_.inputs = paged(layout_of(result_.implementation, {op::input}), options.page_bytes);
-    result_.page_bytes = options.page_bytes;
-    places_.resize(result_.implementation.size());
-    writer_.resize(result_.implementation.size(), no_id);
-    is_output_.resize(result_.implementation.size(), false);
-    for (const graph_output& output : result_.implementation.outputs()) is_output_[output.node] = true;
-  }
+  /// Finds who reads and who overwrites each node. errors: unsupported for an input that is longer than a page.
+  draft(graph g, const layout& parameters, const plan_options& planning);
 
-  execution_plan run() {
-    find_readers();
-    levels();
-    if (options_.late_scheduling) schedule_late();
-    place_leaves();
-    result_.updated = updated_parameters();
-    place_effects();
-    lifetimes();
-    if (options_.in_place) share_in_place();
-    allocate_arena();
-    emit();
-    group();
-    outputs();
-    return std::move(result_);
-  }
-
- private:
-  [[nodiscard]] const graph& g() const { return result_.implementation; }
+  [[nodiscard]] const graph& g() const { return result.implementation; }
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
+  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
   /// The node whose step stores this value.
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
-  [[nodiscard]] node_list values_of(node_id id) const {
-    if (!g().has_several_results(id)) return {id};
-    node_list values(g().results(id).size(), no_id);
-    for (node_id reader : readers_[id]) values[g().get<result_attribute>(reader).index] = reader;
-    return values;
-  }
-  /// Whether a node's memory is its own: what has several results leaves it to them.
-  [[nodiscard]] bool is_value(node_id id) const {
-    return !is_leaf(id) && !is_effect(id) && !g().has_several_results(id);
-  }
-
-  void find_readers() {
-    readers_.resize(g().size());
-    read_by_effect_.resize(g().size(), false);
-    for (node_id id{0}; id < g().size(); ++id) {
-      for (node_id operand : g().operands(id)) {
-        if (is_effect(id)) read_by_effect_[operand] = true;
-        if (!is_effect(id) && (readers_[operand].empty() || readers_[operand].back() != id))
-          readers_[operand].push_back(id);
-      }
-    }
-    for (node_id effect : g().effects()) {
-      for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) writer_[g().operand(effect, i)] = effect;
-    }
-  }
-
-  void levels() {
-    for (node_id id{0}; id < g().size(); ++id) {
-      const std::uint64_t most = std::min(options_.max_binding_bytes, options_.page_bytes);
-      if (tensor_bytes(g()[id]) > most) {
-        fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
-             id, to_string(g()[id].type), to_string(g()[id].extents), tensor_bytes(g()[id]), most);
-      }
-      const op kind = g()[id].kind;
-      if (is_leaf(id)) continue;
-      if (kind == op::result) {
-        places_[id].level = places_[producer(id)].level;
-        continue;
-      }
-      if (!info(kind).runs && !is_effect(id)) {
-        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
-             id, to_string(kind));
-      }
-      std::uint32_t level = 0;
-      for (node_id operand : g().operands(id)) level = std::max(level, places_[operand].level);
-      places_[id].level = level + 1;
-    }
-  }
-
-  // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
-  void schedule_late() {
-    for (node_id id = static_cast<node_id>(g().size()); id-- > 0;) {
-      if (is_leaf(id) || is_effect(id) || g()[id].kind == op::result) continue;
-      std::uint32_t latest = never;
-      std::uint64_t bytes = 0;
-      for (node_id value : values_of(id)) latest = std::min(latest, latest_level(value, bytes));
-      if (latest == never || latest <= places_[id].level || bytes <= kept_for(id, latest)) continue;
-      for (node_id value : values_of(id)) places_[value].level = latest;
-      places_[id].level = latest;
-    }
-  }
-
-  // That the readers of a value allow: 0 for one that is needed otherwise. Adds its bytes.
-  [[nodiscard]] std::uint32_t latest_level(node_id value, std::uint64_t& bytes) const {
-    if (value == no_id || readers_[value].empty() || is_output_[value] || read_by_effect_[value]) return 0;
-    std::uint32_t latest = never;
-    for (node_id reader : readers_[value]) latest = std::min(latest, places_[reader].level - 1);
-    bytes += tensor_bytes(g()[value]);
-    return latest;
-  }
-
-  // Bytes of operands that live longer if a node runs at a later level.
-  [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const {
-    std::uint64_t kept = 0;
-    for (node_id operand : g().operands(id)) {
-      const auto& others = readers_[operand];  // the last of them are the likeliest to need it as long
-      const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
-      const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
-        return reader == id || places_[reader].level < level;
-      });
-      if (waits) kept += tensor_bytes(g()[operand]);
-    }
-    return kept;
-  }
-
-  void place_leaf(node_id id, area where, const layout& tensors) {
-    const auto& name = g().get<leaf_attribute>(id).name;
-    const named_tensor* found = tensors.find(name);
-    if (!found || found->kind != g()[id].kind || found->extents != g()[id].extents || found->type != g()[id].type) {
-      fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model",
-           to_string(g()[id].kind), name, to_string(g()[id].type), to_string(g()[id].extents),
-           found ? fmt::format("stored as a {} {}{}", to_string(found->kind), to_string(found->type),
-                               to_string(found->extents))
-                 : "not among the parameters");
-    }
-    places_[id] = {.level = 0,
-                   .last_use = never,
-                   .in_arena = false,
-                   .placed = true,
-                   .where = {where, found->offset, found->bytes}};
-  }
-
-  void place_leaves() {
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (g()[id].kind == op::input) place_leaf(id, area::input, result_.inputs);
-      if (g()[id].kind == op::parameter || g()[id].kind == op::state)
-        place_leaf(id, area::parameter, result_.parameters);
-    }
-  }
-
-  // ---- effects: whoever reads a state or a parameter reads what it held before the step
-
-  // A copy of the plan. Within a level, saves come before kernels and these before whatever overwrites a leaf.
-  struct copy {
-    enum order_kind : std::uint8_t { save, update = 2 };
-    order_kind order = update;
-    std::uint32_t level = 0;
-    node_id from = no_id;
-    std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
-    range to;
-  };
-  static constexpr std::size_t none = ~std::size_t{0};
-
-  // Bytes of the arena that no node owns: the old value of a leaf.
-  struct scratch {
-    std::uint32_t first = never, last = 0;
-    std::uint64_t bytes = 0;
-    range where;
-  };
-
-  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer_[id] != no_id; }
-  [[nodiscard]] bool assigns_itself(node_id effect) const { return g().operand(effect, 0) == g().operand(effect, 1); }
-
-  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is
-  // one flat kernel for each run of parameters.
-  [[nodiscard]] layout updated_parameters() const {
-    std::unordered_set<std::string_view> names;
-    for (node_id id : g().leaves(op::parameter)) {
-      if (writer_[id] != no_id && g()[writer_[id]].kind == op::optimizer_step)
-        names.insert(g().get<leaf_attribute>(id).name);
-    }
-    std::vector<named_tensor> found;
-    for (const named_tensor& each : result_.parameters.tensors) {
-      if (names.contains(each.name)) found.push_back(each);
-    }
-    return paged({named_tensors(std::move(found)), 0}, options_.page_bytes);
-  }
+  [[nodiscard]] node_list values_of(node_id id) const;
+  /// Bytes of operands that live longer if a node runs at a later level.
+  [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
+  /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
+  /// both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
+  [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const;
+  /// The offset of a parameter's gradient, and of its moments, in each of their areas.
   [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
-    return result_.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
+    return result.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
   }
 
-  // A value assigned to a state is computed right into it where nobody reads the old value any more and the host does
-  // not read the new one, and copied otherwise.
-  void place_effects() {
-    copied_by_.resize(g().size());
-    for (node_id effect : g().effects()) {
-      if (g()[effect].kind == op::optimizer_step)
-        place_gradients(effect);
-      else if (is_written(g().operand(effect, 1)) && !assigns_itself(effect))
-        copied_by_[g().operand(effect, 1)].push_back(effect);
-    }
-    for (node_id effect : g().effects()) {
-      if (g()[effect].kind == op::assign) place_state(effect);
-    }
-    order_effects();
-    save_outputs();
-  }
-
-  void place_gradients(node_id effect) {
-    const auto operands = g().operands(effect);
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      placement& gradient = places_[operands[i + 1]];
-      const range target{area::gradient, updated_offset(operands[i]), places_[operands[i]].where.bytes};
-      if (gradient.placed) {
-        copies_.push_back({.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
-      } else {
-        gradient.placed = true;
-        gradient.where = target;
-      }
-      if (is_written(operands[i + 1])) saved_.insert(operands[i + 1]);
-    }
-  }
-
-  void place_state(node_id effect) {
-    const node_id state = g().operand(effect, 0), source = g().operand(effect, 1), made_by = producer(source);
-    placement& value = places_[source];
-    const bool kept = is_output_[state] || !copied_by_[state].empty() || saved_.contains(state);
-    if (value.placed || kept || is_output_[source]) return;
-    std::uint32_t level = value.level;  // after all other kernels that read the old value
-    for (node_id reader : readers_[state]) {
-      if (reader != made_by) level = std::max(level, places_[reader].level + 1);
-    }
-    if (level != value.level && !can_wait(source, state, level)) return;
-    const auto operands = g().operands(made_by);
-    const auto itself = std::ranges::find(operands, state);
-    if (itself != operands.end() && !writes_where_it_reads(source, static_cast<std::size_t>(itself - operands.begin())))
-      return;
-    value.level = level;
-    computed_in_place_.insert(effect);
-    value.placed = true;
-    value.where = places_[state].where;
-  }
-
-  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf
-  // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
-  [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
-    const auto reads_written = [&](node_id operand) { return operand != state && is_written(operand); };
-    if (producer(value) != value) return false;  // its step stores others, too
-    return readers_[value].empty() && !is_output_[value] && std::ranges::none_of(g().operands(value), reads_written) &&
-           kept_for(value, level) <= tensor_bytes(g()[value]);
-  }
-
-  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a
-  // swap), the old value of one state is saved first.
-  void order_effects() {
-    std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (!copied_by_[id].empty()) waits[writer_[id]] += copied_by_[id].size();
-    }
-    std::vector<node_id> ready;
-    for (node_id effect : g().effects()) {
-      if (waits[effect] == 0) ready.push_back(effect);
-    }
-    std::size_t done = 0;
-    for (node_id left : g().effects()) {
-      for (; done < ready.size(); ++done) {
-        const node_id effect = ready[done];
-        order_effect(effect);
-        if (g()[effect].kind != op::assign || saves_of_.contains(g().operand(effect, 1))) continue;
-        const node_id source = g().operand(effect, 1);
-        if (is_written(source) && !assigns_itself(effect) && --waits[writer_[source]] == 0)
-          ready.push_back(writer_[source]);
-      }
-      if (ordered_.contains(left)) continue;  // else it waits in a circle of assigns: nobody waits for an optimizer
-      save_for_copies(g().operand(left, 0));
-      ready.push_back(left);
-    }
-    for (; done < ready.size(); ++done) order_effect(ready[done]);
-  }
-
-  void order_effect(node_id effect) {
-    std::uint32_t level = 1;
-    const auto operands = g().operands(effect);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      level = std::max(level, places_[operands[i]].level + 1);
-      if (i % 2 == 1) continue;
-      for (node_id reader : readers_[operands[i]]) level = std::max(level, places_[reader].level + 1);
-      for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
-        if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
-      }
-    }
-    places_[effect].level = level;
-    ordered_.insert(effect);
-    if (g()[effect].kind != op::assign || computed_in_place_.contains(effect) || assigns_itself(effect)) return;
-    copy made{.order = copy::update, .level = level, .from = operands[1], .to = places_[operands[0]].where};
-    if (const auto saved = saves_of_.find(operands[1]); saved != saves_of_.end()) {
-      made.from_scratch = saved->second;
-      scratch_[saved->second].last = std::max(scratch_[saved->second].last, level);
-    }
-    copies_.push_back(made);
-  }
-
-  std::size_t save(node_id leaf, std::uint32_t level, std::uint32_t last) {
-    scratch_.push_back({.first = level, .last = last, .bytes = tensor_bytes(g()[leaf]), .where = {}});
-    copies_.push_back({.order = copy::save, .level = level, .from = leaf, .to_scratch = scratch_.size() - 1, .to = {}});
-    return scratch_.size() - 1;
-  }
-
-  void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
-
-  // The host reads an output after the step, when this or another program may have written parameters and states: what
-  // they were in the step is kept for it.
-  void save_outputs() {
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (!is_output_[id] || (g()[id].kind != op::parameter && g()[id].kind != op::state)) continue;
-      saved_outputs_[id] = save(id, is_written(id) ? places_[writer_[id]].level : 1, never);
-    }
-  }
-
-  void lifetimes() {
-    for (node_id id{0}; id < g().size(); ++id) {
-      placement& p = places_[id];
-      if (!is_value(id)) continue;
-      p.in_arena = !p.placed;
-      p.last_use = is_output_[id] ? never : p.level;
-      for (node_id reader : readers_[id]) p.last_use = std::max(p.last_use, places_[reader].level);
-    }
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (g().has_several_results(id)) find_unnamed_results(id);
-    }
-    for (const copy& each : copies_) places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (places_[id].in_arena) result_.unaliased_arena_bytes += aligned(tensor_bytes(g()[id]));
-    }
-    for (const scratch& each : scratch_) result_.unaliased_arena_bytes += aligned(each.bytes);
-  }
-
-  // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
-  void find_unnamed_results(node_id id) {
-    const node_list values = values_of(id);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (values[i] != no_id) continue;
-      const tensor_type unnamed = g().results(id)[i];
-      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
-      unnamed_[id].push_back(scratch_.size());
-      scratch_.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
-    }
-  }
-
-  // An operand that dies here and is read element by element where the result is written can give its memory away.
-  void share_in_place() {
-    same_memory_.assign(g().size(), no_id);
-    for (node_id id{0}; id < g().size(); ++id) {
-      const node_id made_by = producer(id);
-      if (!places_[id].in_arena) continue;
-      for (std::size_t k = 0; k < g().operands(made_by).size(); ++k) {
-        const node_id operand = g().operand(made_by, k);
-        const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
-        if (!dies_at(operand, made_by) || !writes_where_it_reads(id, k)) continue;
-        if (made_by != id && std::ranges::any_of(values_of(made_by), has_it)) continue;
-        same_memory_[id] = operand;
-        break;
-      }
-    }
-  }
-
-  [[nodiscard]] bool dies_at(node_id operand, node_id id) const {
-    const placement& from = places_[operand];
-    if (!from.in_arena || from.last_use != places_[id].level) return false;
-    if (read_by_effect_[operand]) return false;  // a copy of this level may come later
-    return std::ranges::all_of(
-        readers_[operand], [&](node_id reader) { return reader == id || places_[reader].level != places_[id].level; });
-  }
-
-  // Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
-  // both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
-  [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const {
-    const node_id made_by = producer(id);
-    const auto operands = g().operands(made_by);
-    if (info(g()[made_by].kind).updates) return which == 0 && std::ranges::count(operands, operands[0]) == 1;
-    if (g()[made_by].kind != op::region) return false;
-    const auto& region = g().get<region_attribute>(made_by);
-    const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
-    const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
-    if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
-    const node &from = g()[operands[which]], &to = g()[id];
-    if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
-    if (std::ranges::count(operands, operands[which]) != 1) return false;
-    return std::ranges::all_of(region.accesses, [&](const index_map& a) {
-      return a.source != static_cast<int>(which) ||
-             (a.bounded == 0 && a.offset == output.offset && std::ranges::equal(a.strides, output.strides));
-    });
-  }
-
-  // Bytes of the arena with one lifetime.
-  struct block {
-    std::size_t index = 0;
-    std::uint32_t first = never, last = 0;
-    std::uint64_t bytes = 0;
-  };
-
-  // Chains of in-place results form one block that lives from the first write to the last read; scratches come last.
-  [[nodiscard]] std::vector<block> blocks() {
-    std::vector<block> result;
-    block_of_.assign(g().size(), none);
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (!places_[id].in_arena) continue;
-      const node_id shared = same_memory_.empty() ? no_id : same_memory_[id];
-      if (shared == no_id) result.push_back({.index = result.size()});
-      block_of_[id] = shared == no_id ? result.size() - 1 : block_of_[shared];
-      block& b = result[block_of_[id]];
-      b.first = std::min(b.first, places_[id].level);
-      b.last = std::max(b.last, places_[id].last_use);
-      b.bytes = std::max(b.bytes, aligned(tensor_bytes(g()[id])));
-    }
-    for (const scratch& each : scratch_) result.push_back({result.size(), each.first, each.last, aligned(each.bytes)});
-    return result;
-  }
-
-  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of
-  // optimal on network graphs, see Pisarchyk and Lee 2020).
-  void allocate_arena() {
-    std::vector<block> all = blocks();
-    std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
-    std::uint32_t levels = 1;
-    for (const placement& p : places_) levels = std::max(levels, p.level + 1);
-    occupied_bytes taken(levels, options_.page_bytes);
-    std::uint64_t total = 0;
-    std::vector<std::uint64_t> offsets(all.size());
-    for (const block& b : all) {
-      const std::uint32_t last = std::min(b.last, levels - 1);
-      const std::uint64_t offset = options_.share_memory ? taken.lowest_free(b.first, last, b.bytes)
-                                                         : fit_page(total, b.bytes, options_.page_bytes);
-      if (options_.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
-      total = std::max(total, offset + b.bytes);
-      offsets[b.index] = offset;
-    }
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (block_of_[id] != none) places_[id].where = {area::arena, offsets[block_of_[id]], tensor_bytes(g()[id])};
-    }
-    const std::size_t first_scratch = all.size() - scratch_.size();
-    for (std::size_t i = 0; i < scratch_.size(); ++i)
-      scratch_[i].where = {area::arena, offsets[first_scratch + i], scratch_[i].bytes};
-    result_.area_bytes[index_of(area::arena)] = total;
-  }
-
-  // Kernels, copies and updates by level; see copy for their order within one.
-  void emit() {
-    struct event {
-      std::uint32_t level, order;
-      node_id node;
-      const copy* copied;
-    };
-    std::vector<event> events;
-    for (const copy& each : copies_) events.push_back({each.level, each.order, each.from, &each});
-    for (node_id id{0}; id < g().size(); ++id) {
-      if (is_leaf(id) || g()[id].kind == op::assign || g()[id].kind == op::result) continue;
-      events.push_back({places_[id].level, is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
-    }
-    std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
-      return std::pair(a.level, a.order) < std::pair(b.level, b.order);
-    });
-    for (const event& each : events) {
-      if (each.copied)
-        emit_copy(*each.copied);
-      else if (is_effect(each.node))
-        emit_optimizer(each.node);
-      else
-        emit_kernel(each.node);
-    }
-  }
-
-  void emit_copy(const copy& made) {
-    const range& from = made.from_scratch == none ? places_[made.from].where : scratch_[made.from_scratch].where;
-    const range& to = made.to_scratch == none ? made.to : scratch_[made.to_scratch].where;
-    result_.steps.push_back({step::copy, made.from, 0, {{from, usage::read}, {to, usage::write}}});
-  }
-
-  void emit_kernel(node_id id) {
-    step s{.kind = step::kernel, .node = id};
-    s.bindings.reserve(g().operands(id).size() + 2);
-    for (node_id operand : g().operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
-    std::size_t unnamed = 0;
-    for (node_id value : values_of(id)) {
-      const range& where = value != no_id ? places_[value].where : scratch_[unnamed_.at(id)[unnamed++]].where;
-      s.bindings.push_back({where, usage::write});
-    }
-    if (g()[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
-    result_.steps.push_back(std::move(s));
-  }
-
-  // Each group of parameters has a set of its own.
-  range step_values_range(std::uint32_t group) {
-    std::uint64_t& bytes = result_.area_bytes[index_of(area::step_values)];
-    bytes = std::max(bytes, (group + 1) * tensor_alignment);
-    return {area::step_values, group * tensor_alignment, 64};
-  }
-
-  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
-  // model.
-  void emit_optimizer(node_id id) {
-    struct run {
-      std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
-    };
-    const auto& rule = g().get<optimizer_attribute>(id);
-    const std::size_t moments = rule.moments.size();
-    const auto operands = g().operands(id);
-    std::vector<run> all;
-    for (std::size_t i = 0; i < operands.size(); i += 2) {
-      const range& where = places_[operands[i]].where;
-      all.push_back({where.offset, updated_offset(operands[i]), aligned(where.bytes)});  // with padding: whole vectors
-    }
-    std::ranges::sort(all, {}, &run::parameters);
-    std::vector<run> runs;
-    for (const run& r : all) {
-      const std::uint64_t length = runs.empty() ? 0 : runs.back().bytes, bytes = length + r.bytes;
-      const bool follows =
-          !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
-      if (follows && in_one_page(runs.back().parameters, bytes, options_.page_bytes) &&
-          in_one_page(runs.back().others, bytes, options_.page_bytes))
-        runs.back().bytes = bytes;
-      else
-        runs.push_back(r);
-    }
-    const std::uint64_t most = std::min(options_.max_binding_bytes, std::uint64_t{1} << 31);
-    const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i].bytes <= piece) continue;
-      runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
-      runs[i].bytes = piece;
-    }
-    for (const run& r : runs) {
-      step s{.kind = step::optimizer, .node = id};
-      const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
-      s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
-      for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
-      s.bindings.push_back({step_values_range(rule.group), usage::read});
-      result_.steps.push_back(std::move(s));
-    }
-    auto& bytes = result_.area_bytes;
-    bytes.resize(std::max(bytes.size(), index_of(moment_area(moments))));
-    bytes[index_of(area::gradient)] = result_.updated.bytes;
-    for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = result_.updated.bytes;
-  }
-
-  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
-  void group() {
-    std::vector<interval_set> read(result_.area_bytes.size()), written(read.size());
-    std::uint32_t number = 0;
-    for (step& s : result_.steps) {
-      const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
-        const auto where = index_of(b.where.where);
-        const std::uint64_t end = b.where.offset + b.where.bytes;
-        return written[where].conflict(b.where.offset, end) != 0 ||
-               (b.how != usage::read && read[where].conflict(b.where.offset, end) != 0);
-      });
-      if (conflicts) {
-        for (interval_set& each : read) each.clear();
-        for (interval_set& each : written) each.clear();
-        ++number;
-      }
-      for (const binding& b : s.bindings) {
-        auto& touched = b.how == usage::read ? read : written;
-        touched[index_of(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
-      }
-      s.group = number;
-    }
-    result_.groups = result_.steps.empty() ? 0 : number + 1;
-  }
-
-  void outputs() {
-    for (const graph_output& output : g().outputs()) {
-      const node& n = g()[output.node];
-      const auto saved = saved_outputs_.find(output.node);
-      const range& where = saved == saved_outputs_.end() ? places_[output.node].where : scratch_[saved->second].where;
-      result_.outputs.push_back({output.name, n.type, n.extents, where});
-    }
-    result_.area_bytes[index_of(area::input)] = result_.inputs.bytes;
-    result_.area_bytes[index_of(area::parameter)] = result_.parameters.bytes;
-  }
-
-  plan_options options_;
-  execution_plan result_;
-  std::vector<placement> places_;
-  std::vector<node_list> readers_;
-  std::vector<node_id> same_memory_;
-  std::vector<std::size_t> block_of_;  // of nodes in the arena
-  std::vector<bool> is_output_, read_by_effect_;
-  std::vector<node_id> writer_;  // of a leaf: the effect that overwrites it
-  std::vector<copy> copies_;
-  std::vector<scratch> scratch_;
-  std::vector<std::vector<node_id>> copied_by_;    // assigns whose value is this leaf, which is overwritten too
-  std::unordered_set<node_id> ordered_;            // effects whose level is final
-  std::unordered_set<node_id> saved_;              // leaves copied into a gradient
-  std::unordered_set<node_id> computed_in_place_;  // assigns that need no copy
-  std::unordered_map<node_id, std::size_t> saves_of_, saved_outputs_;  // scratch holding a leaf's old value
-  std::unordered_map<node_id, std::vector<std::size_t>> unnamed_;      // scratch of results without a name
+  plan_options options;
+  execution_plan result;
+  std::vector<placement> places;
+  std::vector<node_list> readers;  // effects are none
+  std::vector<bool> is_output, read_by_effect;
+  std::vector<node_id> writer;  // of a leaf: the effect that overwrites it
+  std::vector<copy> copies;
+  std::vector<scratch> scratches;
+  std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
+  std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
 };
 
-}  // namespace detail
+/// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:
+/// those of make_plan for a node.
+void schedule(draft& all);
+/// errors: invalid_argument for a parameter or a state that is missing or has another shape.
+void place_leaves(draft& all);
+/// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
+/// what it held before the step.
+void place_effects(draft& all);
+/// Lifetimes, operands overwritten in place, and the bytes of the arena.
+void place_in_arena(draft& all);
+/// Kernels, copies and updates in order and in barrier groups, and the outputs.
+void write_steps(draft& all);
 
-MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options) {
-  return detail::planner(std::move(g), parameters, options).run();
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+
+// Definitions for plan/plan.hpp: plans, and what their steps are called, as text.
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+MEGANEURA_INLINE std::string to_string(area where) {
+  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values"};
+  if (where < area::moments) return names[index_of(where)];
+  return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
 
 namespace detail {
@@ -25552,6 +24920,771 @@ MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barr
 
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
+// The planner's memory: lifetimes, results in place of operands, and the arena that they share.
+// Which bytes of the arena are taken when, and the lowest place that is free for a while.
+// Bytes of one area as a set of intervals.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+/// Disjoint intervals that do not touch, in order: flat, because searches are many and sets small.
+class interval_set {
+ public:
+  void insert(std::uint64_t begin, std::uint64_t end) {
+    const auto first = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.end < begin; });
+    auto last = first;
+    for (; last != parts_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
+    }
+    if (first == last) {
+      parts_.insert(first, {begin, end});
+    } else {
+      *first = {begin, end};
+      parts_.erase(first + 1, last);
+    }
+  }
+  /// The end of an interval that shares bytes with begin .. end; 0 if none does.
+  [[nodiscard]] std::uint64_t conflict(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin < end; });
+    return at != parts_.begin() && std::prev(at)->end > begin ? std::prev(at)->end : 0;
+  }
+  [[nodiscard]] bool covers(std::uint64_t begin, std::uint64_t end) const {
+    const auto at = std::partition_point(parts_.begin(), parts_.end(), [&](const auto& p) { return p.begin <= begin; });
+    return at != parts_.begin() && std::prev(at)->end >= end;
+  }
+  void clear() { parts_.clear(); }
+  [[nodiscard]] bool empty() const { return parts_.empty(); }
+
+ private:
+  struct interval {
+    std::uint64_t begin, end;
+  };
+  std::vector<interval> parts_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+/// A segment tree over the levels of a plan, so that a search looks at a few
+/// merged sets and not at every block.
+class occupied_bytes {
+ public:
+  occupied_bytes(std::uint32_t levels, std::uint64_t page_bytes)
+      : page_bytes_(page_bytes), leaves_(std::bit_ceil(levels)), whole_(2 * leaves_), any_(2 * leaves_) {}
+
+  void insert(std::uint32_t first, std::uint32_t last, std::uint64_t begin, std::uint64_t end) {
+    for_parts(first, last, [&](std::size_t part) {
+      whole_[part].insert(begin, end);
+      for (; part > 0 && !any_[part].covers(begin, end); part /= 2) any_[part].insert(begin, end);
+    });
+  }
+  /// The lowest offset at which `bytes` of one page are free during all these levels.
+  [[nodiscard]] std::uint64_t lowest_free(std::uint32_t first, std::uint32_t last, std::uint64_t bytes) const {
+    small_vector<const interval_set*, 128> taken;  // four for each level of the tree
+    const auto look_at = [&](const interval_set& each) {
+      if (!each.empty()) taken.push_back(&each);
+    };
+    for_parts(first, last, [&](std::size_t part) { look_at(any_[part]); });
+    for (std::size_t left = leaves_ + first, right = leaves_ + last; left > 0; left /= 2, right /= 2) {
+      look_at(whole_[left]);
+      if (right != left) look_at(whole_[right]);
+    }
+    std::uint64_t offset = 0;
+    for (bool moved = true; moved;) {
+      offset = fit_page(offset, bytes, page_bytes_);
+      moved = false;
+      for (const interval_set* each : taken) {
+        const std::uint64_t end = each->conflict(offset, offset + bytes);
+        if (end == 0) continue;
+        offset = end;
+        moved = true;
+      }
+    }
+    return offset;
+  }
+
+ private:
+  // The few tree nodes that make up first .. last.
+  template <class Visit>
+  void for_parts(std::size_t first, std::size_t last, Visit&& visit) const {
+    std::size_t end = last + leaves_ + 1;
+    for (first += leaves_; first < end; first /= 2, end /= 2) {
+      if (first & 1) visit(first++);
+      if (end & 1) visit(--end);
+    }
+  }
+  std::uint64_t page_bytes_;
+  std::size_t leaves_;
+  std::vector<interval_set> whole_, any_;  // taken at all levels of the node, and at any of them
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Finds out which values share bytes of the arena, and which bytes these are.
+class arena_placer {
+ public:
+  explicit arena_placer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    lifetimes();
+    if (draft_.options.in_place) share_in_place();
+    allocate_arena();
+  }
+
+ private:
+  void lifetimes() {
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (draft_.is_leaf(id) || draft_.is_effect(id)) continue;
+      if (g_.has_several_results(id)) {  // memory is theirs
+        find_unnamed_results(id);
+        continue;
+      }
+      placement& p = places_[id];
+      p.in_arena = !p.placed;
+      p.last_use = draft_.is_output[id] ? never : p.level;
+      for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
+    }
+    for (const copy& each : draft_.copies)
+      places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (places_[id].in_arena) draft_.result.unaliased_arena_bytes += aligned(tensor_bytes(g_[id]));
+    }
+    for (const scratch& each : draft_.scratches) draft_.result.unaliased_arena_bytes += aligned(each.bytes);
+  }
+
+  // A kernel stores all of its results: what nobody names has bytes for as long as it runs.
+  void find_unnamed_results(node_id id) {
+    const draft::node_list values = draft_.values_of(id);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != no_id) continue;
+      const tensor_type unnamed = g_.results(id)[i];
+      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
+      draft_.unnamed[id].push_back(draft_.scratches.size());
+      draft_.scratches.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
+    }
+  }
+
+  // An operand that dies here and is read element by element where the result is written can give its memory away.
+  void share_in_place() {
+    same_memory_.assign(g_.size(), no_id);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      const node_id made_by = draft_.producer(id);
+      if (!places_[id].in_arena) continue;
+      for (std::size_t k = 0; k < g_.operands(made_by).size(); ++k) {
+        const node_id operand = g_.operand(made_by, k);
+        const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
+        if (!dies_at(operand, made_by) || !draft_.writes_where_it_reads(id, k)) continue;
+        if (made_by != id && std::ranges::any_of(draft_.values_of(made_by), has_it)) continue;
+        same_memory_[id] = operand;
+        break;
+      }
+    }
+  }
+
+  [[nodiscard]] bool dies_at(node_id operand, node_id id) const {
+    const placement& from = places_[operand];
+    if (!from.in_arena || from.last_use != places_[id].level) return false;
+    if (draft_.read_by_effect[operand]) return false;  // a copy of this level may come later
+    return std::ranges::all_of(draft_.readers[operand], [&](node_id reader) {
+      return reader == id || places_[reader].level != places_[id].level;
+    });
+  }
+
+  // Bytes of the arena with one lifetime.
+  struct block {
+    std::size_t index = 0;
+    std::uint32_t first = never, last = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  // Chains of in-place results form one block that lives from the first write to the last read; scratches come last.
+  [[nodiscard]] std::vector<block> blocks() {
+    std::vector<block> result;
+    block_of_.assign(g_.size(), none);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!places_[id].in_arena) continue;
+      const node_id shared = same_memory_.empty() ? no_id : same_memory_[id];
+      if (shared == no_id) result.push_back({.index = result.size()});
+      block_of_[id] = shared == no_id ? result.size() - 1 : block_of_[shared];
+      block& b = result[block_of_[id]];
+      b.first = std::min(b.first, places_[id].level);
+      b.last = std::max(b.last, places_[id].last_use);
+      b.bytes = std::max(b.bytes, aligned(tensor_bytes(g_[id])));
+    }
+    for (const scratch& each : draft_.scratches)
+      result.push_back({result.size(), each.first, each.last, aligned(each.bytes)});
+    return result;
+  }
+
+  // Largest block first, at the lowest offset free during its whole life (greedy by size; within a few percent of
+  // optimal on network graphs, see Pisarchyk and Lee 2020).
+  void allocate_arena() {
+    std::vector<block> all = blocks();
+    std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
+    std::uint32_t levels = 1;
+    for (const placement& p : places_) levels = std::max(levels, p.level + 1);
+    occupied_bytes taken(levels, draft_.options.page_bytes);
+    std::uint64_t total = 0;
+    std::vector<std::uint64_t> offsets(all.size());
+    for (const block& b : all) {
+      const std::uint32_t last = std::min(b.last, levels - 1);
+      const std::uint64_t offset = draft_.options.share_memory ? taken.lowest_free(b.first, last, b.bytes)
+                                                               : fit_page(total, b.bytes, draft_.options.page_bytes);
+      if (draft_.options.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
+      total = std::max(total, offset + b.bytes);
+      offsets[b.index] = offset;
+    }
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (block_of_[id] != none) places_[id].where = {area::arena, offsets[block_of_[id]], tensor_bytes(g_[id])};
+    }
+    const std::size_t first_scratch = all.size() - draft_.scratches.size();
+    for (std::size_t i = 0; i < draft_.scratches.size(); ++i)
+      draft_.scratches[i].where = {area::arena, offsets[first_scratch + i], draft_.scratches[i].bytes};
+    draft_.result.area_bytes[index_of(area::arena)] = total;
+  }
+
+  std::vector<node_id> same_memory_;   // of a node: the operand that it overwrites
+  std::vector<std::size_t> block_of_;  // of nodes in the arena
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+};
+
+MEGANEURA_INLINE void place_in_arena(draft& all) { arena_placer(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// Definitions for plan/draft.hpp: who reads, makes and overwrites what, and the places of leaves.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_options& planning) : options(planning) {
+  result.implementation = std::move(of);
+  result.parameters = parameters;
+  result.inputs = paged(layout_of(g(), {op::input}), options.page_bytes);
+  result.page_bytes = options.page_bytes;
+  places.resize(g().size());
+  readers.resize(g().size());
+  is_output.resize(g().size(), false);
+  read_by_effect.resize(g().size(), false);
+  writer.resize(g().size(), no_id);
+  for (const graph_output& output : g().outputs()) is_output[output.node] = true;
+  for (node_id id{0}; id < g().size(); ++id) {
+    for (node_id operand : g().operands(id)) {
+      if (is_effect(id)) read_by_effect[operand] = true;
+      if (!is_effect(id) && (readers[operand].empty() || readers[operand].back() != id)) readers[operand].push_back(id);
+    }
+  }
+  for (node_id effect : g().effects()) {
+    for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) writer[g().operand(effect, i)] = effect;
+  }
+}
+
+MEGANEURA_INLINE draft::node_list draft::values_of(node_id id) const {
+  if (!g().has_several_results(id)) return {id};
+  node_list values(g().results(id).size(), no_id);
+  for (node_id reader : readers[id]) values[g().get<result_attribute>(reader).index] = reader;
+  return values;
+}
+
+MEGANEURA_INLINE std::uint64_t draft::kept_for(node_id id, std::uint32_t level) const {
+  std::uint64_t kept = 0;
+  for (node_id operand : g().operands(id)) {
+    const auto& others = readers[operand];  // the last of them are the likeliest to need it as long
+    const auto last = std::make_reverse_iterator(others.end()), end = std::make_reverse_iterator(others.begin());
+    const bool waits = !is_leaf(operand) && std::all_of(last, end, [&](node_id reader) {
+      return reader == id || places[reader].level < level;
+    });
+    if (waits) kept += tensor_bytes(g()[operand]);
+  }
+  return kept;
+}
+
+MEGANEURA_INLINE bool draft::writes_where_it_reads(node_id id, std::size_t which) const {
+  const node_id made_by = producer(id);
+  const auto operands = g().operands(made_by);
+  if (info(g()[made_by].kind).updates) return which == 0 && std::ranges::count(operands, operands[0]) == 1;
+  if (g()[made_by].kind != op::region) return false;
+  const auto& region = g().get<region_attribute>(made_by);
+  const std::size_t number = made_by == id ? 0 : g().get<result_attribute>(id).index;
+  const index_map& output = number == 0 ? region.output : region.further[number - 1].output;
+  if (region.row_axes != 0 && !(number == 0 ? region.per_row : region.further[number - 1].per_row)) return false;
+  const node &from = g()[operands[which]], &to = g()[id];
+  if (!same_storage(from.type, to.type) || tensor_bytes(from) != tensor_bytes(to)) return false;
+  if (std::ranges::count(operands, operands[which]) != 1) return false;
+  return std::ranges::all_of(region.accesses, [&](const index_map& a) {
+    return a.source != static_cast<int>(which) ||
+           (a.bounded == 0 && a.offset == output.offset && std::ranges::equal(a.strides, output.strides));
+  });
+}
+
+inline void place_leaf(draft& all, node_id id, area where, const layout& tensors) {
+  const node& leaf = all.g()[id];
+  const auto& name = all.g().get<leaf_attribute>(id).name;
+  const named_tensor* found = tensors.find(name);
+  if (!found || found->kind != leaf.kind || found->extents != leaf.extents || found->type != leaf.type) {
+    fail(error_category::invalid_argument, "{} \"{}\" {} {} is {}; build both from one model", to_string(leaf.kind),
+         name, to_string(leaf.type), to_string(leaf.extents),
+         found ? fmt::format("stored as a {} {}{}", to_string(found->kind), to_string(found->type),
+                             to_string(found->extents))
+               : "not among the parameters");
+  }
+  all.places[id] = {
+      .level = 0, .last_use = never, .in_arena = false, .placed = true, .where = {where, found->offset, found->bytes}};
+}
+
+MEGANEURA_INLINE void place_leaves(draft& all) {
+  for (node_id id{0}; id < all.g().size(); ++id) {
+    const op kind = all.g()[id].kind;
+    if (kind == op::input) place_leaf(all, id, area::input, all.result.inputs);
+    if (kind == op::parameter || kind == op::state) place_leaf(all, id, area::parameter, all.result.parameters);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// The planner's effects: whoever reads a state or a parameter reads what it held before the step.
+
+#include <unordered_set>
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Orders effects and finds out which of them need copies.
+class effect_placer {
+ public:
+  explicit effect_placer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    draft_.result.updated = updated_parameters();
+    copied_by_.resize(g_.size());
+    for (node_id effect : g_.effects()) {
+      if (g_[effect].kind == op::optimizer_step)
+        place_gradients(effect);
+      else if (draft_.is_written(g_.operand(effect, 1)) && !assigns_itself(effect))
+        copied_by_[g_.operand(effect, 1)].push_back(effect);
+    }
+    for (node_id effect : g_.effects()) {
+      if (g_[effect].kind == op::assign) place_state(effect);
+    }
+    order_effects();
+    save_outputs();
+  }
+
+ private:
+  [[nodiscard]] bool assigns_itself(node_id effect) const { return g_.operand(effect, 0) == g_.operand(effect, 1); }
+
+  // Gradients and moments lie as their parameters do, without those that no optimizer updates, so that the optimiser is
+  // one flat kernel for each run of parameters.
+  [[nodiscard]] layout updated_parameters() const {
+    std::unordered_set<std::string_view> names;
+    for (node_id id : g_.leaves(op::parameter)) {
+      if (draft_.writer[id] != no_id && g_[draft_.writer[id]].kind == op::optimizer_step)
+        names.insert(g_.get<leaf_attribute>(id).name);
+    }
+    std::vector<named_tensor> found;
+    for (const named_tensor& each : draft_.result.parameters.tensors) {
+      if (names.contains(each.name)) found.push_back(each);
+    }
+    return paged({named_tensors(std::move(found)), 0}, draft_.options.page_bytes);
+  }
+
+  void place_gradients(node_id effect) {
+    const auto operands = g_.operands(effect);
+    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
+      placement& gradient = places_[operands[i + 1]];
+      const range target{area::gradient, draft_.updated_offset(operands[i]), places_[operands[i]].where.bytes};
+      if (gradient.placed) {
+        draft_.copies.push_back(
+            {.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
+      } else {
+        gradient.placed = true;
+        gradient.where = target;
+      }
+      if (draft_.is_written(operands[i + 1])) saved_.insert(operands[i + 1]);
+    }
+  }
+
+  // A value assigned to a state is computed right into it where nobody reads the old value any more and the host does
+  // not read the new one, and copied otherwise.
+  void place_state(node_id effect) {
+    const node_id state = g_.operand(effect, 0), source = g_.operand(effect, 1), made_by = draft_.producer(source);
+    placement& value = places_[source];
+    const bool kept = draft_.is_output[state] || !copied_by_[state].empty() || saved_.contains(state);
+    if (value.placed || kept || draft_.is_output[source]) return;
+    std::uint32_t level = value.level;  // after all other kernels that read the old value
+    for (node_id reader : draft_.readers[state]) {
+      if (reader != made_by) level = std::max(level, places_[reader].level + 1);
+    }
+    if (level != value.level && !can_wait(source, state, level)) return;
+    const auto operands = g_.operands(made_by);
+    const auto itself = std::ranges::find(operands, state);
+    if (itself != operands.end() &&
+        !draft_.writes_where_it_reads(source, static_cast<std::size_t>(itself - operands.begin())))
+      return;
+    value.level = level;
+    computed_in_place_.insert(effect);
+    value.placed = true;
+    value.where = places_[state].where;
+  }
+
+  // Whether a value that is assigned to a state can run at a later level: nobody waits for it, it reads no other leaf
+  // that is overwritten, and its operands are not kept at a greater price than the copy that waiting saves.
+  [[nodiscard]] bool can_wait(node_id value, node_id state, std::uint32_t level) const {
+    const auto reads_written = [&](node_id operand) { return operand != state && draft_.is_written(operand); };
+    if (draft_.producer(value) != value) return false;  // its step stores others, too
+    return draft_.readers[value].empty() && !draft_.is_output[value] &&
+           std::ranges::none_of(g_.operands(value), reads_written) &&
+           draft_.kept_for(value, level) <= tensor_bytes(g_[value]);
+  }
+
+  // An effect follows every kernel and every copy that reads what it overwrites. Where copies wait for each other (a
+  // swap), the old value of one state is saved first.
+  void order_effects() {
+    std::unordered_map<node_id, std::size_t> waits;  // copies that have to come before an effect
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!copied_by_[id].empty()) waits[draft_.writer[id]] += copied_by_[id].size();
+    }
+    std::vector<node_id> ready;
+    for (node_id effect : g_.effects()) {
+      if (waits[effect] == 0) ready.push_back(effect);
+    }
+    std::size_t done = 0;
+    for (node_id left : g_.effects()) {
+      for (; done < ready.size(); ++done) {
+        const node_id effect = ready[done];
+        order_effect(effect);
+        if (g_[effect].kind != op::assign || saves_of_.contains(g_.operand(effect, 1))) continue;
+        const node_id source = g_.operand(effect, 1);
+        if (draft_.is_written(source) && !assigns_itself(effect) && --waits[draft_.writer[source]] == 0)
+          ready.push_back(draft_.writer[source]);
+      }
+      if (ordered_.contains(left)) continue;  // else it waits in a circle of assigns: nobody waits for an optimizer
+      save_for_copies(g_.operand(left, 0));
+      ready.push_back(left);
+    }
+    for (; done < ready.size(); ++done) order_effect(ready[done]);
+  }
+
+  void order_effect(node_id effect) {
+    std::uint32_t level = 1;
+    const auto operands = g_.operands(effect);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      level = std::max(level, places_[operands[i]].level + 1);
+      if (i % 2 == 1) continue;
+      for (node_id reader : draft_.readers[operands[i]]) level = std::max(level, places_[reader].level + 1);
+      for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
+        if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
+      }
+    }
+    places_[effect].level = level;
+    ordered_.insert(effect);
+    if (g_[effect].kind != op::assign || computed_in_place_.contains(effect) || assigns_itself(effect)) return;
+    copy made{.order = copy::update, .level = level, .from = operands[1], .to = places_[operands[0]].where};
+    if (const auto saved = saves_of_.find(operands[1]); saved != saves_of_.end()) {
+      made.from_scratch = saved->second;
+      draft_.scratches[saved->second].last = std::max(draft_.scratches[saved->second].last, level);
+    }
+    draft_.copies.push_back(made);
+  }
+
+  std::size_t save(node_id leaf, std::uint32_t level, std::uint32_t last) {
+    draft_.scratches.push_back({.first = level, .last = last, .bytes = tensor_bytes(g_[leaf]), .where = {}});
+    draft_.copies.push_back(
+        {.order = copy::save, .level = level, .from = leaf, .to_scratch = draft_.scratches.size() - 1, .to = {}});
+    return draft_.scratches.size() - 1;
+  }
+
+  void save_for_copies(node_id state) { saves_of_[state] = save(state, 1, 1); }
+
+  // The host reads an output after the step, when this or another program may have written parameters and states: what
+  // they were in the step is kept for it.
+  void save_outputs() {
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (!draft_.is_output[id] || (g_[id].kind != op::parameter && g_[id].kind != op::state)) continue;
+      draft_.saved_outputs[id] = save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : 1, never);
+    }
+  }
+
+  std::vector<std::vector<node_id>> copied_by_;        // assigns whose value is this leaf, which is overwritten too
+  std::unordered_set<node_id> ordered_;                // effects whose level is final
+  std::unordered_set<node_id> saved_;                  // leaves copied into a gradient
+  std::unordered_set<node_id> computed_in_place_;      // assigns that need no copy
+  std::unordered_map<node_id, std::size_t> saves_of_;  // scratch holding a leaf's old value
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+};
+
+MEGANEURA_INLINE void place_effects(draft& all) { effect_placer(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// Definitions for plan/plan.hpp: the planner as a list of its parts, and what a plan says of itself.
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
+  return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
+}
+
+MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
+  std::vector<std::optional<std::size_t>> found;
+  if (s.kind != step::kernel) return found;
+  const auto first = std::ranges::find(s.bindings, usage::write, &binding::how);
+  for (auto result = first; result != s.bindings.end() && result->how == usage::write; ++result) {
+    const auto operand =
+        std::find_if(s.bindings.begin(), first, [&](const binding& b) { return b.where.overlaps(result->where); });
+    if (operand == first) continue;
+    found.resize(static_cast<std::size_t>(result - first) + 1);
+    found.back() = static_cast<std::size_t>(operand - s.bindings.begin());
+  }
+  return found;
+}
+
+MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options) {
+  detail::draft all(std::move(g), parameters, options);
+  detail::schedule(all);
+  detail::place_leaves(all);
+  detail::place_effects(all);
+  detail::place_in_arena(all);
+  detail::write_steps(all);
+  return std::move(all.result);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+// The planner's levels: which kernels may run at the same time, and which should wait.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Levels of all nodes but effects.
+class scheduler {
+ public:
+  explicit scheduler(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    levels();
+    if (draft_.options.late_scheduling) schedule_late();
+  }
+
+ private:
+  void levels() {
+    for (node_id id{0}; id < g_.size(); ++id) {
+      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.options.page_bytes);
+      if (tensor_bytes(g_[id]) > most) {
+        fail(error_category::unsupported,
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
+             id, to_string(g_[id].type), to_string(g_[id].extents), tensor_bytes(g_[id]), most);
+      }
+      const op kind = g_[id].kind;
+      if (draft_.is_leaf(id)) continue;
+      if (kind == op::result) {
+        places_[id].level = places_[draft_.producer(id)].level;
+        continue;
+      }
+      if (!info(kind).runs && !draft_.is_effect(id)) {
+        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
+             id, to_string(kind));
+      }
+      std::uint32_t level = 0;
+      for (node_id operand : g_.operands(id)) level = std::max(level, places_[operand].level);
+      places_[id].level = level + 1;
+    }
+  }
+
+  // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
+  void schedule_late() {
+    for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
+      if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
+      std::uint32_t latest = never;
+      std::uint64_t bytes = 0;
+      for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));
+      if (latest == never || latest <= places_[id].level || bytes <= draft_.kept_for(id, latest)) continue;
+      for (node_id value : draft_.values_of(id)) places_[value].level = latest;
+      places_[id].level = latest;
+    }
+  }
+
+  // That the readers of a value allow: 0 for one that is needed otherwise. Adds its bytes.
+  [[nodiscard]] std::uint32_t latest_level(node_id value, std::uint64_t& bytes) const {
+    if (value == no_id || draft_.readers[value].empty() || draft_.is_output[value] || draft_.read_by_effect[value])
+      return 0;
+    std::uint32_t latest = never;
+    for (node_id reader : draft_.readers[value]) latest = std::min(latest, places_[reader].level - 1);
+    bytes += tensor_bytes(g_[value]);
+    return latest;
+  }
+
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+};
+
+MEGANEURA_INLINE void schedule(draft& all) { scheduler(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// The planner's last part: dispatches and copies in order, with barriers between what conflicts.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Writes the steps of a plan of which all places are known.
+class step_writer {
+ public:
+  explicit step_writer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    emit();
+    group();
+    outputs();
+  }
+
+ private:
+  // Kernels, copies and updates by level; see copy for their order within one.
+  void emit() {
+    struct event {
+      std::uint32_t level, order;
+      node_id node;
+      const copy* copied;
+    };
+    std::vector<event> events;
+    for (const copy& each : draft_.copies) events.push_back({each.level, each.order, each.from, &each});
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (draft_.is_leaf(id) || g_[id].kind == op::assign || g_[id].kind == op::result) continue;
+      events.push_back({places_[id].level, draft_.is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
+    }
+    std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
+      return std::pair(a.level, a.order) < std::pair(b.level, b.order);
+    });
+    for (const event& each : events) {
+      if (each.copied)
+        emit_copy(*each.copied);
+      else if (draft_.is_effect(each.node))
+        emit_optimizer(each.node);
+      else
+        emit_kernel(each.node);
+    }
+  }
+
+  void emit_copy(const copy& made) {
+    const range& from =
+        made.from_scratch == none ? places_[made.from].where : draft_.scratches[made.from_scratch].where;
+    const range& to = made.to_scratch == none ? made.to : draft_.scratches[made.to_scratch].where;
+    draft_.result.steps.push_back({step::copy, made.from, 0, {{from, usage::read}, {to, usage::write}}});
+  }
+
+  void emit_kernel(node_id id) {
+    step s{.kind = step::kernel, .node = id};
+    s.bindings.reserve(g_.operands(id).size() + 2);
+    for (node_id operand : g_.operands(id)) s.bindings.push_back({places_[operand].where, usage::read});
+    std::size_t unnamed = 0;
+    for (node_id value : draft_.values_of(id)) {
+      const range& where =
+          value != no_id ? places_[value].where : draft_.scratches[draft_.unnamed.at(id)[unnamed++]].where;
+      s.bindings.push_back({where, usage::write});
+    }
+    if (g_[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
+    draft_.result.steps.push_back(std::move(s));
+  }
+
+  // Each group of parameters has a set of its own.
+  range step_values_range(std::uint32_t group) {
+    std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::step_values)];
+    bytes = std::max(bytes, (group + 1) * tensor_alignment);
+    return {area::step_values, group * tensor_alignment, 64};
+  }
+
+  // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
+  // model.
+  void emit_optimizer(node_id id) {
+    struct run {
+      std::uint64_t parameters, others, bytes;  // offsets in the parameters' area and in those of gradients and moments
+    };
+    const auto& rule = g_.get<optimizer_attribute>(id);
+    const std::size_t moments = rule.moments.size();
+    const auto operands = g_.operands(id);
+    std::vector<run> all;
+    for (std::size_t i = 0; i < operands.size(); i += 2) {
+      const range& where = places_[operands[i]].where;
+      // With padding: whole vectors.
+      all.push_back({where.offset, draft_.updated_offset(operands[i]), aligned(where.bytes)});
+    }
+    std::ranges::sort(all, {}, &run::parameters);
+    std::vector<run> runs;
+    for (const run& r : all) {
+      const std::uint64_t length = runs.empty() ? 0 : runs.back().bytes, bytes = length + r.bytes;
+      const bool follows =
+          !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
+      if (follows && in_one_page(runs.back().parameters, bytes, draft_.options.page_bytes) &&
+          in_one_page(runs.back().others, bytes, draft_.options.page_bytes))
+        runs.back().bytes = bytes;
+      else
+        runs.push_back(r);
+    }
+    const std::uint64_t most = std::min(draft_.options.max_binding_bytes, std::uint64_t{1} << 31);
+    const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i].bytes <= piece) continue;
+      runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});
+      runs[i].bytes = piece;
+    }
+    for (const run& r : runs) {
+      step s{.kind = step::optimizer, .node = id};
+      const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
+      s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
+      for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
+      s.bindings.push_back({step_values_range(rule.group), usage::read});
+      draft_.result.steps.push_back(std::move(s));
+    }
+    auto& bytes = draft_.result.area_bytes;
+    bytes.resize(std::max(bytes.size(), index_of(moment_area(moments))));
+    bytes[index_of(area::gradient)] = draft_.result.updated.bytes;
+    for (std::size_t i = 0; i < moments; ++i) bytes[index_of(moment_area(i))] = draft_.result.updated.bytes;
+  }
+
+  // A new group starts where a step touches bytes that the running group writes, or writes bytes it touches.
+  void group() {
+    std::vector<interval_set> read(draft_.result.area_bytes.size()), written(read.size());
+    std::uint32_t number = 0;
+    for (step& s : draft_.result.steps) {
+      const bool conflicts = std::ranges::any_of(s.bindings, [&](const binding& b) {
+        const auto where = index_of(b.where.where);
+        const std::uint64_t end = b.where.offset + b.where.bytes;
+        return written[where].conflict(b.where.offset, end) != 0 ||
+               (b.how != usage::read && read[where].conflict(b.where.offset, end) != 0);
+      });
+      if (conflicts) {
+        for (interval_set& each : read) each.clear();
+        for (interval_set& each : written) each.clear();
+        ++number;
+      }
+      for (const binding& b : s.bindings) {
+        auto& touched = b.how == usage::read ? read : written;
+        touched[index_of(b.where.where)].insert(b.where.offset, b.where.offset + b.where.bytes);
+      }
+      s.group = number;
+    }
+    draft_.result.groups = draft_.result.steps.empty() ? 0 : number + 1;
+  }
+
+  void outputs() {
+    for (const graph_output& output : g_.outputs()) {
+      const node& n = g_[output.node];
+      const auto saved = draft_.saved_outputs.find(output.node);
+      const range& where =
+          saved == draft_.saved_outputs.end() ? places_[output.node].where : draft_.scratches[saved->second].where;
+      draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
+    }
+    draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
+    draft_.result.area_bytes[index_of(area::parameter)] = draft_.result.parameters.bytes;
+  }
+
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+};
+
+MEGANEURA_INLINE void write_steps(draft& all) { step_writer(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -29073,8 +29206,7 @@ class checkpoint_metadata {
       return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
-         "by "
-         "the newer one",
+         "by the newer one",
          shown_path(file.path()), quote(*format), checkpoint_format);
   }
 
@@ -34285,8 +34417,7 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
   if (left > 1 || count > max_count || launched > std::uint64_t{1} << 32) {
     fail(error_category::unsupported,
          "a kernel over {} items was asked for; kernels count in 32 bits, {} at most, in up to {} x {} x {} workgroups "
-         "of "
-         "{}: split the computation",
+         "of {}: split the computation",
          count, max_count, on.max_groups[0], on.max_groups[1], on.max_groups[2], each);
   }
   return grid;

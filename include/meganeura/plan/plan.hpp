@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 #pragma once
-#include <meganeura/core/division.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
+#include <meganeura/plan/layout.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
@@ -35,57 +34,6 @@ struct range {
     return where == other.where && offset < other.offset + other.bytes && other.offset < offset + bytes;
   }
 };
-
-/// Every tensor starts at a multiple of this many bytes: the largest alignment Vulkan lets a device ask for.
-inline constexpr std::uint64_t tensor_alignment = 256;
-[[nodiscard]] constexpr std::uint64_t aligned(std::uint64_t bytes) {
-  return ceil_div(bytes, tensor_alignment) * tensor_alignment;
-}
-
-/// A named tensor in an area.
-struct named_tensor {
-  std::string name;
-  dtype type{};
-  shape extents;
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-  op kind = op::parameter;  // or state, input
-  initializer begin{};      // of a parameter or a state
-};
-
-/// Slots in order, with an index by name.
-class named_tensors {
- public:
-  named_tensors() = default;
-  explicit named_tensors(std::vector<named_tensor> tensors);
-  /// Null for a name that no tensor has. cost: the logarithm of their number.
-  [[nodiscard]] const named_tensor* find(std::string_view name) const;
-  [[nodiscard]] const named_tensor& operator[](std::size_t i) const { return tensors_[i]; }
-  [[nodiscard]] const named_tensor* data() const { return tensors_.data(); }
-  [[nodiscard]] std::size_t size() const { return tensors_.size(); }
-  [[nodiscard]] auto begin() const { return tensors_.begin(); }
-  [[nodiscard]] auto end() const { return tensors_.end(); }
-
- private:
-  std::vector<named_tensor> tensors_;
-  std::vector<std::size_t> by_name_;  // indices, in the order of their names
-};
-
-/// Named tensors one after the other in one area.
-struct layout {
-  named_tensors tensors;
-  std::uint64_t bytes = 0;
-  [[nodiscard]] const named_tensor* find(std::string_view name) const { return tensors.find(name); }
-};
-
-inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
-
-/// The same tensors in the same order, none of them across a multiple of `page_bytes`. errors: unsupported, naming a
-/// tensor that is longer.
-[[nodiscard]] layout paged(const layout& whole, std::uint64_t page_bytes);
-
-/// What all programs of a model share: its parameters, then its states, each in order of creation.
-[[nodiscard]] layout make_layout(const graph& g);
 
 enum class usage : std::uint8_t { read, write, read_write };
 
@@ -159,6 +107,7 @@ void verify(const execution_plan& p);
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/plan/plan.ipp>
+#include <meganeura/plan/draft.hpp>
+#include <meganeura/plan/text.ipp>
 #include <meganeura/plan/verify.ipp>
 #endif

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// A plan in the making, and the parts of the planner, each of which adds to what those before it found.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/core/small_vector.hpp>
+#include <meganeura/plan/plan.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+inline constexpr std::uint32_t never = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::size_t none = ~std::size_t{0};
+
+/// When a node runs and where its value lies.
+struct placement {
+  std::uint32_t level = 0;     // leaves 0, everything else after its operands
+  std::uint32_t last_use = 0;  // level of the last reader; never = outlives the step
+  bool in_arena = false;
+  bool placed = false;  // `where` is final
+  range where;
+};
+
+/// A copy of the plan. Within a level, saves come before kernels and these before whatever overwrites a leaf.
+struct copy {
+  enum order_kind : std::uint8_t { save, update = 2 };
+  order_kind order = update;
+  std::uint32_t level = 0;
+  node_id from = no_id;
+  std::size_t from_scratch = none, to_scratch = none;  // instead of the node's place and of `to`
+  range to;
+};
+
+/// Bytes of the arena that no node owns: the old value of a leaf, or a result that nobody names.
+struct scratch {
+  std::uint32_t first = never, last = 0;
+  std::uint64_t bytes = 0;
+  range where;
+};
+
+struct draft {
+  using node_list = small_vector<node_id, 4>;
+
+  /// Finds who reads and who overwrites each node. errors: unsupported for an input that is longer than a page.
+  draft(graph g, const layout& parameters, const plan_options& planning);
+
+  [[nodiscard]] const graph& g() const { return result.implementation; }
+  [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
+  [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
+  [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
+  /// The node whose step stores this value.
+  [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
+  /// The values that a node's step stores, by number; no_id where nothing names one.
+  [[nodiscard]] node_list values_of(node_id id) const;
+  /// Bytes of operands that live longer if a node runs at a later level.
+  [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
+  /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
+  /// both may be the same memory. A row that is reduced to one value is stored by one invocation after all have read.
+  [[nodiscard]] bool writes_where_it_reads(node_id id, std::size_t which) const;
+  /// The offset of a parameter's gradient, and of its moments, in each of their areas.
+  [[nodiscard]] std::uint64_t updated_offset(node_id parameter) const {
+    return result.updated.find(g().get<leaf_attribute>(parameter).name)->offset;
+  }
+
+  plan_options options;
+  execution_plan result;
+  std::vector<placement> places;
+  std::vector<node_list> readers;  // effects are none
+  std::vector<bool> is_output, read_by_effect;
+  std::vector<node_id> writer;  // of a leaf: the effect that overwrites it
+  std::vector<copy> copies;
+  std::vector<scratch> scratches;
+  std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
+  std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
+};
+
+/// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:
+/// those of make_plan for a node.
+void schedule(draft& all);
+/// errors: invalid_argument for a parameter or a state that is missing or has another shape.
+void place_leaves(draft& all);
+/// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
+/// what it held before the step.
+void place_effects(draft& all);
+/// Lifetimes, operands overwritten in place, and the bytes of the arena.
+void place_in_arena(draft& all);
+/// Kernels, copies and updates in order and in barrier groups, and the outputs.
+void write_steps(draft& all);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/plan/arena.ipp>
+#include <meganeura/plan/draft.ipp>
+#include <meganeura/plan/effects.ipp>
+#include <meganeura/plan/plan.ipp>
+#include <meganeura/plan/schedule.ipp>
+#include <meganeura/plan/steps.ipp>
+#endif

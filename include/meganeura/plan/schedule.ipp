@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// The planner's levels: which kernels may run at the same time, and which should wait.
+#pragma once
+#include <meganeura/core/error.hpp>
+#include <meganeura/plan/draft.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Levels of all nodes but effects.
+class scheduler {
+ public:
+  explicit scheduler(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    levels();
+    if (draft_.options.late_scheduling) schedule_late();
+  }
+
+ private:
+  void levels() {
+    for (node_id id{0}; id < g_.size(); ++id) {
+      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.options.page_bytes);
+      if (tensor_bytes(g_[id]) > most) {
+        fail(error_category::unsupported,
+             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
+             id, to_string(g_[id].type), to_string(g_[id].extents), tensor_bytes(g_[id]), most);
+      }
+      const op kind = g_[id].kind;
+      if (draft_.is_leaf(id)) continue;
+      if (kind == op::result) {
+        places_[id].level = places_[draft_.producer(id)].level;
+        continue;
+      }
+      if (!info(kind).runs && !draft_.is_effect(id)) {
+        fail(error_category::internal, "plan: node %{} is a {}, which no kernel implements; extraction must replace it",
+             id, to_string(kind));
+      }
+      std::uint32_t level = 0;
+      for (node_id operand : g_.operands(id)) level = std::max(level, places_[operand].level);
+      places_[id].level = level + 1;
+    }
+  }
+
+  // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
+  void schedule_late() {
+    for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
+      if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
+      std::uint32_t latest = never;
+      std::uint64_t bytes = 0;
+      for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));
+      if (latest == never || latest <= places_[id].level || bytes <= draft_.kept_for(id, latest)) continue;
+      for (node_id value : draft_.values_of(id)) places_[value].level = latest;
+      places_[id].level = latest;
+    }
+  }
+
+  // That the readers of a value allow: 0 for one that is needed otherwise. Adds its bytes.
+  [[nodiscard]] std::uint32_t latest_level(node_id value, std::uint64_t& bytes) const {
+    if (value == no_id || draft_.readers[value].empty() || draft_.is_output[value] || draft_.read_by_effect[value])
+      return 0;
+    std::uint32_t latest = never;
+    for (node_id reader : draft_.readers[value]) latest = std::min(latest, places_[reader].level - 1);
+    bytes += tensor_bytes(g_[value]);
+    return latest;
+  }
+
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+};
+
+MEGANEURA_INLINE void schedule(draft& all) { scheduler(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
