@@ -2,6 +2,7 @@
 // Plans of hand-made implementation graphs: groups, lifetimes, in-place results, gradients at their parameter's offset.
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/optimize.hpp>
+#include <meganeura/graph/view_map.hpp>
 #include <meganeura/plan/plan.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 

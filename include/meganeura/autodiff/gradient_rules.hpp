@@ -5,6 +5,7 @@
 #include <meganeura/autodiff/scalar_gradient.hpp>
 #include <meganeura/autodiff/view_adjoint.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>
 #include <cmath>

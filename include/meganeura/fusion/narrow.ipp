@@ -4,6 +4,7 @@
 #include <meganeura/core/division.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/narrow.hpp>
+#include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/lower.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -3,6 +3,7 @@
 // that implement a primitive, and what they end with, stands in kernel_family.hpp.
 #pragma once
 #include <meganeura/fusion/region.hpp>
+#include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>
 #include <cstdint>

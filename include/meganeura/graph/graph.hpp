@@ -5,6 +5,7 @@
 #include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
 #include <meganeura/graph/attribute.hpp>
+#include <meganeura/graph/attribute_pool.hpp>
 #include <meganeura/graph/layer_names.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/path.hpp>
@@ -22,8 +23,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using attribute_id = strong_id<struct attribute_kind>;
-
 struct node {
   op kind{};
   dtype type = dtype::f32;
@@ -32,27 +31,6 @@ struct node {
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   path_id path;  // of the module that made it first; no part of what it is
-};
-
-/// Equal attributes get equal ids; ids are dense and in order of first use.
-class attribute_pool {
- public:
-  attribute_pool();
-  // In the body, so that nobody else compiles what copies and destroys a variant of all attributes.
-  attribute_pool(const attribute_pool&);
-  attribute_pool(attribute_pool&&) noexcept;
-  attribute_pool& operator=(const attribute_pool&);
-  attribute_pool& operator=(attribute_pool&&) noexcept;
-  ~attribute_pool();
-
-  /// What refers into the pool is there already.
-  attribute_id intern(attribute_ref value);
-  [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
-  [[nodiscard]] std::size_t size() const { return values_.size(); }
-
- private:
-  std::vector<attribute> values_;
-  hash_index<attribute_id> ids_;
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -248,6 +226,7 @@ class graph {
   }
 
  private:
+  void replace_attribute(node_id id, attribute_ref value);
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
@@ -278,19 +257,16 @@ class graph {
 /// For Graphviz; a module is a cluster.
 [[nodiscard]] std::string to_dot(const graph& g);
 
-/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
-[[nodiscard]] view_attribute dense_view(const shape& extents);
-
-/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
-/// shape between them. Returns false when the composition is not affine.
-[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
-                           const shape& middle, view_attribute& result);
-
 /// A copy holding only what outputs and effects reach, in the same order.
 [[nodiscard]] graph pruned(const graph& g);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/graph/effects.ipp>
 #include <meganeura/graph/graph.ipp>
+#include <meganeura/graph/leaves.ipp>
+#include <meganeura/graph/primitive_rules.hpp>
+#include <meganeura/graph/primitives.ipp>
+#include <meganeura/graph/text.ipp>
 #endif

@@ -105,6 +105,9 @@ class scalar_builder {
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
+/// Refuses a number that is no dtype. `asked` begins the sentence.
+void expect_dtype(std::string_view asked, dtype type);
+
 /// Refuses a number written for an integer dtype that does not have it: a fraction, a NaN or one out of range. `asked`
 /// begins the sentence.
 void expect_representable(std::string_view asked, double value, dtype type);

@@ -343,6 +343,16 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
+MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
+  if (exists(type)) return;
+  std::string names;
+  for (const dtype_info& row : detail::dtype_table) {
+    if (row.bits != 0) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use one of {}", asked, static_cast<int>(type),
+       names);
+}
+
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
   if (!is_integer(type) || rounded_to(value, type) == value) return;
   fail(error_category::invalid_argument,
