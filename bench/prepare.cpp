@@ -58,7 +58,7 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
           {"ms",
            {{"trace_and_differentiate", milliseconds(start, traced)},
             {"saturate", report.saturate_ms},
-            {"lower", report.lower_ms},
+            {"implement", report.implement_ms},
             {"extract", report.extract_ms},
             {"optimize", milliseconds(traced, optimised)},
             {"plan", milliseconds(optimised, planned)},

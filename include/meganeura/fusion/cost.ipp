@@ -15,4 +15,4 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const device
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>

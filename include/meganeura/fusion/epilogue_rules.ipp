@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 #pragma once
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
-#include <meganeura/fusion/lower.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -11,7 +11,7 @@ namespace detail {
 inline constexpr std::size_t tried_products = 4;  // forms of one product that are tried
 
 template <op Kind>
-void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product) {
   using family = kernel_family<Kind>;
   constexpr structural rule = ending(Kind);
   engine& g = pass.graph();
@@ -32,7 +32,7 @@ void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_i
   }
 }
 
-MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   if (g.get<region_attribute>(id).row_axes > 0) return;
   const class_id owner = g.find(g.node(id).owner);

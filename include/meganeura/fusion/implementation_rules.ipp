@@ -7,7 +7,7 @@
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 template <op Kind>
-void implementation_family<Kind>::make(lowering& pass, enode_id id) {
+void implementation_family<Kind>::make(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const class_list operands(g.operands(id).begin(), g.operands(id).end());
@@ -19,7 +19,8 @@ void implementation_family<Kind>::make(lowering& pass, enode_id id) {
 }
 
 template <op Kind>
-const char* implementation_family<Kind>::fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node) {
+const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_id region, std::size_t operand,
+                                              enode_id node) {
   engine& g = pass.graph();
   const auto& inner = g.get<attribute_type>(node);
   nest loops{.space = inner.space};

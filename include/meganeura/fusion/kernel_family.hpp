@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/cost_terms.hpp>
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
 #include <cstddef>
@@ -17,7 +17,7 @@ template <op Kind>
 struct implementation_family {
   using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
   /// Adds a node of the kind to the class of `id`, one of the primitive.
-  static void make(lowering& pass, enode_id id);
+  static void make(implementation_pass& pass, enode_id id);
   /// The program that the node ends with as it is.
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
   /// Why it does not store that dtype, or nullptr.
@@ -25,7 +25,7 @@ struct implementation_family {
   /// Whether computing it twice costs less than storing it.
   static bool is_short(const engine&, enode_id) { return false; }
   /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node);
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
   /// Of one kernel.
   static double seconds(const engine& g, enode_id id, const device_profile& device);
   /// The same, with `flops` of the primitive besides the epilogue's.
@@ -64,11 +64,11 @@ struct kernel_family<op::region> {
 
 template <>
 struct kernel_family<op::matmul> {
-  static void make(lowering& pass, enode_id id);
+  static void make(implementation_pass& pass, enode_id id);
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
   static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
   static bool is_short(const engine& g, enode_id id);
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -109,10 +109,10 @@ void for_each_implementation(Function f) {
 
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/fusion/epilogue_rules.ipp>
+#include <meganeura/fusion/implement.ipp>
+#include <meganeura/fusion/implement_regions.ipp>
 #include <meganeura/fusion/implementation_rules.ipp>
 #include <meganeura/fusion/kernel_family.ipp>
-#include <meganeura/fusion/lower.ipp>
-#include <meganeura/fusion/lower_fusion.ipp>
 #include <meganeura/fusion/mask_rules.ipp>
 #include <meganeura/fusion/matmul_rules.ipp>
 #include <meganeura/fusion/region_rules.ipp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The rule that lets a backward mask read the stored activation.
 #pragma once
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ inline class_id relu_of(const engine& g, class_id x, mask_use use) {
   return no_id;
 }
 
-MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
     const mask_use use = only_masks(g, id, static_cast<double>(i));

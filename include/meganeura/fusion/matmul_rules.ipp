@@ -5,8 +5,8 @@
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/cost_terms.hpp>
 #include <meganeura/fusion/epilogue_draft.hpp>
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
-#include <meganeura/fusion/lower.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
@@ -61,7 +61,7 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
 }
 
 // `accesses` of the loops: the result, both operands, and then what the epilogue reads.
-inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, class_id b,
+inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
                         const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
   engine& g = pass.graph();
   // Threads of a product run along n: the group with the result's unit stride takes that place.
@@ -76,7 +76,7 @@ inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, 
   }
   normalise(loops);
   if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
-    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
+    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
          to_string(g.extents(g.find(owner))));
   }
   matmul_attribute value;
@@ -102,7 +102,7 @@ inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, 
   pass.note_applied(making(op::matmul));
 }
 
-MEGANEURA_INLINE void kernel_family<op::matmul>::make(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
@@ -140,8 +140,8 @@ MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode
   return terms <= 16;
 }
 
-MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, enode_id region, std::size_t operand,
-                                                             enode_id product) {
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
+                                                             std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
   nest loops = to_nest(inner);

@@ -2,7 +2,7 @@
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>
 
 #include <string>
 #include <vector>
@@ -35,7 +35,7 @@ struct rule_report {
 struct optimize_report {
   std::size_t nodes_in = 0, nodes_out = 0, enodes = 0, classes = 0;
   int iterations = 0, repair_passes = 0;
-  double saturate_ms = 0, lower_ms = 0, extract_ms = 0, total_ms = 0;
+  double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence

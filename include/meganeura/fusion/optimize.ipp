@@ -6,8 +6,8 @@
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/fusion/engine.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
+#include <meganeura/fusion/legalize.hpp>
 #include <meganeura/fusion/merge.hpp>
-#include <meganeura/fusion/narrow.hpp>
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/fusion/rules.hpp>
 
@@ -167,8 +167,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  lowering pass(result.graph,
-                {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, options.device,
+                                          options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -179,7 +179,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.limits = found.limits;
   pass.split_sums();
   pass.run(result.roots);
-  report.lower_ms = phase.lap();
+  report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {

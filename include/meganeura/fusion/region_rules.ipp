@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Structural rules from primitives to regions: maps, views, reductions, borders, concats and indices.
 #pragma once
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>
 
 #include <limits>
 
@@ -9,7 +9,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void map_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   region_draft draft = pass.draft();
@@ -20,7 +20,7 @@ MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, program, rule);
 }
 
-MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void view_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& view = g.get<view_attribute>(id);
@@ -65,7 +65,7 @@ inline index_map row_position(const nest& loops) {
   return position;
 }
 
-MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void reduce_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto reduce = g.get<reduce_attribute>(id);
@@ -89,7 +89,7 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
                     rule);
 }
 
-MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void pad_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto& pad = g.get<pad_attribute>(id);
@@ -110,7 +110,7 @@ MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
 }
 
-MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void concat_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const int axis = g.get<axis_attribute>(id).axis;
@@ -145,7 +145,7 @@ MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
-MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void iota_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   region_draft draft = pass.draft();

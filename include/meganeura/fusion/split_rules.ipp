@@ -2,7 +2,7 @@
 // The rules that split a long sum over more workgroups than its results would occupy.
 #pragma once
 #include <meganeura/fusion/contract_loops.hpp>
-#include <meganeura/fusion/lower.hpp>
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/graph/view_map.hpp>
 
@@ -70,7 +70,7 @@ inline class_id split_operand(engine& g, class_id operand, std::uint8_t (&labels
   return g.add(op::view, g[operand].type, extents, dense_view(extents), std::span(&operand, 1), reasons);
 }
 
-inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts) {
+inline void add_split(implementation_pass& pass, enode_id id, int label, std::int64_t parts) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   shape extents{parts};
@@ -87,7 +87,7 @@ inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts
   pass.note_applied(structural::split_sum);
 }
 
-MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
@@ -157,7 +157,7 @@ inline class_id add_run_view(engine& g, class_id operand, reduce_attribute& redu
   return g.add(op::view, g[operand].type, extents, view, std::span(&operand, 1), reasons);
 }
 
-MEGANEURA_INLINE void split_reduce::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void split_reduce::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto whole = g.get<reduce_attribute>(id);

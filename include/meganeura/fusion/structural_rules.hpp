@@ -60,7 +60,7 @@ inline constexpr int structural_count = detail::rules_by_name + 2 * detail::impl
 [[nodiscard]] std::string to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
-class lowering;
+class implementation_pass;
 
 namespace detail {
 
@@ -72,45 +72,45 @@ struct structural_rule {
 };
 
 struct map_to_region : structural_rule<structural::map_to_region, op::map> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct view_to_region : structural_rule<structural::view_to_region, op::view> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
 struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
 struct product_epilogue {
   static constexpr op root = op::region;
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // Rows too few to occupy the device, likewise; what does not divide is a part of its own.
 struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 
 // Rules that are tried in turn at a node.

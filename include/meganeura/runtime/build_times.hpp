@@ -13,7 +13,7 @@ struct build_times {
   double trace = 0;          // the model and the loss as a graph
   double differentiate = 0;  // gradients and update added
   double saturate = 0;       // what the graph could be instead
-  double lower = 0;          // kernels for it, with everything fused that can be
+  double implement = 0;      // kernels for it, with everything fused that can be
   double extract = 0;        // the cheapest of them
   double plan = 0;           // order, memory, barriers
   double generate = 0;       // the kernels' code
@@ -33,7 +33,7 @@ struct build_phase {
 /// The parts by name.
 inline constexpr build_phase build_phases[] = {
     {"trace", &build_times::trace},           {"differentiate", &build_times::differentiate},
-    {"saturate", &build_times::saturate},     {"lower", &build_times::lower},
+    {"saturate", &build_times::saturate},     {"implement", &build_times::implement},
     {"extract", &build_times::extract},       {"plan", &build_times::plan},
     {"generate", &build_times::generate},     {"allocate", &build_times::allocate},
     {"pipelines", &build_times::pipelines},   {"record", &build_times::record},

@@ -102,8 +102,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
-  times_.lower = report_.lower_ms;
-  times_.extract = watch.lap() - times_.saturate - times_.lower;
+  times_.implement = report_.implement_ms;
+  times_.extract = watch.lap() - times_.saturate - times_.implement;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Definitions for fusion/narrow.hpp.
+// Definitions for fusion/legalize.hpp.
 #pragma once
 #include <meganeura/core/division.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
-#include <meganeura/fusion/narrow.hpp>
+#include <meganeura/fusion/legalize.hpp>
 #include <meganeura/graph/view_map.hpp>
 
 #include <algorithm>

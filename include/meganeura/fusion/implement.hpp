@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 #pragma once
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/engine.hpp>
@@ -21,7 +21,7 @@ struct missed_fusion {
   const char* guard = nullptr;
 };
 
-struct lowering_options {
+struct implementation_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
@@ -30,16 +30,16 @@ struct lowering_options {
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
-class lowering {
+class implementation_pass {
  public:
-  lowering(engine& g, const lowering_options& options) : g_(g), options_(options) {}
+  implementation_pass(engine& g, const implementation_options& options) : g_(g), options_(options) {}
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
   void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
 
-  /// Classes in the order they were lowered: operands before users.
+  /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
   [[nodiscard]] const std::vector<missed_fusion>& missed() const { return missed_; }
   /// How often each structural rule made something.
@@ -54,7 +54,7 @@ class lowering {
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
-  /// Of the primitive being lowered.
+  /// Of the primitive being implemented.
   [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
@@ -93,7 +93,7 @@ class lowering {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
-  void lower(class_id id);
+  void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
   [[nodiscard]] stability trace(enode_id region) const;
@@ -117,7 +117,7 @@ class lowering {
   [[nodiscard]] const class_forms& forms(class_id id) const;
 
   engine& g_;
-  lowering_options options_;
+  implementation_options options_;
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views

@@ -24,5 +24,5 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 #if MEGANEURA_HEADER_ONLY
-#include <meganeura/fusion/narrow.ipp>
+#include <meganeura/fusion/legalize.ipp>
 #endif

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: MIT
-// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
+// Definitions for fusion/implement.hpp: which operands a region computes itself, and the forms of it that come of that.
 #pragma once
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
-#include <meganeura/fusion/lower.hpp>
 
 #include <algorithm>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
-MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
+MEGANEURA_INLINE implementation_pass::class_forms& implementation_pass::forms(class_id id) {
+  return forms_[g_.find(id)];
+}
+MEGANEURA_INLINE const implementation_pass::class_forms& implementation_pass::forms(class_id id) const {
+  return forms_[g_.find(id)];
+}
 
-MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
+MEGANEURA_INLINE region_view implementation_pass::form_of(enode_id id) const {
   return {g_.get<region_attribute>(id), g_.operands(id)};
 }
 
-MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
+MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
   const enode_id form = forms(id).conservative;
   return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
 }
 
-MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
+MEGANEURA_INLINE void implementation_pass::note_kernel(class_id id, std::span<const enode_id> nodes) {
   for (enode_id node : nodes) {
     const op kind = g_.node(node).kind;
     kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
@@ -29,7 +33,7 @@ MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_i
 
 // ---- decisions ------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
+MEGANEURA_INLINE stability implementation_pass::trace(enode_id region) const {
   const auto& loops = g_.get<region_attribute>(region);
   program_flags unstable;
   for (const index_map& read : loops.accesses) {
@@ -41,7 +45,7 @@ MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
   return trace_unstable(loops.program, unstable);
 }
 
-MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
+MEGANEURA_INLINE void implementation_pass::note_unstable(class_id id) {
   for (enode_id node : g_[id].nodes) {
     const bool region = g_.node(node).kind == op::region;
     if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
@@ -50,13 +54,13 @@ MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
 
 // A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
 // Readers that decide nothing may add it up again.
-MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
+MEGANEURA_INLINE bool implementation_pass::must_be_stored(class_id id, enode_id form, bool deciding) const {
   if (form == no_id || uses_[id] <= 1) return false;
   const stability found = trace(form);
   return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
 }
 
-MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
+MEGANEURA_INLINE bool implementation_pass::decides_by_product(enode_id product) const {
   const scalar_program& program = detail::epilogue_of(g_, product)->program;
   const bool unstable[] = {true};
   return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
@@ -64,7 +68,7 @@ MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
 
 // ---- choices --------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
+MEGANEURA_INLINE bool implementation_pass::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
   const auto& region = g_.get<region_attribute>(form);
   if (region.space.elements() >= base.loops.space.elements()) return true;
   // Repeated for each element of a larger space: fine for cheap programs only.
@@ -72,7 +76,7 @@ MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const
 }
 
 // A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
-MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
+MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
   if (g_.node(node).kind != op::map) return false;
   const dtype type = g_.node(node).type;
   const std::span<const scalar_node> program = g_.get<map_attribute>(node).program.nodes;
@@ -82,7 +86,7 @@ MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
 
 // Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
 // was asked for or something depends on the very bits; a cast asks for the rounding itself.
-MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
+MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
@@ -92,7 +96,8 @@ MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
          std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
 
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
+MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
+                                                                             bool deciding) const {
   producer result{.id = id};
   if (id == no_id) return result;
   const class_forms& f = forms(id);
@@ -125,7 +130,7 @@ MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region
   return result;
 }
 
-MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
+MEGANEURA_INLINE void implementation_pass::add_operand(region_draft& draft, class_id operand, const index_map& how) {
   operand = g_.find(operand);
   if (g_[operand].constant) {
     draft.add_constant(*g_[operand].constant, g_[operand].type);
@@ -135,8 +140,8 @@ MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operan
 }
 
 // A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
-MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> producers, std::span<choice> choices,
-                                                std::size_t which) {
+MEGANEURA_INLINE bool implementation_pass::read_everywhere(std::span<const producer> producers,
+                                                           std::span<choice> choices, std::size_t which) {
   bool first = true;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (producers[i].id != producers[which].id) continue;
@@ -146,8 +151,8 @@ MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> produc
   return first;
 }
 
-MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const producer> producers,
-                                                 std::span<choice> choices, rule_mask& reasons) {
+MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std::span<const producer> producers,
+                                                            std::span<choice> choices, rule_mask& reasons) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
@@ -177,9 +182,9 @@ MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const
   return true;
 }
 
-MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
-                                                structural rule, std::span<const producer> producers,
-                                                choice_list choices) {
+MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base,
+                                                           const scalar_program& root, structural rule,
+                                                           std::span<const producer> producers, choice_list choices) {
   for (;;) {
     draft_ = base;
     rule_mask reasons = bit(rule) | reasons_;
@@ -202,8 +207,8 @@ MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_dra
   }
 }
 
-MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
-                                             structural rule) {
+MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const region_draft& base,
+                                                        const scalar_program& root, structural rule) {
   small_vector<producer, 16> producers;
   choice_list conservative, greedy;
   program_flags deciding = deciding_arguments(root);
@@ -229,7 +234,7 @@ MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft&
   }
 }
 
-MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
+MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, bool conservative) {
   if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
   const double cost = node_cost(g_, node, options_.device);

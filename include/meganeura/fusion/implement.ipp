@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
+// Definitions for fusion/implement.hpp: the pass over all classes, and adding what the rules make.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
-#include <meganeura/fusion/lower.hpp>
 
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE void lowering::visit(class_id root) {
+MEGANEURA_INLINE void implementation_pass::visit(class_id root) {
   // Depth first without recursion: models are deeper than stacks.
   struct frame {
     class_id id;
@@ -57,7 +57,7 @@ MEGANEURA_INLINE void lowering::visit(class_id root) {
   }
 }
 
-MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
+MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> roots) {
   uses_.assign(g_.class_slots(), 0);
   deciding_uses_.assign(g_.class_slots(), 0);
   hard_.assign(g_.class_slots(), false);
@@ -89,18 +89,18 @@ MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
   }
 }
 
-MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
+MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
   kernel_.assign(g_.class_slots(), false);
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
-  for (class_id id : order_) lower(id);
+  for (class_id id : order_) implement(id);
   g_.rebuild();
 }
 
-MEGANEURA_INLINE void lowering::lower(class_id id) {
+MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
   id = g_.find(id);
   g_.at(g_[id].path);
   if (g_[id].constant && enabled(structural::constant_to_region)) {
@@ -135,7 +135,7 @@ MEGANEURA_INLINE void lowering::lower(class_id id) {
 
 // ---- adding nodes ---------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
   if (detail::is_copy(form.loops) && !form.operands.empty()) {
     const class_id source = g_.find(form.operands[0]);
