@@ -592,7 +592,7 @@ class interpreter<Real>::definitions {
   }
 
   // A result nobody has written yet: not-a-number, so that a hole in an output map shows.
-  static tensor<Real> unwritten(const tensor_type& type) {
+  static tensor<Real> unwritten(const tensor_spec& type) {
     tensor<Real> result(type.extents, type.type);
     if constexpr (!is_field<Real>)
       std::fill(result.values.begin(), result.values.end(), std::numeric_limits<Real>::quiet_NaN());
@@ -618,7 +618,7 @@ class interpreter<Real>::definitions {
     shape outer, row;
     for (int i = 0; i < rank; ++i) (i < rows ? outer : row).push_back(attribute.space[i]);
     std::vector<tensor<Real>> results;
-    for (const tensor_type& each : graph_.results(id)) results.push_back(unwritten(each));
+    for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
     std::vector<index_vector> inner;
     for_each_index(row, [&](const index_vector& index) { inner.push_back(index); });
     scalar_machine<Real> machine(attribute.program, inner.size(), run_.on_scalar);

@@ -107,7 +107,7 @@ vulkan::buffer device_graph::result_buffer(node_id id, std::size_t index) const 
         graph_.get<result_attribute>(other).index == index)
       return buffers_[other];
   }
-  const tensor_type unnamed = graph_.results(id).at(index);
+  const tensor_spec unnamed = graph_.results(id).at(index);
   return device_.allocate(static_cast<std::size_t>(unnamed.extents.bytes(unnamed.type)));
 }
 

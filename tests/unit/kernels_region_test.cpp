@@ -103,11 +103,11 @@ scalar_program reduction_program(scalar_op kind, dtype type = dtype::f32) {
 }
 
 /// A region with several results, each an output "y0", "y1", ...; operands are "x0", "x1", ...
-void expect_results_match(const region_attribute& region, const tensor_type& first, std::vector<node_id> ids, graph& g,
+void expect_results_match(const region_attribute& region, const tensor_spec& first, std::vector<node_id> ids, graph& g,
                           const oracle::tensors<double>& leaves, std::int64_t reduction_length = 1) {
   const node_id made = g.add_node(op::region, first.type, first.extents, region, ids);
   std::size_t number = 0;
-  for (const tensor_type& each : g.results(made)) {
+  for (const tensor_spec& each : g.results(made)) {
     const node_id named =
         g.add_node(op::result, each.type, each.extents, result_attribute{number}, std::span(&made, 1));
     g.add_output("y" + std::to_string(number++), named);

@@ -133,20 +133,20 @@ struct gradient_rule<op::map> : gradient_step {
 
 // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
 // kernel, or by another spelling, may differ from the extremum in its last bit.
-inline node_id routed(graph& target, node_id index, node_id g, node_id x, std::uint32_t axes) {
-  const shape full = target[x].extents;
+inline node_id routed(graph& nodes, node_id index, node_id g, node_id x, std::uint32_t axes) {
+  const shape full = nodes[x].extents;
   shape row;
   for (int i = 0; i < full.rank(); ++i) {
     if (axes >> i & 1) row.push_back(full[i]);
   }
   const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
-  const node_id places = target.expand_axes(target.reshape(target.iota(row.elements()), row), full, kept);
-  map_writer writer(target);
+  const node_id places = nodes.expand_axes(nodes.reshape(nodes.iota(row.elements()), row), full, kept);
+  map_writer writer(nodes);
   scalar_builder& b = writer.builder();
   const scalar_ref here =
-      b.binary(scalar_op::equal, writer.variable(places), writer.variable(target.expand_axes(index, full, axes)));
-  const scalar_ref moved = writer.operand(target.expand_axes(g, full, axes));
-  return writer.finish(b.select(here, moved, b.constant(0)), full, target[x].type);
+      b.binary(scalar_op::equal, writer.variable(places), writer.variable(nodes.expand_axes(index, full, axes)));
+  const scalar_ref moved = writer.operand(nodes.expand_axes(g, full, axes));
+  return writer.finish(b.select(here, moved, b.constant(0)), full, nodes[x].type);
 }
 
 template <>

@@ -52,7 +52,7 @@ class gradient_sweep {
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
   // What the rules are written with.
-  [[nodiscard]] graph& target() { return graph_; }
+  [[nodiscard]] graph& nodes() { return graph_; }
   [[nodiscard]] bool is_active(node_id id) const { return active_[id]; }
   [[nodiscard]] bool wants(node_id id, std::size_t index) const {
     return active_[graph_.operand(id, index)] && passes_gradient(graph_, id, index);
@@ -72,7 +72,7 @@ class gradient_sweep {
 /// graph's tables.
 class gradient_step {
  public:
-  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.target()), sweep_(sweep) {}
+  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.nodes()), sweep_(sweep) {}
   /// Can the result change smoothly with operand `index`, if both are floats?
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return true; }
 

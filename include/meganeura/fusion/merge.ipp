@@ -158,7 +158,7 @@ class region_merger {
     std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
     region_draft draft(limits_);
     flat_loops(draft, {elements(values[0])});
-    std::vector<tensor_type> types;
+    std::vector<tensor_spec> types;
     rule_mask reasons = bit(structural::merge_regions);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const class_id id = values[i].value;
@@ -174,7 +174,7 @@ class region_merger {
     std::vector<std::size_t> number;  // of each value among the results
     if (draft.finish_several(types, form, number) != nullptr) return {};
     g_.at(g_.node(values[0].region).path);
-    const tensor_type& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
+    const tensor_spec& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
     const std::size_t before = g_.class_slots();
     const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
     if (g_.class_slots() == before) return {};

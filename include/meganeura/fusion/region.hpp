@@ -67,7 +67,7 @@ class region_draft {
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
   /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
   /// `number[i]` is argument i.
-  [[nodiscard]] const char* finish_several(std::span<const tensor_type> types, region_form& result,
+  [[nodiscard]] const char* finish_several(std::span<const tensor_spec> types, region_form& result,
                                            std::vector<std::size_t>& number) const;
   /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
   [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;

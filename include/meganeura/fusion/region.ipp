@@ -366,7 +366,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   return nullptr;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
+MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_spec> types, region_form& result,
                                                           std::vector<std::size_t>& number) const {
   if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
   small_vector<std::size_t, 8> outputs;

@@ -43,7 +43,7 @@ struct index_range {
 };
 
 /// Dtype and extents of a tensor.
-struct tensor_type {
+struct tensor_spec {
   dtype type = dtype::f32;
   shape extents;
 };
@@ -195,7 +195,7 @@ class graph {
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   /// What a node stores: its one value, or the several that `result` nodes name.
-  [[nodiscard]] std::vector<tensor_type> results(node_id id) const;
+  [[nodiscard]] std::vector<tensor_spec> results(node_id id) const;
   [[nodiscard]] bool has_several_results(node_id id) const {
     const auto* region = std::get_if<region_attribute>(&attribute_of(id));
     return region && !region->further.empty();

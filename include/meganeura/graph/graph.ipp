@@ -121,8 +121,8 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
   return found == output_names_.end() ? no_id : found->second;
 }
 
-MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
-  std::vector<tensor_type> all = {{nodes_[id].type, nodes_[id].extents}};
+MEGANEURA_INLINE std::vector<tensor_spec> graph::results(node_id id) const {
+  std::vector<tensor_spec> all = {{nodes_[id].type, nodes_[id].extents}};
   if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
     for (const further_result& each : region->further) all.push_back({each.type, each.extents});
   }

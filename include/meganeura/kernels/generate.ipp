@@ -60,7 +60,7 @@ namespace detail {
   };
   all.push_back(g[s.node].operand_count);
   for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
-  for (const tensor_type& result : g.results(s.node)) add(result.type, result.extents);
+  for (const tensor_spec& result : g.results(s.node)) add(result.type, result.extents);
   add(g[s.node].type, g[s.node].extents);
   for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))
     all.push_back(operand ? static_cast<std::int64_t>(*operand) : -1);

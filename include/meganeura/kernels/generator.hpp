@@ -36,7 +36,7 @@ struct kernel_request {
   }
   [[nodiscard]] std::vector<dtype> result_types() const {
     std::vector<dtype> types;
-    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
+    for (const tensor_spec& each : nodes.results(id)) types.push_back(each.type);
     return types;
   }
   [[nodiscard]] std::vector<shape> operand_extents() const {

@@ -46,7 +46,7 @@ class arena_placer {
     const draft::node_list values = draft_.values_of(id);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
-      const tensor_type unnamed = g_.results(id)[i];
+      const tensor_spec unnamed = g_.results(id)[i];
       const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
       draft_.unnamed[id].push_back(draft_.scratches.size());
       draft_.scratches.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});

@@ -47,13 +47,13 @@ class area_memory {
   /// Where the host sees these bytes; for mapped memory only.
   [[nodiscard]] std::span<std::byte> mapped(std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range range = at(offset, bytes);
-    return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
+    return range.buffer.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
   [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
     const vulkan::buffer_range from = at(offset, bytes);
-    const auto ticket = on.read_back(from.target, from.offset, from.size);
+    const auto ticket = on.read_back(from.buffer, from.offset, from.size);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
   } catch (...) {
@@ -61,7 +61,7 @@ class area_memory {
   }
   void write(const device& on, std::uint64_t offset, std::span<const std::byte> values) const {
     const vulkan::buffer_range to = at(offset, values.size());
-    on.upload(to.target, to.offset, values);
+    on.upload(to.buffer, to.offset, values);
   }
   [[nodiscard]] std::span<const vulkan::buffer> pages() const { return pages_; }
   void fill_with_zeros(vulkan::recorder& commands) const {

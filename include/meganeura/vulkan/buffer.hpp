@@ -44,7 +44,7 @@ class buffer {
 
 /// Bytes [offset, offset + size) of a buffer; size 0 means up to its end.
 struct buffer_range {
-  buffer target{};
+  vulkan::buffer buffer{};
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };

@@ -19,8 +19,8 @@ MEGANEURA_INLINE buffer_state::~buffer_state() {
 MEGANEURA_INLINE ticket_state::~ticket_state() { device->give_back(std::move(slot)); }
 
 MEGANEURA_INLINE buffer_range resolve(const buffer_range& range, const char* what) {
-  if (!range.target) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
-  const std::uint64_t bytes = range.target.bytes();
+  if (!range.buffer) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
+  const std::uint64_t bytes = range.buffer.bytes();
   buffer_range result = range;
   if (result.size == 0 && range.offset <= bytes) result.size = bytes - range.offset;
   if (range.offset > bytes || result.size > bytes - range.offset || result.size == 0) {

@@ -24,7 +24,7 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
                                   std::string_view label) {
   const std::string what = fmt::format("a binding of \"{}\"", label);
   buffer_range range = resolve(asked, what.c_str());
-  check_owner(device, range.target.state()->device, what.c_str());
+  check_owner(device, range.buffer.state()->device, what.c_str());
   const device_facts& facts = device.facts;
   const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
   const bool uniform = kind == spirv::binding_kind::uniform_buffer;
@@ -89,12 +89,12 @@ MEGANEURA_INLINE void recorder::barrier() try {
 MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) try {
   detail::copy_command item{detail::resolve(source, "the source of a copy"),
                             detail::resolve(target, "the target of a copy")};
-  detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a copy");
+  detail::check_owner(*commands_->device, item.source.buffer.state()->device, "the source of a copy");
+  detail::check_owner(*commands_->device, item.target.buffer.state()->device, "the target of a copy");
   const std::uint64_t size = std::min(item.source.size, item.target.size);
   item.source.size = size;
   item.target.size = size;
-  const bool same = item.source.target == item.target.target;
+  const bool same = item.source.buffer == item.target.buffer;
   if (same && item.source.offset < item.target.offset + size && item.target.offset < item.source.offset + size) {
     fail(error_category::invalid_argument, "a copy of {} bytes from {} to {} of one buffer overlaps itself", size,
          item.source.offset, item.target.offset);
@@ -106,7 +106,7 @@ MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_ra
 
 MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) try {
   detail::fill_command item{detail::resolve(target, "a fill"), word};
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
+  detail::check_owner(*commands_->device, item.target.buffer.state()->device, "the target of a fill");
   if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
     fail(error_category::invalid_argument, "a fill covers {} bytes at offset {}; both have to be multiples of 4",
          item.target.size, item.target.offset);
@@ -216,7 +216,7 @@ MEGANEURA_INLINE void recording_writer::create_command_buffer() {
 
 /// Whether a command may write memory the host has mapped; a binding counts, whatever the kernel does with it.
 inline bool reaches_host(const command& item) {
-  const auto is_mapped = [](const buffer_range& range) { return range.target.state()->memory.mapped != nullptr; };
+  const auto is_mapped = [](const buffer_range& range) { return range.buffer.state()->memory.mapped != nullptr; };
   if (const auto* launch = std::get_if<dispatch_command>(&item)) {
     return std::any_of(launch->bindings.begin(), launch->bindings.end(), is_mapped);
   }
@@ -246,7 +246,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
 }
 
 MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& range) {
-  const VkBuffer handle = range.target.state()->memory.handle;
+  const VkBuffer handle = range.buffer.state()->memory.handle;
   VkBufferView& view = views_[{handle, range.offset, range.size}];
   if (view != VK_NULL_HANDLE) return view;
   const VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
@@ -279,7 +279,7 @@ MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_comma
     writes[i].descriptorCount = 1;
     writes[i].descriptorType = descriptor_type(kernel.bindings[i]);
     if (kernel.bindings[i] != spirv::binding_kind::uniform_texel_buffer) {
-      ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
+      ranges[i] = {range.buffer.state()->memory.handle, range.offset, range.size};
       writes[i].pBufferInfo = &ranges[i];
     } else {
       views[i] = view_of(range);
@@ -325,12 +325,12 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
 
 MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {
   const VkBufferCopy region{item.source.offset, item.target.offset, item.source.size};
-  device_.call.CmdCopyBuffer(state_->handle, item.source.target.state()->memory.handle,
-                             item.target.target.state()->memory.handle, 1, &region);
+  device_.call.CmdCopyBuffer(state_->handle, item.source.buffer.state()->memory.handle,
+                             item.target.buffer.state()->memory.handle, 1, &region);
 }
 
 MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
-  device_.call.CmdFillBuffer(state_->handle, item.target.target.state()->memory.handle, item.target.offset,
+  device_.call.CmdFillBuffer(state_->handle, item.target.buffer.state()->memory.handle, item.target.offset,
                              item.target.size, item.word);
 }
 
