@@ -1972,6 +1972,9 @@ class scalar_builder {
 /// for all but 0.
 [[nodiscard]] double rounded_to(double value, dtype type);
 
+/// Refuses a number that is no dtype. `asked` begins the sentence.
+void expect_dtype(std::string_view asked, dtype type);
+
 /// Refuses a number written for an integer dtype that does not have it: a fraction, a NaN or one out of range. `asked`
 /// begins the sentence.
 void expect_representable(std::string_view asked, double value, dtype type);
@@ -2252,6 +2255,35 @@ class attribute_ref {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Attributes of a graph's nodes, each kept once.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+using attribute_id = strong_id<struct attribute_kind>;
+
+/// Equal attributes get equal ids; ids are dense and in order of first use.
+class attribute_pool {
+ public:
+  attribute_pool();
+  // In the body, so that nobody else compiles what copies and destroys a variant of all attributes.
+  attribute_pool(const attribute_pool&);
+  attribute_pool(attribute_pool&&) noexcept;
+  attribute_pool& operator=(const attribute_pool&);
+  attribute_pool& operator=(attribute_pool&&) noexcept;
+  ~attribute_pool();
+
+  /// What refers into the pool is there already.
+  attribute_id intern(attribute_ref value);
+  [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+
+ private:
+  std::vector<attribute> values_;
+  hash_index<attribute_id> ids_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Which layers built at run time asked for which names: two layers of one name would be one.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -2345,8 +2377,6 @@ class path_pool {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-using attribute_id = strong_id<struct attribute_kind>;
-
 struct node {
   op kind{};
   dtype type = dtype::f32;
@@ -2355,27 +2385,6 @@ struct node {
   std::uint32_t first_operand = 0;
   std::uint32_t operand_count = 0;
   path_id path;  // of the module that made it first; no part of what it is
-};
-
-/// Equal attributes get equal ids; ids are dense and in order of first use.
-class attribute_pool {
- public:
-  attribute_pool();
-  // In the body, so that nobody else compiles what copies and destroys a variant of all attributes.
-  attribute_pool(const attribute_pool&);
-  attribute_pool(attribute_pool&&) noexcept;
-  attribute_pool& operator=(const attribute_pool&);
-  attribute_pool& operator=(attribute_pool&&) noexcept;
-  ~attribute_pool();
-
-  /// What refers into the pool is there already.
-  attribute_id intern(attribute_ref value);
-  [[nodiscard]] const attribute& operator[](attribute_id id) const { return values_[id]; }
-  [[nodiscard]] std::size_t size() const { return values_.size(); }
-
- private:
-  std::vector<attribute> values_;
-  hash_index<attribute_id> ids_;
 };
 
 /// What indices should be: 0 .. count-1, or `ignored`. Nothing is computed from it (out of range is defined
@@ -2388,7 +2397,7 @@ struct index_range {
 };
 
 /// Dtype and extents of a tensor.
-struct tensor_type {
+struct tensor_spec {
   dtype type = dtype::f32;
   shape extents;
 };
@@ -2540,7 +2549,7 @@ class graph {
   }
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   /// What a node stores: its one value, or the several that `result` nodes name.
-  [[nodiscard]] std::vector<tensor_type> results(node_id id) const;
+  [[nodiscard]] std::vector<tensor_spec> results(node_id id) const;
   [[nodiscard]] bool has_several_results(node_id id) const {
     const auto* region = std::get_if<region_attribute>(&attribute_of(id));
     return region && !region->further.empty();
@@ -2571,6 +2580,7 @@ class graph {
   }
 
  private:
+  void replace_attribute(node_id id, attribute_ref value);
   node_id leaf(op kind, std::string_view name, dtype type, const shape& extents, const beginning& begin = {});
   std::vector<node> nodes_;
   std::vector<node_id> operands_;
@@ -2600,14 +2610,6 @@ class graph {
 [[nodiscard]] std::string to_text(const graph& g);
 /// For Graphviz; a module is a cluster.
 [[nodiscard]] std::string to_dot(const graph& g);
-
-/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
-[[nodiscard]] view_attribute dense_view(const shape& extents);
-
-/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
-/// shape between them. Returns false when the composition is not affine.
-[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
-                           const shape& middle, view_attribute& result);
 
 /// A copy holding only what outputs and effects reach, in the same order.
 [[nodiscard]] graph pruned(const graph& g);
@@ -8387,7 +8389,7 @@ class region_draft {
   [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
   /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
   /// `number[i]` is argument i.
-  [[nodiscard]] const char* finish_several(std::span<const tensor_type> types, region_form& result,
+  [[nodiscard]] const char* finish_several(std::span<const tensor_spec> types, region_form& result,
                                            std::vector<std::size_t>& number) const;
   /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
   [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;
@@ -8526,7 +8528,7 @@ class buffer {
 
 /// Bytes [offset, offset + size) of a buffer; size 0 means up to its end.
 struct buffer_range {
-  buffer target{};
+  vulkan::buffer buffer{};
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
@@ -9498,13 +9500,13 @@ class area_memory {
   /// Where the host sees these bytes; for mapped memory only.
   [[nodiscard]] std::span<std::byte> mapped(std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range range = at(offset, bytes);
-    return range.target.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
+    return range.buffer.mapped().subspan(static_cast<std::size_t>(range.offset), static_cast<std::size_t>(bytes));
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
   [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
     const vulkan::buffer_range from = at(offset, bytes);
-    const auto ticket = on.read_back(from.target, from.offset, from.size);
+    const auto ticket = on.read_back(from.buffer, from.offset, from.size);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
   } catch (...) {
@@ -9512,7 +9514,7 @@ class area_memory {
   }
   void write(const device& on, std::uint64_t offset, std::span<const std::byte> values) const {
     const vulkan::buffer_range to = at(offset, values.size());
-    on.upload(to.target, to.offset, values);
+    on.upload(to.buffer, to.offset, values);
   }
   [[nodiscard]] std::span<const vulkan::buffer> pages() const { return pages_; }
   void fill_with_zeros(vulkan::recorder& commands) const {
@@ -9619,7 +9621,7 @@ class parameters {
 
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
-// The lowering pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
 // What a node costs on a device: a roofline over bytes and operations, plus a launch.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -9635,6 +9637,19 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 // The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
 // that implement a primitive, and what they end with, stands in kernel_family.hpp.
+// The affine maps of views: the one of a dense tensor, and one after another.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
+[[nodiscard]] view_attribute dense_view(const shape& extents);
+
+/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
+/// shape between them. Returns false when the composition is not affine.
+[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                           const shape& middle, view_attribute& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -9687,7 +9702,7 @@ inline constexpr int structural_count = detail::rules_by_name + 2 * detail::impl
 [[nodiscard]] std::string to_string(structural rule);
 [[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
 
-class lowering;
+class implementation_pass;
 
 namespace detail {
 
@@ -9699,45 +9714,45 @@ struct structural_rule {
 };
 
 struct map_to_region : structural_rule<structural::map_to_region, op::map> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct view_to_region : structural_rule<structural::view_to_region, op::view> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
 struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
 struct product_epilogue {
   static constexpr op root = op::region;
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 // Rows too few to occupy the device, likewise; what does not divide is a part of its own.
 struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
-  static void apply(lowering& pass, enode_id id);
+  static void apply(implementation_pass& pass, enode_id id);
 };
 
 // Rules that are tried in turn at a node.
@@ -9808,7 +9823,7 @@ struct missed_fusion {
   const char* guard = nullptr;
 };
 
-struct lowering_options {
+struct implementation_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
@@ -9817,16 +9832,16 @@ struct lowering_options {
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
-class lowering {
+class implementation_pass {
  public:
-  lowering(engine& g, const lowering_options& options) : g_(g), options_(options) {}
+  implementation_pass(engine& g, const implementation_options& options) : g_(g), options_(options) {}
   void run(std::span<const class_id> roots);
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
   void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
 
-  /// Classes in the order they were lowered: operands before users.
+  /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
   [[nodiscard]] const std::vector<missed_fusion>& missed() const { return missed_; }
   /// How often each structural rule made something.
@@ -9841,7 +9856,7 @@ class lowering {
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
   void add_operand(region_draft& draft, class_id operand, const index_map& how);
-  /// Of the primitive being lowered.
+  /// Of the primitive being implemented.
   [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
@@ -9880,7 +9895,7 @@ class lowering {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
-  void lower(class_id id);
+  void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
   [[nodiscard]] stability trace(enode_id region) const;
@@ -9904,7 +9919,7 @@ class lowering {
   [[nodiscard]] const class_forms& forms(class_id id) const;
 
   engine& g_;
-  lowering_options options_;
+  implementation_options options_;
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
@@ -9950,7 +9965,7 @@ struct rule_report {
 struct optimize_report {
   std::size_t nodes_in = 0, nodes_out = 0, enodes = 0, classes = 0;
   int iterations = 0, repair_passes = 0;
-  double saturate_ms = 0, lower_ms = 0, extract_ms = 0, total_ms = 0;
+  double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
@@ -10009,7 +10024,7 @@ struct build_times {
   double trace = 0;          // the model and the loss as a graph
   double differentiate = 0;  // gradients and update added
   double saturate = 0;       // what the graph could be instead
-  double lower = 0;          // kernels for it, with everything fused that can be
+  double implement = 0;      // kernels for it, with everything fused that can be
   double extract = 0;        // the cheapest of them
   double plan = 0;           // order, memory, barriers
   double generate = 0;       // the kernels' code
@@ -10029,7 +10044,7 @@ struct build_phase {
 /// The parts by name.
 inline constexpr build_phase build_phases[] = {
     {"trace", &build_times::trace},           {"differentiate", &build_times::differentiate},
-    {"saturate", &build_times::saturate},     {"lower", &build_times::lower},
+    {"saturate", &build_times::saturate},     {"implement", &build_times::implement},
     {"extract", &build_times::extract},       {"plan", &build_times::plan},
     {"generate", &build_times::generate},     {"allocate", &build_times::allocate},
     {"pipelines", &build_times::pipelines},   {"record", &build_times::record},
@@ -11780,6 +11795,16 @@ MEGANEURA_INLINE double rounded_to(double value, dtype type) {
   fail(error_category::internal, "rounded_to: {} was asked for", to_string(type));
 }
 
+MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
+  if (exists(type)) return;
+  std::string names;
+  for (const dtype_info& row : detail::dtype_table) {
+    if (row.bits != 0) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use one of {}", asked, static_cast<int>(type),
+       names);
+}
+
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
   if (!is_integer(type) || rounded_to(value, type) == value) return;
   fail(error_category::invalid_argument,
@@ -12069,6 +12094,28 @@ MEGANEURA_INLINE std::string to_string(const attribute& value) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/attribute_pool.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE attribute_pool::attribute_pool(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool::attribute_pool(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(const attribute_pool&) = default;
+MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noexcept = default;
+MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
+MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
+
+MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
+  const std::uint64_t key = value.hash();
+  const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
+  if (known != no_id) return known;
+  const auto id = static_cast<attribute_id>(values_.size());
+  values_.push_back(value.copy());
+  ids_.insert(key, id);
+  return id;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/layer_names.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -12160,609 +12207,9 @@ MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Building, checking and printing of graphs.
-// 64-bit arithmetic on extents, strides, offsets and bytes that refuses to wrap.
+// Definitions for graph/graph.hpp: what a step overwrites, and by which rule.
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-/// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
-/// errors: invalid_argument naming both operands when a result leaves 64 bits, or an unsigned operand too large.
-class checked_int {
- public:
-  template <std::integral Plain>
-  // NOLINTNEXTLINE(google-explicit-constructor): starts a checked computation
-  constexpr checked_int(Plain value) : value_(static_cast<std::int64_t>(value)) {
-    if constexpr (std::is_unsigned_v<Plain> && sizeof(Plain) >= sizeof(std::int64_t)) {
-      if (value_ < 0) refuse(value);
-    }
-  }
-  // NOLINTNEXTLINE(google-explicit-constructor): ends one
-  [[nodiscard]] constexpr operator std::int64_t() const { return value_; }
-
-  friend constexpr checked_int operator+(checked_int a, checked_int b) {
-    std::int64_t sum = 0;
-    if (__builtin_add_overflow(a.value_, b.value_, &sum)) refuse('+', a.value_, b.value_);
-    return sum;
-  }
-  friend constexpr checked_int operator-(checked_int a, checked_int b) {
-    std::int64_t difference = 0;
-    if (__builtin_sub_overflow(a.value_, b.value_, &difference)) refuse('-', a.value_, b.value_);
-    return difference;
-  }
-  friend constexpr checked_int operator*(checked_int a, checked_int b) {
-    std::int64_t product = 0;
-    if (__builtin_mul_overflow(a.value_, b.value_, &product)) refuse('*', a.value_, b.value_);
-    return product;
-  }
-  constexpr checked_int& operator+=(checked_int other) { return *this = *this + other; }
-
-  // Exact matches, or checked + plain would be plain + plain after one conversion.
-  template <std::integral Plain>
-  friend constexpr checked_int operator+(checked_int a, Plain b) {
-    return a + checked_int(b);
-  }
-  template <std::integral Plain>
-  friend constexpr checked_int operator-(checked_int a, Plain b) {
-    return a - checked_int(b);
-  }
-  template <std::integral Plain>
-  friend constexpr checked_int operator*(checked_int a, Plain b) {
-    return a * checked_int(b);
-  }
-  template <std::integral Plain>
-  friend constexpr checked_int operator+(Plain a, checked_int b) {
-    return checked_int(a) + b;
-  }
-  template <std::integral Plain>
-  friend constexpr checked_int operator-(Plain a, checked_int b) {
-    return checked_int(a) - b;
-  }
-  template <std::integral Plain>
-  friend constexpr checked_int operator*(Plain a, checked_int b) {
-    return checked_int(a) * b;
-  }
-
- private:
-  [[noreturn]] static void refuse(std::uint64_t value);
-  [[noreturn]] static void refuse(char operation, std::int64_t a, std::int64_t b);
-  std::int64_t value_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <cstdlib>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-// ---- attribute pool -------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE attribute_pool::attribute_pool(const attribute_pool&) = default;
-MEGANEURA_INLINE attribute_pool::attribute_pool(attribute_pool&&) noexcept = default;
-MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(const attribute_pool&) = default;
-MEGANEURA_INLINE attribute_pool& attribute_pool::operator=(attribute_pool&&) noexcept = default;
-MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
-MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
-
-MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
-  const std::uint64_t key = value.hash();
-  const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
-  if (known != no_id) return known;
-  const auto id = static_cast<attribute_id>(values_.size());
-  values_.push_back(value.copy());
-  ids_.insert(key, id);
-  return id;
-}
-
-// ---- nodes ----------------------------------------------------------------------------------------------------------
-
-namespace detail {
-inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
-                              std::span<const node_id> operands) {
-  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
-  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  for (node_id operand : operands) key = hash_combine(key, operand);
-  return key;
-}
-}  // namespace detail
-
-MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
-                                         std::span<const node_id> operands) {
-  const attribute_id interned = attributes_.intern(value);
-  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
-  const node_id known = ids_.find(key, [&](node_id each) {
-    const node& n = nodes_[each];
-    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
-           std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
-  });
-  if (known != no_id) return known;
-  const bool is_effect = info(kind).stage == op_stage::effect;
-  if (is_effect) expect_unwritten(operands);
-  const auto id = static_cast<node_id>(nodes_.size());
-  nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
-                    static_cast<std::uint32_t>(operands.size()), path_});
-  // `operands` may be a view into operands_ itself: copy before growing.
-  const small_vector<node_id, 8> copy(operands.begin(), operands.end());
-  operands_.insert(operands_.end(), copy.begin(), copy.end());
-  ids_.insert(key, id);
-  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) {
-    leaf_names_.insert(hash_string(leaf->name), id);
-  }
-  if (is_effect) {
-    effects_.push_back(id);
-    for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
-  }
-  return id;
-}
-
-MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
-  for (node_id operand : operands) {
-    if (operand == no_id) {
-      fail(error_category::invalid_argument,
-           "{}: an operand is no node (no_id), as find_leaf and find_output give for a name that they do not know",
-           asked);
-    }
-    if (operand >= size()) {
-      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand,
-           size());
-    }
-    if (const op kind = nodes_[operand].kind; info(kind).stage == op_stage::effect) {
-      fail(error_category::invalid_argument,
-           "{}: operand %{} is an {}, which has no value; use what it reads, or the state or parameter that it writes",
-           asked, operand, to_string(kind));
-    }
-  }
-}
-
-MEGANEURA_INLINE void graph::drop_effects() {
-  effects_.clear();
-  writers_.clear();
-}
-
-// An effect that drop_effects took away: it stays a node, which no new one is equal to.
-MEGANEURA_INLINE bool graph::is_dropped(node_id id) const {
-  if (info(nodes_[id].kind).stage != op_stage::effect) return false;
-  const auto found = writers_.find(operands(id)[0]);
-  return found == writers_.end() || found->second != id;
-}
-
-MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
-  expect_values(fmt::format("output \"{}\"", name), {node});
-  if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
-  if (nodes_[node].type == dtype::boolean) {
-    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
-         name, node);
-  }
-  if (find_output(name) != no_id) {
-    fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
-  }
-  outputs_.push_back({std::string(name), node});
-  output_names_.emplace(std::string(name), node);
-}
-
-MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
-  expect_values(fmt::format("tap \"{}\"", name), {node});
-  const auto [known, is_new] = tap_names_.emplace(std::string(name), node);
-  if (is_new) {
-    taps_.push_back({std::string(name), node});
-  } else if (known->second != node) {
-    fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
-         node, known->second);
-  }
-}
-
-MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
-  expect_values("expect_indices", {expected.indices});
-  const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
-    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
-  });
-  if (!known) index_ranges_.push_back(std::move(expected));
-}
-
-MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
-  std::vector<node_id> found;
-  for (node_id id{0}; id < size(); ++id) {
-    if (nodes_[id].kind == kind) found.push_back(id);
-  }
-  return found;
-}
-
-MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
-  return leaf_names_.find(hash_string(name), [&](node_id id) { return get<leaf_attribute>(id).name == name; });
-}
-
-MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
-  const auto found = output_names_.find(name);
-  return found == output_names_.end() ? no_id : found->second;
-}
-
-// ---- leaves ---------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-inline void expect_dtype(std::string_view asked, dtype type) {
-  if (exists(type)) return;
-  std::string names;
-  for (const dtype_info& row : dtype_table) {
-    if (row.bits != 0) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  }
-  fail(error_category::invalid_argument, "{}: dtype {} does not exist; use one of {}", asked, static_cast<int>(type),
-       names);
-}
-
-inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<std::int64_t> extents) try {
-  return shape(extents);
-} catch (const error& problem) {
-  fail(problem.category(), "{} {}: {}", to_string(kind), quote(name), problem.what());
-}
-
-inline void expect_beginning(op kind, std::string_view name, dtype type, const shape& extents,
-                             const initializer& begin) {
-  const bool has_axes = begin.draw != initial_draw::orthogonal || extents.rank() >= 2;
-  const bool can_draw = begin.draw == initial_draw::none || (is_float(type) && kind == op::parameter);
-  if (!has_axes || !can_draw) {
-    fail(error_category::invalid_argument, "{} {} {} {}: cannot begin as {}, which takes {}", to_string(kind),
-         quote(name), to_string(type), to_string(extents), to_string(begin),
-         can_draw ? "two axes or more" : "a parameter of floats; begin it as a constant");
-  }
-  expect_representable(fmt::format("{} {}", to_string(kind), quote(name)), begin.centre, type);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents,
-                                     const beginning& begin) {
-  if (name.empty()) {
-    fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
-         to_string(type), to_string(extents));
-  }
-  if (type == dtype::boolean) {
-    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
-         name);
-  }
-  detail::expect_dtype(to_string(kind), type);
-  const node_id known = find_leaf(name);
-  if (known != no_id &&
-      (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
-    fail(error_category::invalid_argument, "{} \"{}\" {} {}: the name is taken by a {} {} {}; choose another name",
-         to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
-         to_string(nodes_[known].type), to_string(nodes_[known].extents));
-  }
-  if (begin) detail::expect_beginning(kind, name, type, extents, *begin);
-  if (known == no_id) return add_node(kind, type, extents, leaf_attribute{std::string(name), begin}, {});
-  const beginning before = get<leaf_attribute>(known).begin;
-  if (begin && before && *begin != *before) {
-    fail(error_category::invalid_argument, "{} {}: begins as {} and was said to begin as {}; say one", to_string(kind),
-         quote(name), to_string(*begin), to_string(*before));
-  }
-  if (begin && !before) {
-    nodes_[known].attribute = attributes_.intern(leaf_attribute{std::string(name), begin});
-    ids_.insert(detail::node_key(kind, type, extents, nodes_[known].attribute, {}), known);
-  }
-  return known;
-}
-
-MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
-  if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
-    fail(error_category::invalid_argument,
-         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")",
-         name, to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents),
-         name);
-  }
-  return leaf(op::input, name, type, extents);
-}
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents, beginning begin) {
-  return leaf(op::parameter, name, type, extents, begin);
-}
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents, beginning begin) {
-  return leaf(op::state, name, type, extents, begin);
-}
-MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, extent_list extents) {
-  return input(name, type, detail::leaf_shape(op::input, name, extents));
-}
-MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents, beginning begin) {
-  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents), begin);
-}
-MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents, beginning begin) {
-  return state(name, type, detail::leaf_shape(op::state, name, extents), begin);
-}
-MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
-  detail::expect_dtype("constant", type);
-  expect_representable("constant", value, type);
-  return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
-}
-MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
-  if (count > std::int64_t{1} << 31) {
-    fail(error_category::invalid_argument, "iota of {}: i32 counts to 2^31 only", count);
-  }
-  return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
-}
-MEGANEURA_INLINE node_id graph::random(std::string_view stream, distribution kind, const shape& extents) {
-  if (kind != distribution::uniform && kind != distribution::normal) {
-    fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
-         stream, static_cast<int>(kind));
-  }
-  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), kind}, {});
-}
-
-// ---- map, reduce, contract ------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
-  expect_values("map", operands);
-  detail::expect_dtype("map", result);
-  check_program(program);
-  for (node_id operand : operands) {
-    if (nodes_[operand].extents != nodes_[operands[0]].extents) {
-      fail(error_category::invalid_argument,
-           "map {}: operands must have one shape; found {} and {}; expand one of them", to_string(program),
-           to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
-    }
-  }
-  if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
-    fail(error_category::invalid_argument, "map {}: needs an operand for each argument and no row reductions; found {}",
-         to_string(program), operands.size());
-  }
-  for (const scalar_node& each : program.nodes) {
-    if (each.op != scalar_op::argument) continue;
-    const auto index = static_cast<std::size_t>(each.value);
-    const dtype found = nodes_[operands[index]].type;
-    if (compute_type(found) == each.type) continue;
-    fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
-         to_string(program), index, to_string(each.type), operands[index], to_string(found));
-  }
-  for (const scalar_node& each : program.nodes) {
-    if (each.op != scalar_op::divide || is_float(each.type)) continue;
-    const scalar_node& divisor = program.nodes[each.operands[1]];
-    node_id from = no_id;
-    if (divisor.op == scalar_op::argument) from = operands[static_cast<std::size_t>(divisor.value)];
-    while (from != no_id && nodes_[from].kind == op::view) from = operand(from, 0);
-    const bool held = from != no_id && nodes_[from].kind == op::constant;
-    const bool is_zero =
-        held ? get<constant_attribute>(from).value == 0 : divisor.op == scalar_op::constant && divisor.value == 0;
-    if (!is_zero) continue;
-    fail(error_category::invalid_argument, "map {}: divides {} by the constant 0{}; give another divisor",
-         to_string(program), to_string(each.type), held ? fmt::format(", %{}", from) : "");
-  }
-  if (result == dtype::boolean || program.type() != compute_type(result)) {
-    fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
-         to_string(program), to_string(program.type()), to_string(result));
-  }
-  return add_node(op::map, result, nodes_[operands[0]].extents, map_attribute{program}, operands);
-}
-
-MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
-  const int arity = static_cast<int>(kind) < scalar_op_count ? info(kind).arity : 0;
-  if (arity == 0 || static_cast<int>(operands.size()) != arity) {
-    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", to_string(kind), arity,
-         operands.size());
-  }
-  expect_values(info(kind).name, operands);
-  dtype types[3]{};
-  std::size_t count = 0;
-  for (node_id operand : operands) types[count++] = compute_type(nodes_[operand].type);
-  const scalar_program program = single_op_program(kind, {types, count}, types[0]);
-  const dtype stored = nodes_[*operands.begin()].type;
-  return map(program, {operands.begin(), operands.size()},
-             compute_type(stored) == program.type() ? stored : program.type());
-}
-
-MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
-  expect_values("cast", {a});
-  detail::expect_dtype("cast", type);
-  const dtype from = nodes_[a].type;
-  if (from == type) return a;
-  scalar_builder builder;
-  const node_id operands[] = {a};
-  return map(builder.finish(builder.convert(builder.argument(0, from), type)), operands, type);
-}
-
-MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
-  return apply(op::reduce, reduce_attribute{kind, axes}, {a});
-}
-
-MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
-  return apply(op::contract, labels, {a, b});
-}
-
-// ---- views ----------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
-  view_attribute map;
-  std::int64_t stride = 1;
-  for (int i = extents.rank(); i-- > 0;) {
-    map.strides[i] = extents[i] == 1 ? 0 : stride;
-    stride *= extents[i];
-  }
-  return map;
-}
-
-namespace detail {
-
-// Splits a flat stride of the middle tensor into index steps along its axes; steps may be negative (a flip).
-inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
-  const std::int64_t sign = stride < 0 ? -1 : 1;
-  stride *= sign;
-  for (int i = 0; i < middle.rank(); ++i) {
-    const std::int64_t unit = middle.stride(i);
-    steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
-    if (middle[i] != 1) stride %= unit;
-  }
-  return stride == 0;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
-                              const shape& middle, view_attribute& result) {
-  // The index along each middle axis must stay affine and in range: start + sum step * i, within [0, extent).
-  std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
-  if (!detail::decompose(outer.offset, middle, start)) return false;
-  result = {.offset = inner.offset};
-  for (int axis = 0; axis < middle.rank(); ++axis) {
-    result.offset += start[axis] * inner.strides[axis];
-    low[axis] = high[axis] = start[axis];
-  }
-  for (int k = 0; k < outer_extents.rank(); ++k) {
-    std::int64_t steps[max_rank]{};
-    if (!detail::decompose(outer.strides[k], middle, steps)) return false;
-    for (int axis = 0; axis < middle.rank(); ++axis) {
-      const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
-      (reach < 0 ? low : high)[axis] += reach;
-      result.strides[k] += steps[axis] * inner.strides[axis];
-    }
-  }
-  for (int axis = 0; axis < middle.rank(); ++axis) {
-    if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
-  }
-  return true;
-}
-
-MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
-  expect_values("view", {a});
-  view_attribute canonical{.offset = map.offset};
-  checked_int low = map.offset, high = map.offset;
-  for (int i = 0; i < extents.rank(); ++i) {
-    if (extents[i] == 1) continue;
-    canonical.strides[i] = map.strides[i];
-    (map.strides[i] < 0 ? low : high) += checked_int(map.strides[i]) * (extents[i] - 1);
-  }
-  if (low < 0 || high >= nodes_[a].extents.elements()) {
-    fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
-         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
-         std::int64_t{high}, nodes_[a].extents.elements());
-  }
-  if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
-  if (nodes_[a].kind == op::view) {  // view of a view: one view where the map stays affine
-    view_attribute composed;
-    if (compose(canonical, extents, get<view_attribute>(a), nodes_[a].extents, composed)) {
-      return view(operand(a, 0), extents, composed);
-    }
-  }
-  const node_id operands[] = {a};
-  return add_node(op::view, nodes_[a].type, extents, canonical, operands);
-}
-
-MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
-  expect_values("reshape", {a});
-  if (extents.elements() != nodes_[a].extents.elements()) {
-    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}",
-         to_string(nodes_[a].extents), to_string(extents), nodes_[a].extents.elements(), extents.elements());
-  }
-  return view(a, extents, dense_view(extents));
-}
-
-MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
-  expect_values("permute", {a});
-  const shape from = nodes_[a].extents;
-  const view_attribute dense = dense_view(from);
-  shape extents;
-  view_attribute map;
-  std::uint32_t seen = 0;
-  for (int axis : axes) {
-    if (axis < 0 || axis >= from.rank() || (seen >> axis & 1)) break;
-    seen |= 1u << axis;
-    map.strides[extents.rank()] = dense.strides[axis];
-    extents.push_back(from[axis]);
-  }
-  if (extents.rank() != from.rank() || static_cast<int>(axes.size()) != from.rank()) {
-    fail(error_category::invalid_argument, "permute {} by ({}): each axis must be named exactly once", to_string(from),
-         fmt::join(axes, ", "));
-  }
-  return view(a, extents, map);
-}
-
-MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
-  expect_values("slice", {a});
-  shape extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank() || start < 0 || count < 1 || step < 1 ||
-      start + checked_int(count - 1) * step >= extents[axis]) {
-    fail(error_category::invalid_argument, "slice {} along axis {}: {} elements from {} by {} do not fit",
-         to_string(extents), axis, count, start, step);
-  }
-  view_attribute map = dense_view(extents);
-  map.offset = start * extents.stride(axis);
-  map.strides[axis] *= step;
-  extents.set(axis, count);
-  return view(a, extents, map);
-}
-
-MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
-  expect_values("flip", {a});
-  const shape& extents = nodes_[a].extents;
-  if (axis < 0 || axis >= extents.rank()) {
-    fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
-  }
-  view_attribute map = dense_view(extents);
-  map.offset = map.strides[axis] * (extents[axis] - 1);
-  map.strides[axis] = -map.strides[axis];
-  return view(a, shape(extents), map);
-}
-
-MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
-  expect_values("expand", {a});
-  const shape from = nodes_[a].extents;
-  const view_attribute dense = dense_view(from);
-  view_attribute map;
-  if (!detail::can_expand(from, extents)) {
-    fail(error_category::invalid_argument, "expand {} to {}: trailing extents must be equal or 1", to_string(from),
-         to_string(extents));
-  }
-  for (int i = 0; i < from.rank(); ++i) map.strides[i + extents.rank() - from.rank()] = dense.strides[i];
-  return view(a, extents, map);
-}
-
-MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std::uint32_t new_axes) {
-  expect_values("expand_axes", {a});
-  const shape from = nodes_[a].extents;
-  const view_attribute dense = dense_view(from);
-  view_attribute map;
-  int used = 0;
-  bool fits = true;
-  for (int i = 0; i < extents.rank(); ++i) {
-    if (new_axes >> i & 1) continue;
-    fits = fits && used < from.rank() && from[used] == extents[i];
-    map.strides[i] = fits ? dense.strides[used] : 0;
-    ++used;
-  }
-  if (!fits || used != from.rank()) {
-    fail(error_category::invalid_argument,
-         "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's", to_string(from),
-         to_string(extents), new_axes);
-  }
-  return view(a, extents, map);
-}
-
-MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
-  return apply(op::concat, axis_attribute{axis}, operands);
-}
-
-// ---- primitives by their rules
-// ---------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
-  return apply(op::gather, axis_attribute{axis}, {data, indices});
-}
-
-MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
-  return apply(op::scatter_add, axis_attribute{axis}, {indices, updates}, extents);
-}
-
-MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
-                                            const shape& extents) {
-  return apply(op::convolution, c, {a, b}, extents);
-}
-
-MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
-  return apply(op::window_reduce, w, {a});
-}
-
-MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
-                                               const shape& extents) {
-  return apply(op::window_scatter, w, operands, extents);
-}
-
-MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) { return apply(op::stop_gradient, no_attribute{}, {a}); }
-
-// ---- effects --------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
   for (std::size_t i = 0; i < operands.size(); i += 2) {
@@ -12853,27 +12300,128 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
   return add_node(op::optimizer_step, dtype::f32, {}, rule, parameters_and_gradients);
 }
 
-// ---- helpers --------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
-  return expand(constant(value, type), extents);
+MEGANEURA_INLINE void graph::drop_effects() {
+  effects_.clear();
+  writers_.clear();
 }
 
-MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
-  expect_values("full_like", {like});
-  return full(shape(nodes_[like].extents), value, nodes_[like].type);
+// An effect that drop_effects took away: it stays a node, which no new one is equal to.
+MEGANEURA_INLINE bool graph::is_dropped(node_id id) const {
+  if (info(nodes_[id].kind).stage != op_stage::effect) return false;
+  const auto found = writers_.find(operands(id)[0]);
+  return found == writers_.end() || found->second != id;
 }
 
-MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
-  if (axis < 0 || axis >= extents.rank()) {
-    fail(error_category::invalid_argument, "coordinates of {} along axis {}: there is no such axis", to_string(extents),
-         axis);
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/graph.hpp: nodes, the names of outputs and taps, what a step computes and costs.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+inline std::uint64_t node_key(op kind, dtype type, const shape& extents, attribute_id attribute,
+                              std::span<const node_id> operands) {
+  std::uint64_t key = hash_combine(static_cast<std::uint64_t>(kind) << 8 | static_cast<std::uint64_t>(type), attribute);
+  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
+  for (node_id operand : operands) key = hash_combine(key, operand);
+  return key;
+}
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& extents, attribute_ref value,
+                                         std::span<const node_id> operands) {
+  const attribute_id interned = attributes_.intern(value);
+  const std::uint64_t key = detail::node_key(kind, type, extents, interned, operands);
+  const node_id known = ids_.find(key, [&](node_id each) {
+    const node& n = nodes_[each];
+    return n.kind == kind && n.type == type && n.attribute == interned && n.extents == extents &&
+           std::ranges::equal(this->operands(each), operands) && !is_dropped(each);
+  });
+  if (known != no_id) return known;
+  const bool is_effect = info(kind).stage == op_stage::effect;
+  if (is_effect) expect_unwritten(operands);
+  const auto id = static_cast<node_id>(nodes_.size());
+  nodes_.push_back({kind, type, extents, interned, static_cast<std::uint32_t>(operands_.size()),
+                    static_cast<std::uint32_t>(operands.size()), path_});
+  // `operands` may be a view into operands_ itself: copy before growing.
+  const small_vector<node_id, 8> copy(operands.begin(), operands.end());
+  operands_.insert(operands_.end(), copy.begin(), copy.end());
+  ids_.insert(key, id);
+  if (const auto* leaf = std::get_if<leaf_attribute>(&attributes_[interned])) {
+    leaf_names_.insert(hash_string(leaf->name), id);
   }
-  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
+  if (is_effect) {
+    effects_.push_back(id);
+    for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
+  }
+  return id;
 }
 
-MEGANEURA_INLINE std::vector<tensor_type> graph::results(node_id id) const {
-  std::vector<tensor_type> all = {{nodes_[id].type, nodes_[id].extents}};
+// It is found by the new one from now on.
+MEGANEURA_INLINE void graph::replace_attribute(node_id id, attribute_ref value) {
+  node& n = nodes_[id];
+  n.attribute = attributes_.intern(value);
+  ids_.insert(detail::node_key(n.kind, n.type, n.extents, n.attribute, operands(id)), id);
+}
+
+MEGANEURA_INLINE void graph::expect_values(std::string_view asked, std::span<const node_id> operands) const {
+  for (node_id operand : operands) {
+    if (operand == no_id) {
+      fail(error_category::invalid_argument,
+           "{}: an operand is no node (no_id), as find_leaf and find_output give for a name that they do not know",
+           asked);
+    }
+    if (operand >= size()) {
+      fail(error_category::invalid_argument, "{}: operand %{} does not exist; the graph has {} nodes", asked, operand,
+           size());
+    }
+    if (const op kind = nodes_[operand].kind; info(kind).stage == op_stage::effect) {
+      fail(error_category::invalid_argument,
+           "{}: operand %{} is an {}, which has no value; use what it reads, or the state or parameter that it writes",
+           asked, operand, to_string(kind));
+    }
+  }
+}
+
+MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
+  expect_values(fmt::format("output \"{}\"", name), {node});
+  if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
+  if (nodes_[node].type == dtype::boolean) {
+    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
+         name, node);
+  }
+  if (find_output(name) != no_id) {
+    fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
+  }
+  outputs_.push_back({std::string(name), node});
+  output_names_.emplace(std::string(name), node);
+}
+
+MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
+  expect_values(fmt::format("tap \"{}\"", name), {node});
+  const auto [known, is_new] = tap_names_.emplace(std::string(name), node);
+  if (is_new) {
+    taps_.push_back({std::string(name), node});
+  } else if (known->second != node) {
+    fail(error_category::invalid_argument, "tap \"{}\" of %{}: %{} is tapped by that name; give it another one", name,
+         node, known->second);
+  }
+}
+
+MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
+  expect_values("expect_indices", {expected.indices});
+  const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
+    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
+  });
+  if (!known) index_ranges_.push_back(std::move(expected));
+}
+
+MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
+  const auto found = output_names_.find(name);
+  return found == output_names_.end() ? no_id : found->second;
+}
+
+MEGANEURA_INLINE std::vector<tensor_spec> graph::results(node_id id) const {
+  std::vector<tensor_spec> all = {{nodes_[id].type, nodes_[id].extents}};
   if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
     for (const further_result& each : region->further) all.push_back({each.type, each.extents});
   }
@@ -12926,64 +12474,6 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   });
 }
 
-// ---- printing, pruning ----------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE std::string to_text(const graph& g) {
-  std::string text;
-  for (node_id id{0}; id < g.size(); ++id) {
-    std::string operands;
-    for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
-    const std::string path = g.path_of(id);
-    text +=
-        fmt::format("%{} = {} {}{} ({}) {}{}{}\n", id, to_string(g[id].kind), to_string(g[id].type),
-                    to_string(g[id].extents), operands, to_string(g.attribute_of(id)), path.empty() ? "" : " @ ", path);
-  }
-  for (const graph_output& output : g.outputs()) text += fmt::format("output \"{}\" = %{}\n", output.name, output.node);
-  return text;
-}
-
-namespace detail {
-
-inline std::string dot_quoted(const std::string& text) {
-  std::string result;
-  for (char character : text) {
-    if (character == '"' || character == '\\') result += '\\';
-    result += character;
-  }
-  return result;
-}
-
-// The nodes of one module, then the modules inside of it, each a cluster; those without any node are left out.
-inline std::string dot_nodes(const graph& g, const std::vector<std::vector<node_id>>& nodes_of, path_id path) {
-  std::string text;
-  for (node_id id : nodes_of[path]) {
-    text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
-                        to_string(g[id].extents), dot_quoted(to_string(g.attribute_of(id))));
-  }
-  for (path_id child : g.paths().children(path)) text += dot_nodes(g, nodes_of, child);
-  if (text.empty() || path == path_pool::root) return text;
-  return fmt::format("  subgraph cluster_{} {{\n  label=\"{}\";\n{}  }}\n", path, dot_quoted(g.paths().text(path)),
-                     text);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::string to_dot(const graph& g) {
-  std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
-  std::vector<std::vector<node_id>> nodes_of(g.paths().size());
-  for (node_id id{0}; id < g.size(); ++id) nodes_of[g[id].path].push_back(id);
-  text += detail::dot_nodes(g, nodes_of, path_pool::root);
-  text += detail::dot_nodes(g, nodes_of, path_pool::backward(path_pool::root));
-  for (node_id id{0}; id < g.size(); ++id) {
-    for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
-  }
-  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
-    text += fmt::format("  out{} [label=\"{}\", shape=ellipse];\n  n{} -> out{};\n", i,
-                        detail::dot_quoted(g.outputs()[i].name), g.outputs()[i].node, i);
-  }
-  return text + "}\n";
-}
-
 MEGANEURA_INLINE graph pruned(const graph& g) {
   std::vector<bool> needed(g.size(), false);
   for (const graph_output& output : g.outputs()) needed[output.node] = true;
@@ -13010,8 +12500,186 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/graph.hpp: inputs, parameters, states, constants and what else reads nothing.
 
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline shape leaf_shape(op kind, std::string_view name, std::initializer_list<std::int64_t> extents) try {
+  return shape(extents);
+} catch (const error& problem) {
+  fail(problem.category(), "{} {}: {}", to_string(kind), quote(name), problem.what());
+}
+
+inline void expect_beginning(op kind, std::string_view name, dtype type, const shape& extents,
+                             const initializer& begin) {
+  const bool has_axes = begin.draw != initial_draw::orthogonal || extents.rank() >= 2;
+  const bool can_draw = begin.draw == initial_draw::none || (is_float(type) && kind == op::parameter);
+  if (!has_axes || !can_draw) {
+    fail(error_category::invalid_argument, "{} {} {} {}: cannot begin as {}, which takes {}", to_string(kind),
+         quote(name), to_string(type), to_string(extents), to_string(begin),
+         can_draw ? "two axes or more" : "a parameter of floats; begin it as a constant");
+  }
+  expect_representable(fmt::format("{} {}", to_string(kind), quote(name)), begin.centre, type);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type, const shape& extents,
+                                     const beginning& begin) {
+  if (name.empty()) {
+    fail(error_category::invalid_argument, "{} \"\" {} {}: the name is empty; give it one", to_string(kind),
+         to_string(type), to_string(extents));
+  }
+  if (type == dtype::boolean) {
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
+         name);
+  }
+  expect_dtype(to_string(kind), type);
+  const node_id known = find_leaf(name);
+  if (known != no_id &&
+      (nodes_[known].kind != kind || nodes_[known].type != type || nodes_[known].extents != extents)) {
+    fail(error_category::invalid_argument, "{} \"{}\" {} {}: the name is taken by a {} {} {}; choose another name",
+         to_string(kind), name, to_string(type), to_string(extents), to_string(nodes_[known].kind),
+         to_string(nodes_[known].type), to_string(nodes_[known].extents));
+  }
+  if (begin) detail::expect_beginning(kind, name, type, extents, *begin);
+  if (known == no_id) return add_node(kind, type, extents, leaf_attribute{std::string(name), begin}, {});
+  const beginning before = get<leaf_attribute>(known).begin;
+  if (begin && before && *begin != *before) {
+    fail(error_category::invalid_argument, "{} {}: begins as {} and was said to begin as {}; say one", to_string(kind),
+         quote(name), to_string(*begin), to_string(*before));
+  }
+  if (begin && !before) replace_attribute(known, leaf_attribute{std::string(name), begin});
+  return known;
+}
+
+MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, const shape& extents) {
+  if (const node_id known = find_leaf(name); known != no_id && nodes_[known].kind == op::input) {
+    fail(error_category::invalid_argument,
+         "input \"{}\" {} {}: there is an input of that name, {} {}; choose another name, or use find_leaf(\"{}\")",
+         name, to_string(type), to_string(extents), to_string(nodes_[known].type), to_string(nodes_[known].extents),
+         name);
+  }
+  return leaf(op::input, name, type, extents);
+}
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::parameter, name, type, extents, begin);
+}
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, const shape& extents, beginning begin) {
+  return leaf(op::state, name, type, extents, begin);
+}
+MEGANEURA_INLINE node_id graph::input(std::string_view name, dtype type, extent_list extents) {
+  return input(name, type, detail::leaf_shape(op::input, name, extents));
+}
+MEGANEURA_INLINE node_id graph::parameter(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return parameter(name, type, detail::leaf_shape(op::parameter, name, extents), begin);
+}
+MEGANEURA_INLINE node_id graph::state(std::string_view name, dtype type, extent_list extents, beginning begin) {
+  return state(name, type, detail::leaf_shape(op::state, name, extents), begin);
+}
+MEGANEURA_INLINE node_id graph::constant(double value, dtype type) {
+  expect_dtype("constant", type);
+  expect_representable("constant", value, type);
+  return add_node(op::constant, type, {}, constant_attribute{rounded_to(value, type)}, {});
+}
+MEGANEURA_INLINE node_id graph::iota(std::int64_t count) {
+  if (count > std::int64_t{1} << 31) {
+    fail(error_category::invalid_argument, "iota of {}: i32 counts to 2^31 only", count);
+  }
+  return add_node(op::iota, dtype::i32, {count}, no_attribute{}, {});
+}
+MEGANEURA_INLINE node_id graph::random(std::string_view stream, distribution kind, const shape& extents) {
+  if (kind != distribution::uniform && kind != distribution::normal) {
+    fail(error_category::invalid_argument, "random \"{}\": distribution {} does not exist; use uniform or normal",
+         stream, static_cast<int>(kind));
+  }
+  return add_node(op::random, dtype::f32, extents, random_attribute{std::string(stream), kind}, {});
+}
+
+MEGANEURA_INLINE std::vector<node_id> graph::leaves(op kind) const {
+  std::vector<node_id> found;
+  for (node_id id{0}; id < size(); ++id) {
+    if (nodes_[id].kind == kind) found.push_back(id);
+  }
+  return found;
+}
+
+MEGANEURA_INLINE node_id graph::find_leaf(std::string_view name) const {
+  return leaf_names_.find(hash_string(name), [&](node_id id) { return get<leaf_attribute>(id).name == name; });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What each primitive demands of its operands and what its result is, other than of maps and views.
+// 64-bit arithmetic on extents, strides, offsets and bytes that refuses to wrap.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A signed integer whose sums and products are exact or refused; mixes with plain integers and is compared like one.
+/// errors: invalid_argument naming both operands when a result leaves 64 bits, or an unsigned operand too large.
+class checked_int {
+ public:
+  template <std::integral Plain>
+  // NOLINTNEXTLINE(google-explicit-constructor): starts a checked computation
+  constexpr checked_int(Plain value) : value_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<Plain> && sizeof(Plain) >= sizeof(std::int64_t)) {
+      if (value_ < 0) refuse(value);
+    }
+  }
+  // NOLINTNEXTLINE(google-explicit-constructor): ends one
+  [[nodiscard]] constexpr operator std::int64_t() const { return value_; }
+
+  friend constexpr checked_int operator+(checked_int a, checked_int b) {
+    std::int64_t sum = 0;
+    if (__builtin_add_overflow(a.value_, b.value_, &sum)) refuse('+', a.value_, b.value_);
+    return sum;
+  }
+  friend constexpr checked_int operator-(checked_int a, checked_int b) {
+    std::int64_t difference = 0;
+    if (__builtin_sub_overflow(a.value_, b.value_, &difference)) refuse('-', a.value_, b.value_);
+    return difference;
+  }
+  friend constexpr checked_int operator*(checked_int a, checked_int b) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(a.value_, b.value_, &product)) refuse('*', a.value_, b.value_);
+    return product;
+  }
+  constexpr checked_int& operator+=(checked_int other) { return *this = *this + other; }
+
+  // Exact matches, or checked + plain would be plain + plain after one conversion.
+  template <std::integral Plain>
+  friend constexpr checked_int operator+(checked_int a, Plain b) {
+    return a + checked_int(b);
+  }
+  template <std::integral Plain>
+  friend constexpr checked_int operator-(checked_int a, Plain b) {
+    return a - checked_int(b);
+  }
+  template <std::integral Plain>
+  friend constexpr checked_int operator*(checked_int a, Plain b) {
+    return a * checked_int(b);
+  }
+  template <std::integral Plain>
+  friend constexpr checked_int operator+(Plain a, checked_int b) {
+    return checked_int(a) + b;
+  }
+  template <std::integral Plain>
+  friend constexpr checked_int operator-(Plain a, checked_int b) {
+    return checked_int(a) - b;
+  }
+  template <std::integral Plain>
+  friend constexpr checked_int operator*(Plain a, checked_int b) {
+    return checked_int(a) * b;
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::uint64_t value);
+  [[noreturn]] static void refuse(char operation, std::int64_t a, std::int64_t b);
+  std::int64_t value_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -13369,6 +13037,316 @@ struct primitive_rule<op::custom_gradient> {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
+// Definitions for graph/graph.hpp: maps and views, which check their operands here, and primitives by their rules.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE node_id graph::map(const scalar_program& program, std::span<const node_id> operands, dtype result) {
+  expect_values("map", operands);
+  expect_dtype("map", result);
+  check_program(program);
+  for (node_id operand : operands) {
+    if (nodes_[operand].extents != nodes_[operands[0]].extents) {
+      fail(error_category::invalid_argument,
+           "map {}: operands must have one shape; found {} and {}; expand one of them", to_string(program),
+           to_string(nodes_[operands[0]].extents), to_string(nodes_[operand].extents));
+    }
+  }
+  if (operands.empty() || program.arguments() > static_cast<int>(operands.size()) || program.has_rows()) {
+    fail(error_category::invalid_argument, "map {}: needs an operand for each argument and no row reductions; found {}",
+         to_string(program), operands.size());
+  }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::argument) continue;
+    const auto index = static_cast<std::size_t>(each.value);
+    const dtype found = nodes_[operands[index]].type;
+    if (compute_type(found) == each.type) continue;
+    fail(error_category::invalid_argument, "map {}: argument {} is {} and operand %{} is {}; cast the operand",
+         to_string(program), index, to_string(each.type), operands[index], to_string(found));
+  }
+  for (const scalar_node& each : program.nodes) {
+    if (each.op != scalar_op::divide || is_float(each.type)) continue;
+    const scalar_node& divisor = program.nodes[each.operands[1]];
+    node_id from = no_id;
+    if (divisor.op == scalar_op::argument) from = operands[static_cast<std::size_t>(divisor.value)];
+    while (from != no_id && nodes_[from].kind == op::view) from = operand(from, 0);
+    const bool held = from != no_id && nodes_[from].kind == op::constant;
+    const bool is_zero =
+        held ? get<constant_attribute>(from).value == 0 : divisor.op == scalar_op::constant && divisor.value == 0;
+    if (!is_zero) continue;
+    fail(error_category::invalid_argument, "map {}: divides {} by the constant 0{}; give another divisor",
+         to_string(program), to_string(each.type), held ? fmt::format(", %{}", from) : "");
+  }
+  if (result == dtype::boolean || program.type() != compute_type(result)) {
+    fail(error_category::invalid_argument, "map {}: computes {} and cannot be stored as {}; convert it",
+         to_string(program), to_string(program.type()), to_string(result));
+  }
+  return add_node(op::map, result, nodes_[operands[0]].extents, map_attribute{program}, operands);
+}
+
+MEGANEURA_INLINE node_id graph::map(scalar_op kind, std::initializer_list<node_id> operands) {
+  const int arity = static_cast<int>(kind) < scalar_op_count ? info(kind).arity : 0;
+  if (arity == 0 || static_cast<int>(operands.size()) != arity) {
+    fail(error_category::invalid_argument, "map {}: takes {} operands; found {}", to_string(kind), arity,
+         operands.size());
+  }
+  expect_values(info(kind).name, operands);
+  dtype types[3]{};
+  std::size_t count = 0;
+  for (node_id operand : operands) types[count++] = compute_type(nodes_[operand].type);
+  const scalar_program program = single_op_program(kind, {types, count}, types[0]);
+  const dtype stored = nodes_[*operands.begin()].type;
+  return map(program, {operands.begin(), operands.size()},
+             compute_type(stored) == program.type() ? stored : program.type());
+}
+
+MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
+  expect_values("cast", {a});
+  expect_dtype("cast", type);
+  const dtype from = nodes_[a].type;
+  if (from == type) return a;
+  scalar_builder builder;
+  const node_id operands[] = {a};
+  return map(builder.finish(builder.convert(builder.argument(0, from), type)), operands, type);
+}
+
+MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
+  return apply(op::reduce, reduce_attribute{kind, axes}, {a});
+}
+
+MEGANEURA_INLINE node_id graph::contract(node_id a, node_id b, const contract_attribute& labels) {
+  return apply(op::contract, labels, {a, b});
+}
+
+// ---- views ----------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::view(node_id a, const shape& extents, const view_attribute& map) {
+  expect_values("view", {a});
+  view_attribute canonical{.offset = map.offset};
+  checked_int low = map.offset, high = map.offset;
+  for (int i = 0; i < extents.rank(); ++i) {
+    if (extents[i] == 1) continue;
+    canonical.strides[i] = map.strides[i];
+    (map.strides[i] < 0 ? low : high) += checked_int(map.strides[i]) * (extents[i] - 1);
+  }
+  if (low < 0 || high >= nodes_[a].extents.elements()) {
+    fail(error_category::invalid_argument, "view {} of {} as {}: reads elements {} to {} of {}; choose a smaller view",
+         to_string(attribute(canonical)), to_string(nodes_[a].extents), to_string(extents), std::int64_t{low},
+         std::int64_t{high}, nodes_[a].extents.elements());
+  }
+  if (extents == nodes_[a].extents && canonical == dense_view(extents)) return a;
+  if (nodes_[a].kind == op::view) {  // view of a view: one view where the map stays affine
+    view_attribute composed;
+    if (compose(canonical, extents, get<view_attribute>(a), nodes_[a].extents, composed)) {
+      return view(operand(a, 0), extents, composed);
+    }
+  }
+  const node_id operands[] = {a};
+  return add_node(op::view, nodes_[a].type, extents, canonical, operands);
+}
+
+MEGANEURA_INLINE node_id graph::reshape(node_id a, const shape& extents) {
+  expect_values("reshape", {a});
+  if (extents.elements() != nodes_[a].extents.elements()) {
+    fail(error_category::invalid_argument, "reshape {} to {}: {} elements cannot become {}",
+         to_string(nodes_[a].extents), to_string(extents), nodes_[a].extents.elements(), extents.elements());
+  }
+  return view(a, extents, dense_view(extents));
+}
+
+MEGANEURA_INLINE node_id graph::permute(node_id a, std::span<const int> axes) {
+  expect_values("permute", {a});
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  shape extents;
+  view_attribute map;
+  std::uint32_t seen = 0;
+  for (int axis : axes) {
+    if (axis < 0 || axis >= from.rank() || (seen >> axis & 1)) break;
+    seen |= 1u << axis;
+    map.strides[extents.rank()] = dense.strides[axis];
+    extents.push_back(from[axis]);
+  }
+  if (extents.rank() != from.rank() || static_cast<int>(axes.size()) != from.rank()) {
+    fail(error_category::invalid_argument, "permute {} by ({}): each axis must be named exactly once", to_string(from),
+         fmt::join(axes, ", "));
+  }
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::slice(node_id a, int axis, std::int64_t start, std::int64_t count, std::int64_t step) {
+  expect_values("slice", {a});
+  shape extents = nodes_[a].extents;
+  if (axis < 0 || axis >= extents.rank() || start < 0 || count < 1 || step < 1 ||
+      start + checked_int(count - 1) * step >= extents[axis]) {
+    fail(error_category::invalid_argument, "slice {} along axis {}: {} elements from {} by {} do not fit",
+         to_string(extents), axis, count, start, step);
+  }
+  view_attribute map = dense_view(extents);
+  map.offset = start * extents.stride(axis);
+  map.strides[axis] *= step;
+  extents.set(axis, count);
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::flip(node_id a, int axis) {
+  expect_values("flip", {a});
+  const shape& extents = nodes_[a].extents;
+  if (axis < 0 || axis >= extents.rank()) {
+    fail(error_category::invalid_argument, "flip {} along axis {}: there is no such axis", to_string(extents), axis);
+  }
+  view_attribute map = dense_view(extents);
+  map.offset = map.strides[axis] * (extents[axis] - 1);
+  map.strides[axis] = -map.strides[axis];
+  return view(a, shape(extents), map);
+}
+
+MEGANEURA_INLINE node_id graph::expand(node_id a, const shape& extents) {
+  expect_values("expand", {a});
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  view_attribute map;
+  if (!detail::can_expand(from, extents)) {
+    fail(error_category::invalid_argument, "expand {} to {}: trailing extents must be equal or 1", to_string(from),
+         to_string(extents));
+  }
+  for (int i = 0; i < from.rank(); ++i) map.strides[i + extents.rank() - from.rank()] = dense.strides[i];
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::expand_axes(node_id a, const shape& extents, std::uint32_t new_axes) {
+  expect_values("expand_axes", {a});
+  const shape from = nodes_[a].extents;
+  const view_attribute dense = dense_view(from);
+  view_attribute map;
+  int used = 0;
+  bool fits = true;
+  for (int i = 0; i < extents.rank(); ++i) {
+    if (new_axes >> i & 1) continue;
+    fits = fits && used < from.rank() && from[used] == extents[i];
+    map.strides[i] = fits ? dense.strides[used] : 0;
+    ++used;
+  }
+  if (!fits || used != from.rank()) {
+    fail(error_category::invalid_argument,
+         "expand_axes {} to {} (new axes {:#x}): the other extents must be the operand's", to_string(from),
+         to_string(extents), new_axes);
+  }
+  return view(a, extents, map);
+}
+
+MEGANEURA_INLINE node_id graph::concat(std::span<const node_id> operands, int axis) {
+  return apply(op::concat, axis_attribute{axis}, operands);
+}
+
+// ---- primitives by their rules
+// ---------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::gather(node_id data, node_id indices, int axis) {
+  return apply(op::gather, axis_attribute{axis}, {data, indices});
+}
+
+MEGANEURA_INLINE node_id graph::scatter_add(node_id indices, node_id updates, int axis, const shape& extents) {
+  return apply(op::scatter_add, axis_attribute{axis}, {indices, updates}, extents);
+}
+
+MEGANEURA_INLINE node_id graph::convolution(node_id a, node_id b, const convolution_attribute& c,
+                                            const shape& extents) {
+  return apply(op::convolution, c, {a, b}, extents);
+}
+
+MEGANEURA_INLINE node_id graph::window_reduce(node_id a, const window_attribute& w) {
+  return apply(op::window_reduce, w, {a});
+}
+
+MEGANEURA_INLINE node_id graph::window_scatter(std::span<const node_id> operands, const window_attribute& w,
+                                               const shape& extents) {
+  return apply(op::window_scatter, w, operands, extents);
+}
+
+MEGANEURA_INLINE node_id graph::stop_gradient(node_id a) { return apply(op::stop_gradient, no_attribute{}, {a}); }
+
+// ---- helpers --------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE node_id graph::full(shape extents, double value, dtype type) {
+  return expand(constant(value, type), extents);
+}
+
+MEGANEURA_INLINE node_id graph::full_like(node_id like, double value) {
+  expect_values("full_like", {like});
+  return full(shape(nodes_[like].extents), value, nodes_[like].type);
+}
+
+MEGANEURA_INLINE node_id graph::coordinates(shape extents, int axis) {
+  if (axis < 0 || axis >= extents.rank()) {
+    fail(error_category::invalid_argument, "coordinates of {} along axis {}: there is no such axis", to_string(extents),
+         axis);
+  }
+  return expand_axes(iota(extents[axis]), extents, ((1u << extents.rank()) - 1) & ~(1u << axis));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/graph.hpp: graphs as text and as drawings.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE std::string to_text(const graph& g) {
+  std::string text;
+  for (node_id id{0}; id < g.size(); ++id) {
+    std::string operands;
+    for (node_id operand : g.operands(id)) operands += fmt::format("{}%{}", operands.empty() ? "" : ", ", operand);
+    const std::string path = g.path_of(id);
+    text +=
+        fmt::format("%{} = {} {}{} ({}) {}{}{}\n", id, to_string(g[id].kind), to_string(g[id].type),
+                    to_string(g[id].extents), operands, to_string(g.attribute_of(id)), path.empty() ? "" : " @ ", path);
+  }
+  for (const graph_output& output : g.outputs()) text += fmt::format("output \"{}\" = %{}\n", output.name, output.node);
+  return text;
+}
+
+namespace detail {
+
+inline std::string dot_quoted(const std::string& text) {
+  std::string result;
+  for (char character : text) {
+    if (character == '"' || character == '\\') result += '\\';
+    result += character;
+  }
+  return result;
+}
+
+// The nodes of one module, then the modules inside of it, each a cluster; those without any node are left out.
+inline std::string dot_nodes(const graph& g, const std::vector<std::vector<node_id>>& nodes_of, path_id path) {
+  std::string text;
+  for (node_id id : nodes_of[path]) {
+    text += fmt::format("  n{} [label=\"{} {}{}\\n{}\"];\n", id, to_string(g[id].kind), to_string(g[id].type),
+                        to_string(g[id].extents), dot_quoted(to_string(g.attribute_of(id))));
+  }
+  for (path_id child : g.paths().children(path)) text += dot_nodes(g, nodes_of, child);
+  if (text.empty() || path == path_pool::root) return text;
+  return fmt::format("  subgraph cluster_{} {{\n  label=\"{}\";\n{}  }}\n", path, dot_quoted(g.paths().text(path)),
+                     text);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string to_dot(const graph& g) {
+  std::string text = "digraph meganeura {\n  node [shape=box, fontname=monospace];\n";
+  std::vector<std::vector<node_id>> nodes_of(g.paths().size());
+  for (node_id id{0}; id < g.size(); ++id) nodes_of[g[id].path].push_back(id);
+  text += detail::dot_nodes(g, nodes_of, path_pool::root);
+  text += detail::dot_nodes(g, nodes_of, path_pool::backward(path_pool::root));
+  for (node_id id{0}; id < g.size(); ++id) {
+    for (node_id operand : g.operands(id)) text += fmt::format("  n{} -> n{};\n", operand, id);
+  }
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    text += fmt::format("  out{} [label=\"{}\", shape=ellipse];\n  n{} -> out{};\n", i,
+                        detail::dot_quoted(g.outputs()[i].name), g.outputs()[i].node, i);
+  }
+  return text + "}\n";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Reverse mode over primitives.
 // The gradient of each primitive. Derivatives of scalar programs are scalar programs: see scalar_gradient.hpp.
 // The sweep of reverse mode: which nodes need an adjoint, and adding them up.
@@ -13416,7 +13394,7 @@ class gradient_sweep {
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
   // What the rules are written with.
-  [[nodiscard]] graph& target() { return graph_; }
+  [[nodiscard]] graph& nodes() { return graph_; }
   [[nodiscard]] bool is_active(node_id id) const { return active_[id]; }
   [[nodiscard]] bool wants(node_id id, std::size_t index) const {
     return active_[graph_.operand(id, index)] && passes_gradient(graph_, id, index);
@@ -13436,7 +13414,7 @@ class gradient_sweep {
 /// graph's tables.
 class gradient_step {
  public:
-  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.target()), sweep_(sweep) {}
+  explicit gradient_step(gradient_sweep& sweep) : graph_(sweep.nodes()), sweep_(sweep) {}
   /// Can the result change smoothly with operand `index`, if both are floats?
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t) { return true; }
 
@@ -13619,20 +13597,20 @@ struct gradient_rule<op::map> : gradient_step {
 
 // g at the place of each row that `index` names, 0 elsewhere. By position and not by value: x computed in another
 // kernel, or by another spelling, may differ from the extremum in its last bit.
-inline node_id routed(graph& target, node_id index, node_id g, node_id x, std::uint32_t axes) {
-  const shape full = target[x].extents;
+inline node_id routed(graph& nodes, node_id index, node_id g, node_id x, std::uint32_t axes) {
+  const shape full = nodes[x].extents;
   shape row;
   for (int i = 0; i < full.rank(); ++i) {
     if (axes >> i & 1) row.push_back(full[i]);
   }
   const std::uint32_t kept = ((1u << full.rank()) - 1) & ~axes;
-  const node_id places = target.expand_axes(target.reshape(target.iota(row.elements()), row), full, kept);
-  map_writer writer(target);
+  const node_id places = nodes.expand_axes(nodes.reshape(nodes.iota(row.elements()), row), full, kept);
+  map_writer writer(nodes);
   scalar_builder& b = writer.builder();
   const scalar_ref here =
-      b.binary(scalar_op::equal, writer.variable(places), writer.variable(target.expand_axes(index, full, axes)));
-  const scalar_ref moved = writer.operand(target.expand_axes(g, full, axes));
-  return writer.finish(b.select(here, moved, b.constant(0)), full, target[x].type);
+      b.binary(scalar_op::equal, writer.variable(places), writer.variable(nodes.expand_axes(index, full, axes)));
+  const scalar_ref moved = writer.operand(nodes.expand_axes(g, full, axes));
+  return writer.finish(b.select(here, moved, b.constant(0)), full, nodes[x].type);
 }
 
 template <>
@@ -14251,6 +14229,7 @@ inline constexpr std::uint64_t largest_idx = std::uint64_t{1} << 30;
 
 // Where a user's environment says that files belong.
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
@@ -16989,7 +16968,7 @@ MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, re
   return nullptr;
 }
 
-MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_type> types, region_form& result,
+MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_spec> types, region_form& result,
                                                           std::vector<std::size_t>& number) const {
   if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
   small_vector<std::size_t, 8> outputs;
@@ -19996,6 +19975,62 @@ MEGANEURA_INLINE double program_cost(const scalar_program& program, const device
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
+// Definitions for graph/view_map.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
+  view_attribute map;
+  std::int64_t stride = 1;
+  for (int i = extents.rank(); i-- > 0;) {
+    map.strides[i] = extents[i] == 1 ? 0 : stride;
+    stride *= extents[i];
+  }
+  return map;
+}
+
+namespace detail {
+
+// Splits a flat stride of the middle tensor into index steps along its axes; steps may be negative (a flip).
+inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
+  const std::int64_t sign = stride < 0 ? -1 : 1;
+  stride *= sign;
+  for (int i = 0; i < middle.rank(); ++i) {
+    const std::int64_t unit = middle.stride(i);
+    steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
+    if (middle[i] != 1) stride %= unit;
+  }
+  return stride == 0;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                              const shape& middle, view_attribute& result) {
+  // The index along each middle axis must stay affine and in range: start + sum step * i, within [0, extent).
+  std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
+  if (!detail::decompose(outer.offset, middle, start)) return false;
+  result = {.offset = inner.offset};
+  for (int axis = 0; axis < middle.rank(); ++axis) {
+    result.offset += start[axis] * inner.strides[axis];
+    low[axis] = high[axis] = start[axis];
+  }
+  for (int k = 0; k < outer_extents.rank(); ++k) {
+    std::int64_t steps[max_rank]{};
+    if (!detail::decompose(outer.strides[k], middle, steps)) return false;
+    for (int axis = 0; axis < middle.rank(); ++axis) {
+      const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
+      (reach < 0 ? low : high)[axis] += reach;
+      result.strides[k] += steps[axis] * inner.strides[axis];
+    }
+  }
+  for (int axis = 0; axis < middle.rank(); ++axis) {
+    if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
+  }
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What the choice of kernels knows of each kind of node that runs.
 // What the costs of kernels are put together from.
 
@@ -20057,7 +20092,7 @@ template <op Kind>
 struct implementation_family {
   using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
   /// Adds a node of the kind to the class of `id`, one of the primitive.
-  static void make(lowering& pass, enode_id id);
+  static void make(implementation_pass& pass, enode_id id);
   /// The program that the node ends with as it is.
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
   /// Why it does not store that dtype, or nullptr.
@@ -20065,7 +20100,7 @@ struct implementation_family {
   /// Whether computing it twice costs less than storing it.
   static bool is_short(const engine&, enode_id) { return false; }
   /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node);
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
   /// Of one kernel.
   static double seconds(const engine& g, enode_id id, const device_profile& device);
   /// The same, with `flops` of the primitive besides the epilogue's.
@@ -20104,11 +20139,11 @@ struct kernel_family<op::region> {
 
 template <>
 struct kernel_family<op::matmul> {
-  static void make(lowering& pass, enode_id id);
+  static void make(implementation_pass& pass, enode_id id);
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
   static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
   static bool is_short(const engine& g, enode_id id);
-  static const char* fuse(lowering& pass, enode_id region, std::size_t operand, enode_id product);
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -20754,19 +20789,6 @@ saturation_report run_rules(engine& g, const Set& set, const typename Set::subse
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Regions side by side: values that are computed from the same operands, as results of one kernel.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
-/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
-/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
-/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
-void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                   const std::function<bool(class_id)>& offer);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
 // Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -20782,6 +20804,19 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// that are stored first with batch, m, n and k in one axis each.
 [[nodiscard]] class_id add_contract(engine& e, dtype type, const shape& extents, const contract_attribute& labels,
                                     class_id a, class_id b);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// Regions side by side: values that are computed from the same operands, as results of one kernel.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
+/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
+/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
+/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                   const std::function<bool(class_id)>& offer);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
@@ -20982,8 +21017,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  lowering pass(result.graph,
-                {enabled, options.region, options.region_forms, options.device, options.tolerance == exactness::exact});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, options.device,
+                                          options.tolerance == exactness::exact});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -20994,7 +21029,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.limits = found.limits;
   pass.split_sums();
   pass.run(result.roots);
-  report.lower_ms = phase.lap();
+  report.implement_ms = phase.lap();
   result.order = pass.order();
   result.missed = pass.missed();
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
@@ -21368,7 +21403,7 @@ struct kernel_request {
   }
   [[nodiscard]] std::vector<dtype> result_types() const {
     std::vector<dtype> types;
-    for (const tensor_type& each : nodes.results(id)) types.push_back(each.type);
+    for (const tensor_spec& each : nodes.results(id)) types.push_back(each.type);
     return types;
   }
   [[nodiscard]] std::vector<shape> operand_extents() const {
@@ -21488,8 +21523,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
-  times_.lower = report_.lower_ms;
-  times_.extract = watch.lap() - times_.saturate - times_.lower;
+  times_.implement = report_.implement_ms;
+  times_.extract = watch.lap() - times_.saturate - times_.implement;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -24119,8 +24154,8 @@ MEGANEURA_INLINE buffer_state::~buffer_state() {
 MEGANEURA_INLINE ticket_state::~ticket_state() { device->give_back(std::move(slot)); }
 
 MEGANEURA_INLINE buffer_range resolve(const buffer_range& range, const char* what) {
-  if (!range.target) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
-  const std::uint64_t bytes = range.target.bytes();
+  if (!range.buffer) fail(error_category::invalid_argument, "{} was given an empty buffer handle", what);
+  const std::uint64_t bytes = range.buffer.bytes();
   buffer_range result = range;
   if (result.size == 0 && range.offset <= bytes) result.size = bytes - range.offset;
   if (range.offset > bytes || result.size > bytes - range.offset || result.size == 0) {
@@ -24606,7 +24641,7 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
                                   std::string_view label) {
   const std::string what = fmt::format("a binding of \"{}\"", label);
   buffer_range range = resolve(asked, what.c_str());
-  check_owner(device, range.target.state()->device, what.c_str());
+  check_owner(device, range.buffer.state()->device, what.c_str());
   const device_facts& facts = device.facts;
   const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
   const bool uniform = kind == spirv::binding_kind::uniform_buffer;
@@ -24671,12 +24706,12 @@ MEGANEURA_INLINE void recorder::barrier() try {
 MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_range& target) try {
   detail::copy_command item{detail::resolve(source, "the source of a copy"),
                             detail::resolve(target, "the target of a copy")};
-  detail::check_owner(*commands_->device, item.source.target.state()->device, "the source of a copy");
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a copy");
+  detail::check_owner(*commands_->device, item.source.buffer.state()->device, "the source of a copy");
+  detail::check_owner(*commands_->device, item.target.buffer.state()->device, "the target of a copy");
   const std::uint64_t size = std::min(item.source.size, item.target.size);
   item.source.size = size;
   item.target.size = size;
-  const bool same = item.source.target == item.target.target;
+  const bool same = item.source.buffer == item.target.buffer;
   if (same && item.source.offset < item.target.offset + size && item.target.offset < item.source.offset + size) {
     fail(error_category::invalid_argument, "a copy of {} bytes from {} to {} of one buffer overlaps itself", size,
          item.source.offset, item.target.offset);
@@ -24688,7 +24723,7 @@ MEGANEURA_INLINE void recorder::copy(const buffer_range& source, const buffer_ra
 
 MEGANEURA_INLINE void recorder::fill(const buffer_range& target, std::uint32_t word) try {
   detail::fill_command item{detail::resolve(target, "a fill"), word};
-  detail::check_owner(*commands_->device, item.target.target.state()->device, "the target of a fill");
+  detail::check_owner(*commands_->device, item.target.buffer.state()->device, "the target of a fill");
   if (item.target.offset % 4 != 0 || item.target.size % 4 != 0) {
     fail(error_category::invalid_argument, "a fill covers {} bytes at offset {}; both have to be multiples of 4",
          item.target.size, item.target.offset);
@@ -24798,7 +24833,7 @@ MEGANEURA_INLINE void recording_writer::create_command_buffer() {
 
 /// Whether a command may write memory the host has mapped; a binding counts, whatever the kernel does with it.
 inline bool reaches_host(const command& item) {
-  const auto is_mapped = [](const buffer_range& range) { return range.target.state()->memory.mapped != nullptr; };
+  const auto is_mapped = [](const buffer_range& range) { return range.buffer.state()->memory.mapped != nullptr; };
   if (const auto* launch = std::get_if<dispatch_command>(&item)) {
     return std::any_of(launch->bindings.begin(), launch->bindings.end(), is_mapped);
   }
@@ -24828,7 +24863,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
 }
 
 MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& range) {
-  const VkBuffer handle = range.target.state()->memory.handle;
+  const VkBuffer handle = range.buffer.state()->memory.handle;
   VkBufferView& view = views_[{handle, range.offset, range.size}];
   if (view != VK_NULL_HANDLE) return view;
   const VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
@@ -24861,7 +24896,7 @@ MEGANEURA_INLINE VkDescriptorSet recording_writer::make_set(const dispatch_comma
     writes[i].descriptorCount = 1;
     writes[i].descriptorType = descriptor_type(kernel.bindings[i]);
     if (kernel.bindings[i] != spirv::binding_kind::uniform_texel_buffer) {
-      ranges[i] = {range.target.state()->memory.handle, range.offset, range.size};
+      ranges[i] = {range.buffer.state()->memory.handle, range.offset, range.size};
       writes[i].pBufferInfo = &ranges[i];
     } else {
       views[i] = view_of(range);
@@ -24907,12 +24942,12 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
 
 MEGANEURA_INLINE void recording_writer::write(const copy_command& item) {
   const VkBufferCopy region{item.source.offset, item.target.offset, item.source.size};
-  device_.call.CmdCopyBuffer(state_->handle, item.source.target.state()->memory.handle,
-                             item.target.target.state()->memory.handle, 1, &region);
+  device_.call.CmdCopyBuffer(state_->handle, item.source.buffer.state()->memory.handle,
+                             item.target.buffer.state()->memory.handle, 1, &region);
 }
 
 MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
-  device_.call.CmdFillBuffer(state_->handle, item.target.target.state()->memory.handle, item.target.offset,
+  device_.call.CmdFillBuffer(state_->handle, item.target.buffer.state()->memory.handle, item.target.offset,
                              item.target.size, item.word);
 }
 
@@ -25060,7 +25095,7 @@ class arena_placer {
     const draft::node_list values = draft_.values_of(id);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
-      const tensor_type unnamed = g_.results(id)[i];
+      const tensor_spec unnamed = g_.results(id)[i];
       const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
       draft_.unnamed[id].push_back(draft_.scratches.size());
       draft_.scratches.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
@@ -25694,7 +25729,7 @@ namespace detail {
 inline constexpr std::size_t tried_products = 4;  // forms of one product that are tried
 
 template <op Kind>
-void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_id product) {
+void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product) {
   using family = kernel_family<Kind>;
   constexpr structural rule = ending(Kind);
   engine& g = pass.graph();
@@ -25715,7 +25750,7 @@ void fuse_epilogue(lowering& pass, enode_id region, std::size_t operand, enode_i
   }
 }
 
-MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   if (g.get<region_attribute>(id).row_axes > 0) return;
   const class_id owner = g.find(g.node(id).owner);
@@ -25735,6 +25770,399 @@ MEGANEURA_INLINE void product_epilogue::apply(lowering& pass, enode_id id) {
 }
 
 }  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/implement.hpp: the pass over all classes, and adding what the rules make.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE std::string to_string(structural rule) {
+  constexpr const char* names[detail::rules_by_name] = {
+      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
+      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
+      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
+      "split_reduce",       "merge_regions"};
+  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
+  std::string name;
+  detail::for_each_implementation([&]<op Kind> {
+    if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
+    if (rule == ending(Kind)) name = fmt::format("{}_epilogue", to_string(Kind));
+  });
+  return name;
+}
+
+// ---- traversal ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void implementation_pass::visit(class_id root) {
+  // Depth first without recursion: models are deeper than stacks.
+  struct frame {
+    class_id id;
+    std::size_t node, operand;
+  };
+  std::vector<frame> stack;
+  const auto open = [&](class_id id) {
+    if (state_[id] != 0) return;
+    state_[id] = 1;
+    stack.push_back({id, 0, 0});
+  };
+  open(g_.find(root));
+  while (!stack.empty()) {
+    frame& top = stack.back();
+    const node_list& nodes = g_[top.id].nodes;
+    if (top.node == nodes.size()) {
+      state_[top.id] = 2;
+      order_.push_back(top.id);
+      stack.pop_back();
+    } else if (top.operand == g_.node(nodes[top.node]).operand_count) {
+      ++top.node;
+      top.operand = 0;
+    } else {
+      open(g_.operand(nodes[top.node], top.operand++));
+    }
+  }
+}
+
+MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> roots) {
+  uses_.assign(g_.class_slots(), 0);
+  deciding_uses_.assign(g_.class_slots(), 0);
+  hard_.assign(g_.class_slots(), false);
+  for (class_id root : roots) {
+    ++uses_[g_.find(root)];
+    hard_[g_.find(root)] = true;
+  }
+  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
+  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
+    const class_id id = order_[i];
+    for (enode_id parent : g_[id].parents) {
+      const class_id user = g_.find(g_.node(parent).owner);
+      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
+      const op kind = g_.node(parent).kind;
+      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
+        decided_for[user] = id;
+        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
+      }
+      if (counted_for[user] == id) continue;
+      counted_for[user] = id;
+      if (kind == op::view) {
+        uses_[id] += uses_[user];
+        hard_[id] = hard_[id] || hard_[user];
+      } else {
+        ++uses_[id];
+        if (kind != op::map && kind != op::reduce && kind != op::pad && kind != op::concat) hard_[id] = true;
+      }
+    }
+  }
+}
+
+MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
+  state_.assign(g_.class_slots(), 0);
+  forms_.assign(g_.class_slots(), {});
+  kernel_.assign(g_.class_slots(), false);
+  unstable_.assign(g_.class_slots(), false);
+  for (class_id root : roots) visit(root);
+  count_uses(roots);
+  for (class_id id : order_) implement(id);
+  g_.rebuild();
+}
+
+MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
+  id = g_.find(id);
+  g_.at(g_[id].path);
+  if (g_[id].constant && enabled(structural::constant_to_region)) {
+    region_draft constant = draft();
+    detail::flat_loops(constant, g_.extents(id));
+    constant.add_constant(*g_[id].constant, g_[id].type);
+    emit_regions(id, constant, detail::identity_program(g_[id].type), structural::constant_to_region);
+    return;
+  }
+  const node_list primitives = g_[id].nodes;
+  for (enode_id node : primitives) {
+    if (g_.node(node).dead) continue;
+    reasons_ = g_.node(node).reasons;
+    detail::for_each_implementation([&]<op Kind> {
+      if (g_.node(node).kind == info(Kind).implements && enabled(making(Kind))) {
+        detail::kernel_family<Kind>::make(*this, node);
+      }
+    });
+    detail::to_region::apply(*this, node);
+  }
+  reasons_ = {};
+  const node_list made = g_[g_.find(id)].nodes;
+  note_kernel(id, made);
+  for (enode_id node : made) {
+    const std::size_t before = g_[g_.find(id)].nodes.size();
+    detail::between_implementations::apply(*this, node);
+    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
+    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
+  }
+  note_unstable(g_.find(id));
+}
+
+// ---- adding nodes ---------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+  owner = g_.find(owner);
+  if (detail::is_copy(form.loops) && !form.operands.empty()) {
+    const class_id source = g_.find(form.operands[0]);
+    const index_map& read = form.loops.accesses[0];
+    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
+                      g_[source].type == g_[owner].type &&
+                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
+    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
+      g_.merge(owner, source);  // a copy of a value is the value
+      return no_id;
+    }
+  }
+  for (class_id operand : form.operands) {
+    if (g_.find(operand) == owner) return no_id;
+  }
+  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/implement.hpp: which operands a region computes itself, and the forms of it that come of that.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE implementation_pass::class_forms& implementation_pass::forms(class_id id) {
+  return forms_[g_.find(id)];
+}
+MEGANEURA_INLINE const implementation_pass::class_forms& implementation_pass::forms(class_id id) const {
+  return forms_[g_.find(id)];
+}
+
+MEGANEURA_INLINE region_view implementation_pass::form_of(enode_id id) const {
+  return {g_.get<region_attribute>(id), g_.operands(id)};
+}
+
+MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
+  const enode_id form = forms(id).conservative;
+  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
+}
+
+MEGANEURA_INLINE void implementation_pass::note_kernel(class_id id, std::span<const enode_id> nodes) {
+  for (enode_id node : nodes) {
+    const op kind = g_.node(node).kind;
+    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
+  }
+}
+
+// ---- decisions ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE stability implementation_pass::trace(enode_id region) const {
+  const auto& loops = g_.get<region_attribute>(region);
+  program_flags unstable;
+  for (const index_map& read : loops.accesses) {
+    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
+    // What every reader takes from memory is one and the same.
+    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
+    unstable.push_back(!stored && unstable_[source]);
+  }
+  return trace_unstable(loops.program, unstable);
+}
+
+MEGANEURA_INLINE void implementation_pass::note_unstable(class_id id) {
+  for (enode_id node : g_[id].nodes) {
+    const bool region = g_.node(node).kind == op::region;
+    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
+  }
+}
+
+// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
+// Readers that decide nothing may add it up again.
+MEGANEURA_INLINE bool implementation_pass::must_be_stored(class_id id, enode_id form, bool deciding) const {
+  if (form == no_id || uses_[id] <= 1) return false;
+  const stability found = trace(form);
+  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
+}
+
+MEGANEURA_INLINE bool implementation_pass::decides_by_product(enode_id product) const {
+  const scalar_program& program = detail::epilogue_of(g_, product)->program;
+  const bool unstable[] = {true};
+  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
+}
+
+// ---- choices --------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE bool implementation_pass::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
+  const auto& region = g_.get<region_attribute>(form);
+  if (region.space.elements() >= base.loops.space.elements()) return true;
+  // Repeated for each element of a larger space: fine for cheap programs only.
+  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
+}
+
+// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
+MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
+  if (g_.node(node).kind != op::map) return false;
+  const dtype type = g_.node(node).type;
+  const std::span<const scalar_node> program = g_.get<map_attribute>(node).program.nodes;
+  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
+  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
+}
+
+// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
+// was asked for or something depends on the very bits; a cast asks for the rounding itself.
+MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
+  const dtype type = g_[id].type;
+  if (!is_narrow(type)) return false;
+  const enode_id copy = copy_form(id);
+  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
+  const node_list& nodes = g_[id].nodes;
+  return options_.keep_rounding || g_[id].decides ||
+         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
+}
+
+MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
+                                                                             bool deciding) const {
+  producer result{.id = id};
+  if (id == no_id) return result;
+  const class_forms& f = forms(id);
+  if (f.conservative == no_id || rounds(id)) return result;
+  const auto& region = g_.get<region_attribute>(f.conservative);
+  const bool reads_memory = g_.node(f.conservative).operand_count > 0;
+  if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
+    result.conservative = result.greedy = result.other = choice::conservative;
+    return result;
+  }
+  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
+    result.conservative = result.other = choice::conservative;
+    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
+    result.greedy = more ? choice::greedy : choice::conservative;
+    return result;
+  }
+  const bool cheap = worth_inlining(id, f.conservative, base);
+  const bool alone = uses_[id] <= 1;
+  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
+  result.other = choice::conservative;
+  if (alone && cheap && enabled(structural::fuse_pointwise)) {
+    result.conservative = choice::conservative;
+    result.greedy = choice::greedy;
+    if (has_kernel(id)) result.other = choice::leaf;
+  } else if (!enabled(structural::recompute)) {
+    result.other = choice::leaf;
+  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
+    result.greedy = choice::greedy;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE void implementation_pass::add_operand(region_draft& draft, class_id operand, const index_map& how) {
+  operand = g_.find(operand);
+  if (g_[operand].constant) {
+    draft.add_constant(*g_[operand].constant, g_[operand].type);
+  } else {
+    draft.add_read(operand, g_[operand].type, how);
+  }
+}
+
+// A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
+MEGANEURA_INLINE bool implementation_pass::read_everywhere(std::span<const producer> producers,
+                                                           std::span<choice> choices, std::size_t which) {
+  bool first = true;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (producers[i].id != producers[which].id) continue;
+    first = first && (i >= which || choices[i] == choice::leaf);
+    choices[i] = choice::leaf;
+  }
+  return first;
+}
+
+MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std::span<const producer> producers,
+                                                            std::span<choice> choices, rule_mask& reasons) {
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) continue;
+    const class_id id = producers[i].id;
+    const class_forms& f = forms(id);
+    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
+    const region_view view = form_of(form);
+    const bool copy = detail::is_copy(view.loops);
+    const structural rule = copy                      ? structural::fuse_view
+                            : uses_[id] > 1           ? structural::recompute
+                            : view.loops.row_axes > 0 ? structural::fuse_rows
+                                                      : structural::fuse_pointwise;
+    const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
+    if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
+    for (class_id operand : view.operands) {
+      if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
+    }
+    if (!problem) problem = draft_.inline_form(i, view);
+    if (problem) {
+      note_missed({owner, id, rule, problem});
+      if (!read_everywhere(producers, choices, i)) return false;
+      continue;
+    }
+    note_applied(rule);
+    reasons |= bit(rule) | g_.node(form).reasons;
+    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+  }
+  return true;
+}
+
+MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base,
+                                                           const scalar_program& root, structural rule,
+                                                           std::span<const producer> producers, choice_list choices) {
+  for (;;) {
+    draft_ = base;
+    rule_mask reasons = bit(rule) | reasons_;
+    note_applied(rule);
+    if (!inline_producers(owner, producers, choices, reasons)) continue;
+    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
+    const char* problem = draft_.finish(root, form_, fused);
+    if (!problem) return emit_region(owner, form_, reasons);
+    // Too large: give up the last fusion that is more than a view, and try again.
+    std::size_t last = choices.size();
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
+    }
+    if (last == choices.size()) {
+      note_missed({owner, no_id, rule, problem});
+      return no_id;
+    }
+    note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
+    (void)read_everywhere(producers, choices, last);
+  }
+}
+
+MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const region_draft& base,
+                                                        const scalar_program& root, structural rule) {
+  small_vector<producer, 16> producers;
+  choice_list conservative, greedy;
+  program_flags deciding = deciding_arguments(root);
+  deciding.resize(base.arguments(), false);
+  for (std::size_t i = 0; i < base.arguments(); ++i) {
+    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
+    conservative.push_back(producers.back().conservative);
+    greedy.push_back(producers.back().greedy);
+  }
+  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
+  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
+  std::size_t made = 2;
+  for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
+    const auto same = [&](const producer& other) { return other.id == producers[i].id; };
+    if (producers[i].other == producers[i].conservative) continue;
+    if (std::any_of(producers.begin(), producers.begin() + i, same)) continue;
+    choice_list toggled = conservative;
+    for (std::size_t k = i; k < producers.size(); ++k) {
+      if (same(producers[k])) toggled[k] = producers[k].other;
+    }
+    emit_choice(owner, base, root, rule, producers, toggled);
+    ++made;
+  }
+}
+
+MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, bool conservative) {
+  if (node == no_id || g_.node(node).kind != op::region) return;
+  owner = g_.find(owner);
+  const double cost = node_cost(g_, node, options_.device);
+  class_forms& f = forms(owner);
+  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
+    f.conservative = node;
+    f.conservative_cost = cost;
+  }
+  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
+    f.greedy = node;
+  }
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Kinds that implement a primitive as it stands: how they are made, what they end with and what they cost.
@@ -25849,7 +26277,7 @@ class epilogue_draft {
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 template <op Kind>
-void implementation_family<Kind>::make(lowering& pass, enode_id id) {
+void implementation_family<Kind>::make(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const class_list operands(g.operands(id).begin(), g.operands(id).end());
@@ -25861,7 +26289,8 @@ void implementation_family<Kind>::make(lowering& pass, enode_id id) {
 }
 
 template <op Kind>
-const char* implementation_family<Kind>::fuse(lowering& pass, enode_id region, std::size_t operand, enode_id node) {
+const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_id region, std::size_t operand,
+                                              enode_id node) {
   engine& g = pass.graph();
   const auto& inner = g.get<attribute_type>(node);
   nest loops{.space = inner.space};
@@ -25993,394 +26422,6 @@ MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enod
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/lower.hpp: the pass over all classes, and adding what the rules make.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE std::string to_string(structural rule) {
-  constexpr const char* names[detail::rules_by_name] = {
-      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
-      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
-      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
-      "split_reduce",       "merge_regions"};
-  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
-  std::string name;
-  detail::for_each_implementation([&]<op Kind> {
-    if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
-    if (rule == ending(Kind)) name = fmt::format("{}_epilogue", to_string(Kind));
-  });
-  return name;
-}
-
-// ---- traversal ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE void lowering::visit(class_id root) {
-  // Depth first without recursion: models are deeper than stacks.
-  struct frame {
-    class_id id;
-    std::size_t node, operand;
-  };
-  std::vector<frame> stack;
-  const auto open = [&](class_id id) {
-    if (state_[id] != 0) return;
-    state_[id] = 1;
-    stack.push_back({id, 0, 0});
-  };
-  open(g_.find(root));
-  while (!stack.empty()) {
-    frame& top = stack.back();
-    const node_list& nodes = g_[top.id].nodes;
-    if (top.node == nodes.size()) {
-      state_[top.id] = 2;
-      order_.push_back(top.id);
-      stack.pop_back();
-    } else if (top.operand == g_.node(nodes[top.node]).operand_count) {
-      ++top.node;
-      top.operand = 0;
-    } else {
-      open(g_.operand(nodes[top.node], top.operand++));
-    }
-  }
-}
-
-MEGANEURA_INLINE void lowering::count_uses(std::span<const class_id> roots) {
-  uses_.assign(g_.class_slots(), 0);
-  deciding_uses_.assign(g_.class_slots(), 0);
-  hard_.assign(g_.class_slots(), false);
-  for (class_id root : roots) {
-    ++uses_[g_.find(root)];
-    hard_[g_.find(root)] = true;
-  }
-  std::vector<class_id> counted_for(g_.class_slots(), no_id), decided_for(g_.class_slots(), no_id);
-  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
-    const class_id id = order_[i];
-    for (enode_id parent : g_[id].parents) {
-      const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == id) continue;
-      const op kind = g_.node(parent).kind;
-      if (decided_for[user] != id && (kind == op::view || g_.decides_for(parent, id))) {
-        decided_for[user] = id;
-        deciding_uses_[id] += kind == op::view ? deciding_uses_[user] : 1;
-      }
-      if (counted_for[user] == id) continue;
-      counted_for[user] = id;
-      if (kind == op::view) {
-        uses_[id] += uses_[user];
-        hard_[id] = hard_[id] || hard_[user];
-      } else {
-        ++uses_[id];
-        if (kind != op::map && kind != op::reduce && kind != op::pad && kind != op::concat) hard_[id] = true;
-      }
-    }
-  }
-}
-
-MEGANEURA_INLINE void lowering::run(std::span<const class_id> roots) {
-  state_.assign(g_.class_slots(), 0);
-  forms_.assign(g_.class_slots(), {});
-  kernel_.assign(g_.class_slots(), false);
-  unstable_.assign(g_.class_slots(), false);
-  for (class_id root : roots) visit(root);
-  count_uses(roots);
-  for (class_id id : order_) lower(id);
-  g_.rebuild();
-}
-
-MEGANEURA_INLINE void lowering::lower(class_id id) {
-  id = g_.find(id);
-  g_.at(g_[id].path);
-  if (g_[id].constant && enabled(structural::constant_to_region)) {
-    region_draft constant = draft();
-    detail::flat_loops(constant, g_.extents(id));
-    constant.add_constant(*g_[id].constant, g_[id].type);
-    emit_regions(id, constant, detail::identity_program(g_[id].type), structural::constant_to_region);
-    return;
-  }
-  const node_list primitives = g_[id].nodes;
-  for (enode_id node : primitives) {
-    if (g_.node(node).dead) continue;
-    reasons_ = g_.node(node).reasons;
-    detail::for_each_implementation([&]<op Kind> {
-      if (g_.node(node).kind == info(Kind).implements && enabled(making(Kind))) {
-        detail::kernel_family<Kind>::make(*this, node);
-      }
-    });
-    detail::to_region::apply(*this, node);
-  }
-  reasons_ = {};
-  const node_list made = g_[g_.find(id)].nodes;
-  note_kernel(id, made);
-  for (enode_id node : made) {
-    const std::size_t before = g_[g_.find(id)].nodes.size();
-    detail::between_implementations::apply(*this, node);
-    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
-    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
-  }
-  note_unstable(g_.find(id));
-}
-
-// ---- adding nodes ---------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE enode_id lowering::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
-  owner = g_.find(owner);
-  if (detail::is_copy(form.loops) && !form.operands.empty()) {
-    const class_id source = g_.find(form.operands[0]);
-    const index_map& read = form.loops.accesses[0];
-    const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
-                      g_[source].type == g_[owner].type &&
-                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
-    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
-      g_.merge(owner, source);  // a copy of a value is the value
-      return no_id;
-    }
-  }
-  for (class_id operand : form.operands) {
-    if (g_.find(operand) == owner) return no_id;
-  }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/lower.hpp: which operands a region computes itself, and the forms of it that come of that.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE lowering::class_forms& lowering::forms(class_id id) { return forms_[g_.find(id)]; }
-MEGANEURA_INLINE const lowering::class_forms& lowering::forms(class_id id) const { return forms_[g_.find(id)]; }
-
-MEGANEURA_INLINE region_view lowering::form_of(enode_id id) const {
-  return {g_.get<region_attribute>(id), g_.operands(id)};
-}
-
-MEGANEURA_INLINE enode_id lowering::copy_form(class_id id) const {
-  const enode_id form = forms(id).conservative;
-  return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
-}
-
-MEGANEURA_INLINE void lowering::note_kernel(class_id id, std::span<const enode_id> nodes) {
-  for (enode_id node : nodes) {
-    const op kind = g_.node(node).kind;
-    kernel_[g_.find(id)] = kernel_[g_.find(id)] || (info(kind).runs && kind != op::region);
-  }
-}
-
-// ---- decisions ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE stability lowering::trace(enode_id region) const {
-  const auto& loops = g_.get<region_attribute>(region);
-  program_flags unstable;
-  for (const index_map& read : loops.accesses) {
-    const class_id source = read.source < 0 ? no_id : g_.operand(region, static_cast<std::size_t>(read.source));
-    // What every reader takes from memory is one and the same.
-    const bool stored = source == no_id || (has_kernel(source) ? uses_[source] : deciding_uses_[source]) > 1;
-    unstable.push_back(!stored && unstable_[source]);
-  }
-  return trace_unstable(loops.program, unstable);
-}
-
-MEGANEURA_INLINE void lowering::note_unstable(class_id id) {
-  for (enode_id node : g_[id].nodes) {
-    const bool region = g_.node(node).kind == op::region;
-    if (detail::epilogue_of(g_, node) || (region && trace(node).result)) unstable_[id] = true;
-  }
-}
-
-// A decision by a sum is made in one kernel; a sum that decides several things is read from one place by all of them.
-// Readers that decide nothing may add it up again.
-MEGANEURA_INLINE bool lowering::must_be_stored(class_id id, enode_id form, bool deciding) const {
-  if (form == no_id || uses_[id] <= 1) return false;
-  const stability found = trace(form);
-  return found.decision || (found.result && deciding && deciding_uses_[id] > 1);
-}
-
-MEGANEURA_INLINE bool lowering::decides_by_product(enode_id product) const {
-  const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  const bool unstable[] = {true};
-  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
-}
-
-// ---- choices --------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE bool lowering::worth_inlining(class_id id, enode_id form, const region_draft& base) const {
-  const auto& region = g_.get<region_attribute>(form);
-  if (region.space.elements() >= base.loops.space.elements()) return true;
-  // Repeated for each element of a larger space: fine for cheap programs only.
-  return region.row_axes == 0 && program_cost(region.program, options_.device) <= 4 && g_.extents(id).elements() > 0;
-}
-
-// A map that makes a narrow dtype of something else: a cast of a number, or arithmetic that reads none of that dtype.
-MEGANEURA_INLINE bool lowering::narrows(enode_id node) const {
-  if (g_.node(node).kind != op::map) return false;
-  const dtype type = g_.node(node).type;
-  const std::span<const scalar_node> program = g_.get<map_attribute>(node).program.nodes;
-  if (program.back().op == scalar_op::convert) return program[program.back().operands[0]].type != dtype::boolean;
-  return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
-}
-
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast asks for the rounding itself.
-MEGANEURA_INLINE bool lowering::rounds(class_id id) const {
-  const dtype type = g_[id].type;
-  if (!is_narrow(type)) return false;
-  const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
-  const node_list& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
-}
-
-MEGANEURA_INLINE lowering::producer lowering::consider(class_id id, const region_draft& base, bool deciding) const {
-  producer result{.id = id};
-  if (id == no_id) return result;
-  const class_forms& f = forms(id);
-  if (f.conservative == no_id || rounds(id)) return result;
-  const auto& region = g_.get<region_attribute>(f.conservative);
-  const bool reads_memory = g_.node(f.conservative).operand_count > 0;
-  if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
-    result.conservative = result.greedy = result.other = choice::conservative;
-    return result;
-  }
-  if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
-    result.conservative = result.other = choice::conservative;
-    const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
-    result.greedy = more ? choice::greedy : choice::conservative;
-    return result;
-  }
-  const bool cheap = worth_inlining(id, f.conservative, base);
-  const bool alone = uses_[id] <= 1;
-  if (must_be_stored(id, f.conservative, deciding) || must_be_stored(id, f.greedy, deciding)) return result;
-  result.other = choice::conservative;
-  if (alone && cheap && enabled(structural::fuse_pointwise)) {
-    result.conservative = choice::conservative;
-    result.greedy = choice::greedy;
-    if (has_kernel(id)) result.other = choice::leaf;
-  } else if (!enabled(structural::recompute)) {
-    result.other = choice::leaf;
-  } else if (!has_kernel(id) && !hard_[id] && f.greedy != no_id && worth_inlining(id, f.greedy, base)) {
-    result.greedy = choice::greedy;
-  }
-  return result;
-}
-
-MEGANEURA_INLINE void lowering::add_operand(region_draft& draft, class_id operand, const index_map& how) {
-  operand = g_.find(operand);
-  if (g_[operand].constant) {
-    draft.add_constant(*g_[operand].constant, g_[operand].type);
-  } else {
-    draft.add_read(operand, g_[operand].type, how);
-  }
-}
-
-// A kernel that adds up a value for one argument and reads it for another could find it unequal to itself.
-MEGANEURA_INLINE bool lowering::read_everywhere(std::span<const producer> producers, std::span<choice> choices,
-                                                std::size_t which) {
-  bool first = true;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (producers[i].id != producers[which].id) continue;
-    first = first && (i >= which || choices[i] == choice::leaf);
-    choices[i] = choice::leaf;
-  }
-  return first;
-}
-
-MEGANEURA_INLINE bool lowering::inline_producers(class_id owner, std::span<const producer> producers,
-                                                 std::span<choice> choices, rule_mask& reasons) {
-  for (std::size_t i = 0; i < producers.size(); ++i) {
-    if (choices[i] == choice::leaf) continue;
-    const class_id id = producers[i].id;
-    const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
-    const region_view view = form_of(form);
-    const bool copy = detail::is_copy(view.loops);
-    const structural rule = copy                      ? structural::fuse_view
-                            : uses_[id] > 1           ? structural::recompute
-                            : view.loops.row_axes > 0 ? structural::fuse_rows
-                                                      : structural::fuse_pointwise;
-    const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
-    if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
-    for (class_id operand : view.operands) {
-      if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
-    }
-    if (!problem) problem = draft_.inline_form(i, view);
-    if (problem) {
-      note_missed({owner, id, rule, problem});
-      if (!read_everywhere(producers, choices, i)) return false;
-      continue;
-    }
-    note_applied(rule);
-    reasons |= bit(rule) | g_.node(form).reasons;
-    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
-  }
-  return true;
-}
-
-MEGANEURA_INLINE enode_id lowering::emit_choice(class_id owner, const region_draft& base, const scalar_program& root,
-                                                structural rule, std::span<const producer> producers,
-                                                choice_list choices) {
-  for (;;) {
-    draft_ = base;
-    rule_mask reasons = bit(rule) | reasons_;
-    note_applied(rule);
-    if (!inline_producers(owner, producers, choices, reasons)) continue;
-    const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
-    const char* problem = draft_.finish(root, form_, fused);
-    if (!problem) return emit_region(owner, form_, reasons);
-    // Too large: give up the last fusion that is more than a view, and try again.
-    std::size_t last = choices.size();
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i] != choice::leaf && (last == choices.size() || copy_form(producers[i].id) == no_id)) last = i;
-    }
-    if (last == choices.size()) {
-      note_missed({owner, no_id, rule, problem});
-      return no_id;
-    }
-    note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
-    (void)read_everywhere(producers, choices, last);
-  }
-}
-
-MEGANEURA_INLINE void lowering::emit_regions(class_id owner, const region_draft& base, const scalar_program& root,
-                                             structural rule) {
-  small_vector<producer, 16> producers;
-  choice_list conservative, greedy;
-  program_flags deciding = deciding_arguments(root);
-  deciding.resize(base.arguments(), false);
-  for (std::size_t i = 0; i < base.arguments(); ++i) {
-    producers.push_back(consider(base.source(i), base, deciding[i] || g_[g_.find(owner)].decides));
-    conservative.push_back(producers.back().conservative);
-    greedy.push_back(producers.back().greedy);
-  }
-  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
-  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
-  std::size_t made = 2;
-  for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
-    const auto same = [&](const producer& other) { return other.id == producers[i].id; };
-    if (producers[i].other == producers[i].conservative) continue;
-    if (std::any_of(producers.begin(), producers.begin() + i, same)) continue;
-    choice_list toggled = conservative;
-    for (std::size_t k = i; k < producers.size(); ++k) {
-      if (same(producers[k])) toggled[k] = producers[k].other;
-    }
-    emit_choice(owner, base, root, rule, producers, toggled);
-    ++made;
-  }
-}
-
-MEGANEURA_INLINE void lowering::keep(class_id owner, enode_id node, bool conservative) {
-  if (node == no_id || g_.node(node).kind != op::region) return;
-  owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.device);
-  class_forms& f = forms(owner);
-  if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
-    f.conservative = node;
-    f.conservative_cost = cost;
-  }
-  if (f.greedy == no_id || f.greedy == f.conservative || !conservative) {
-    f.greedy = node;
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that lets a backward mask read the stored activation.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -26441,7 +26482,7 @@ inline class_id relu_of(const engine& g, class_id x, mask_use use) {
   return no_id;
 }
 
-MEGANEURA_INLINE void relu_mask::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
     const mask_use use = only_masks(g, id, static_cast<double>(i));
@@ -26559,7 +26600,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-MEGANEURA_INLINE void contract_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
@@ -26605,7 +26646,7 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
 }
 
 // `accesses` of the loops: the result, both operands, and then what the epilogue reads.
-inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, class_id b,
+inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
                         const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
   engine& g = pass.graph();
   // Threads of a product run along n: the group with the result's unit stride takes that place.
@@ -26620,7 +26661,7 @@ inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, 
   }
   normalise(loops);
   if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
-    fail(error_category::internal, "lowering: a product of {} would read or write with a border or backwards",
+    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
          to_string(g.extents(g.find(owner))));
   }
   matmul_attribute value;
@@ -26646,7 +26687,7 @@ inline void emit_matmul(lowering& pass, class_id owner, nest loops, class_id a, 
   pass.note_applied(making(op::matmul));
 }
 
-MEGANEURA_INLINE void kernel_family<op::matmul>::make(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
@@ -26684,8 +26725,8 @@ MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode
   return terms <= 16;
 }
 
-MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(lowering& pass, enode_id region, std::size_t operand,
-                                                             enode_id product) {
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
+                                                             std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
   nest loops = to_nest(inner);
@@ -26739,7 +26780,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void map_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   region_draft draft = pass.draft();
@@ -26750,7 +26791,7 @@ MEGANEURA_INLINE void map_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, program, rule);
 }
 
-MEGANEURA_INLINE void view_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void view_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& view = g.get<view_attribute>(id);
@@ -26795,7 +26836,7 @@ inline index_map row_position(const nest& loops) {
   return position;
 }
 
-MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void reduce_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto reduce = g.get<reduce_attribute>(id);
@@ -26819,7 +26860,7 @@ MEGANEURA_INLINE void reduce_to_region::apply(lowering& pass, enode_id id) {
                     rule);
 }
 
-MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void pad_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto& pad = g.get<pad_attribute>(id);
@@ -26840,7 +26881,7 @@ MEGANEURA_INLINE void pad_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, identity_program(g[owner].type), rule);
 }
 
-MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void concat_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const int axis = g.get<axis_attribute>(id).axis;
@@ -26875,7 +26916,7 @@ MEGANEURA_INLINE void concat_to_region::apply(lowering& pass, enode_id id) {
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
-MEGANEURA_INLINE void iota_to_region::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void iota_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   region_draft draft = pass.draft();
@@ -26948,7 +26989,7 @@ inline class_id split_operand(engine& g, class_id operand, std::uint8_t (&labels
   return g.add(op::view, g[operand].type, extents, dense_view(extents), std::span(&operand, 1), reasons);
 }
 
-inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts) {
+inline void add_split(implementation_pass& pass, enode_id id, int label, std::int64_t parts) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   shape extents{parts};
@@ -26965,7 +27006,7 @@ inline void add_split(lowering& pass, enode_id id, int label, std::int64_t parts
   pass.note_applied(structural::split_sum);
 }
 
-MEGANEURA_INLINE void split_sum::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   if (!pass.device().parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
@@ -27035,7 +27076,7 @@ inline class_id add_run_view(engine& g, class_id operand, reduce_attribute& redu
   return g.add(op::view, g[operand].type, extents, view, std::span(&operand, 1), reasons);
 }
 
-MEGANEURA_INLINE void split_reduce::apply(lowering& pass, enode_id id) {
+MEGANEURA_INLINE void split_reduce::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto whole = g.get<reduce_attribute>(id);
@@ -27079,200 +27120,7 @@ MEGANEURA_INLINE void split_reduce::apply(lowering& pass, enode_id id) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/merge.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-class region_merger {
- public:
-  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
-                const std::function<bool(class_id)>& offer)
-      : g_(g),
-        chosen_(chosen),
-        limits_(limits),
-        offer_(offer),
-        levels_(g.class_slots(), -1),
-        readers_(g.class_slots()) {
-    for (class_id id : chosen.order) {
-      levels_[id] = 0;
-      for (class_id operand : g.operands(chosen.chosen[id]))
-        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
-    }
-  }
-
-  void run() {
-    for (class_id id : chosen_.order) {
-      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
-        begin_group(id);
-    }
-  }
-
- private:
-  struct member {
-    class_id value = no_id;
-    enode_id region = no_id;              // one that computes it
-    std::optional<region_form> inside{};  // the same without reads of other members
-  };
-  using members = std::vector<member>;
-  using group_list = small_vector<std::size_t, 4>;  // positions in groups_
-  struct group {
-    members all;
-    int first = 0, last = 0;  // levels of the members
-    int reads = -1;           // the latest level of what they read
-  };
-
-  [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
-  [[nodiscard]] region_view view(const member& of) const {
-    if (of.inside) return {of.inside->loops, of.inside->operands};
-    return {region(of.region), g_.operands(of.region)};
-  }
-
-  void begin_group(class_id id) {
-    const int level = levels_[id];
-    groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
-    note_member(groups_.size() - 1, id, chosen_.chosen[id]);
-  }
-  // Who reads the member itself may find it inside of the group's kernel.
-  void note_member(std::size_t which, class_id id, enode_id form) {
-    readers_[id].push_back(which);
-    for (class_id operand : g_.operands(form)) {
-      group_list& readers = readers_[g_.find(operand)];
-      if (readers.empty() || readers.back() != which) readers.push_back(which);
-    }
-  }
-
-  bool joins_another(class_id id) {
-    const node_list forms = g_[id].nodes;
-    for (enode_id form : forms) {
-      if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
-      for (class_id operand : g_.operands(form)) {
-        const group_list& readers = readers_[g_.find(operand)];
-        const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
-        for (std::size_t i = readers.size(); i-- > first;) {
-          if (join(groups_[readers[i]], readers[i], id, form)) return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  // Due with the group: what it reads is there before any of them is due, and none is computed long before that, which
-  // would only keep its memory.
-  bool join(group& others, std::size_t which, class_id id, enode_id form) {
-    group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
-    for (class_id operand : g_.operands(form)) {
-      operand = g_.find(operand);
-      if (find(others.all, operand) != others.all.end()) continue;
-      if (levels_[operand] < 0) return false;
-      joined.reads = std::max(joined.reads, levels_[operand]);
-    }
-    if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
-    member joining{id, form};
-    if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
-    joined.all = others.all;
-    joined.all.push_back(std::move(joining));
-    const std::optional<class_id> made = add(joined.all);
-    if (!made || !offer_(*made)) return false;
-    others = std::move(joined);
-    note_member(which, id, form);
-    return true;
-  }
-  [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
-    return std::ranges::find(among, value, &member::value);
-  }
-
-  // The loops of rows of one length and as many of them, or of single elements.
-  [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
-    const auto row = [](const region_attribute& each) {
-      std::int64_t length = 1;
-      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
-      return length;
-    };
-    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
-  }
-
-  // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to
-  // the dtype it is stored in. False where it cannot.
-  [[nodiscard]] bool compute_inside(member& joining, const members& others) const {
-    const region_attribute& own = region(joining.region);
-    const std::span<const class_id> operands = g_.operands(joining.region);
-    const auto source = [&](const index_map& read) {
-      return read.source < 0 ? static_cast<class_id>(no_id) : g_.find(operands[static_cast<std::size_t>(read.source)]);
-    };
-    const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
-    if (std::ranges::none_of(own.accesses, reads_member)) return true;
-    small_vector<dtype, 16> types(own.accesses.size(), dtype::f32);
-    for (const scalar_node& node : own.program.nodes) {
-      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
-    }
-    region_draft draft(limits_);
-    draft.loops = to_nest(own);
-    draft.loops.accesses = {own.output};
-    draft.per_row = own.per_row;
-    for (std::size_t i = 0; i < own.accesses.size(); ++i)
-      draft.add_read(source(own.accesses[i]), types[i], own.accesses[i]);
-    for (std::size_t i = 0; i < own.accesses.size(); ++i) {
-      if (!reads_member(own.accesses[i])) continue;
-      const member& read = *find(others, source(own.accesses[i]));
-      if (is_narrow(g_[read.value].type) || draft.inline_form(i, view(read)) != nullptr) return false;
-    }
-    region_form form;
-    if (draft.finish(own.program, form, true) != nullptr) return false;
-    joining.inside = std::move(form);
-    return true;
-  }
-
-  // The class of the region with these values as results; nothing where there is no such region.
-  std::optional<class_id> add(members values) {
-    const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
-    std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
-    region_draft draft(limits_);
-    flat_loops(draft, {elements(values[0])});
-    std::vector<tensor_type> types;
-    rule_mask reasons = bit(structural::merge_regions);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const class_id id = values[i].value;
-      const bool whole = elements(values[i]) == elements(values[0]);
-      const std::optional<index_map> where = whole ? draft.loops.accesses[0] : draft.row_positions(elements(values[i]));
-      if (!where) return {};
-      draft.add_read(id, g_[id].type, *where);
-      if (draft.inline_form(i, view(values[i])) != nullptr) return {};
-      types.push_back({g_[id].type, g_.extents(id)});
-      reasons |= g_.node(values[i].region).reasons;
-    }
-    region_form form;
-    std::vector<std::size_t> number;  // of each value among the results
-    if (draft.finish_several(types, form, number) != nullptr) return {};
-    g_.at(g_.node(values[0].region).path);
-    const tensor_type& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
-    const std::size_t before = g_.class_slots();
-    const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
-    if (g_.class_slots() == before) return {};
-    for (std::size_t i = 0; i < values.size(); ++i)
-      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
-    return made;
-  }
-
-  engine& g_;
-  const extraction& chosen_;
-  const region_limits& limits_;
-  const std::function<bool(class_id)>& offer_;
-  std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
-  std::vector<group> groups_;
-  std::vector<group_list> readers_;  // of a class: groups that read it or have it
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const std::function<bool(class_id)>& offer) {
-  detail::region_merger(g, chosen, limits, offer).run();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for fusion/narrow.hpp.
+// Definitions for fusion/legalize.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -27455,6 +27303,199 @@ MEGANEURA_INLINE class_id add_contract(engine& e, dtype type, const shape& exten
     }
   }
   return e.add(op::view, type, extents, map, made);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/merge.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+class region_merger {
+ public:
+  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
+                const std::function<bool(class_id)>& offer)
+      : g_(g),
+        chosen_(chosen),
+        limits_(limits),
+        offer_(offer),
+        levels_(g.class_slots(), -1),
+        readers_(g.class_slots()) {
+    for (class_id id : chosen.order) {
+      levels_[id] = 0;
+      for (class_id operand : g.operands(chosen.chosen[id]))
+        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
+    }
+  }
+
+  void run() {
+    for (class_id id : chosen_.order) {
+      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
+        begin_group(id);
+    }
+  }
+
+ private:
+  struct member {
+    class_id value = no_id;
+    enode_id region = no_id;              // one that computes it
+    std::optional<region_form> inside{};  // the same without reads of other members
+  };
+  using members = std::vector<member>;
+  using group_list = small_vector<std::size_t, 4>;  // positions in groups_
+  struct group {
+    members all;
+    int first = 0, last = 0;  // levels of the members
+    int reads = -1;           // the latest level of what they read
+  };
+
+  [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
+  [[nodiscard]] region_view view(const member& of) const {
+    if (of.inside) return {of.inside->loops, of.inside->operands};
+    return {region(of.region), g_.operands(of.region)};
+  }
+
+  void begin_group(class_id id) {
+    const int level = levels_[id];
+    groups_.push_back({{{id, chosen_.chosen[id]}}, level, level, level - 1});
+    note_member(groups_.size() - 1, id, chosen_.chosen[id]);
+  }
+  // Who reads the member itself may find it inside of the group's kernel.
+  void note_member(std::size_t which, class_id id, enode_id form) {
+    readers_[id].push_back(which);
+    for (class_id operand : g_.operands(form)) {
+      group_list& readers = readers_[g_.find(operand)];
+      if (readers.empty() || readers.back() != which) readers.push_back(which);
+    }
+  }
+
+  bool joins_another(class_id id) {
+    const node_list forms = g_[id].nodes;
+    for (enode_id form : forms) {
+      if (g_.node(form).dead || g_.node(form).kind != op::region || g_.node(form).operand_count == 0) continue;
+      for (class_id operand : g_.operands(form)) {
+        const group_list& readers = readers_[g_.find(operand)];
+        const std::size_t first = readers.size() - std::min<std::size_t>(readers.size(), 2);
+        for (std::size_t i = readers.size(); i-- > first;) {
+          if (join(groups_[readers[i]], readers[i], id, form)) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Due with the group: what it reads is there before any of them is due, and none is computed long before that, which
+  // would only keep its memory.
+  bool join(group& others, std::size_t which, class_id id, enode_id form) {
+    group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
+    for (class_id operand : g_.operands(form)) {
+      operand = g_.find(operand);
+      if (find(others.all, operand) != others.all.end()) continue;
+      if (levels_[operand] < 0) return false;
+      joined.reads = std::max(joined.reads, levels_[operand]);
+    }
+    if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
+    member joining{id, form};
+    if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
+    joined.all = others.all;
+    joined.all.push_back(std::move(joining));
+    const std::optional<class_id> made = add(joined.all);
+    if (!made || !offer_(*made)) return false;
+    others = std::move(joined);
+    note_member(which, id, form);
+    return true;
+  }
+  [[nodiscard]] static members::const_iterator find(const members& among, class_id value) {
+    return std::ranges::find(among, value, &member::value);
+  }
+
+  // The loops of rows of one length and as many of them, or of single elements.
+  [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
+    const auto row = [](const region_attribute& each) {
+      std::int64_t length = 1;
+      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
+      return length;
+    };
+    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
+  }
+
+  // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to
+  // the dtype it is stored in. False where it cannot.
+  [[nodiscard]] bool compute_inside(member& joining, const members& others) const {
+    const region_attribute& own = region(joining.region);
+    const std::span<const class_id> operands = g_.operands(joining.region);
+    const auto source = [&](const index_map& read) {
+      return read.source < 0 ? static_cast<class_id>(no_id) : g_.find(operands[static_cast<std::size_t>(read.source)]);
+    };
+    const auto reads_member = [&](const index_map& read) { return find(others, source(read)) != others.end(); };
+    if (std::ranges::none_of(own.accesses, reads_member)) return true;
+    small_vector<dtype, 16> types(own.accesses.size(), dtype::f32);
+    for (const scalar_node& node : own.program.nodes) {
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    region_draft draft(limits_);
+    draft.loops = to_nest(own);
+    draft.loops.accesses = {own.output};
+    draft.per_row = own.per_row;
+    for (std::size_t i = 0; i < own.accesses.size(); ++i)
+      draft.add_read(source(own.accesses[i]), types[i], own.accesses[i]);
+    for (std::size_t i = 0; i < own.accesses.size(); ++i) {
+      if (!reads_member(own.accesses[i])) continue;
+      const member& read = *find(others, source(own.accesses[i]));
+      if (is_narrow(g_[read.value].type) || draft.inline_form(i, view(read)) != nullptr) return false;
+    }
+    region_form form;
+    if (draft.finish(own.program, form, true) != nullptr) return false;
+    joining.inside = std::move(form);
+    return true;
+  }
+
+  // The class of the region with these values as results; nothing where there is no such region.
+  std::optional<class_id> add(members values) {
+    const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
+    std::ranges::stable_sort(values, std::ranges::greater(), elements);  // a row's value needs the row
+    region_draft draft(limits_);
+    flat_loops(draft, {elements(values[0])});
+    std::vector<tensor_spec> types;
+    rule_mask reasons = bit(structural::merge_regions);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const class_id id = values[i].value;
+      const bool whole = elements(values[i]) == elements(values[0]);
+      const std::optional<index_map> where = whole ? draft.loops.accesses[0] : draft.row_positions(elements(values[i]));
+      if (!where) return {};
+      draft.add_read(id, g_[id].type, *where);
+      if (draft.inline_form(i, view(values[i])) != nullptr) return {};
+      types.push_back({g_[id].type, g_.extents(id)});
+      reasons |= g_.node(values[i].region).reasons;
+    }
+    region_form form;
+    std::vector<std::size_t> number;  // of each value among the results
+    if (draft.finish_several(types, form, number) != nullptr) return {};
+    g_.at(g_.node(values[0].region).path);
+    const tensor_spec& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
+    const std::size_t before = g_.class_slots();
+    const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
+    if (g_.class_slots() == before) return {};
+    for (std::size_t i = 0; i < values.size(); ++i)
+      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
+    return made;
+  }
+
+  engine& g_;
+  const extraction& chosen_;
+  const region_limits& limits_;
+  const std::function<bool(class_id)>& offer_;
+  std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
+  std::vector<group> groups_;
+  std::vector<group_list> readers_;  // of a class: groups that read it or have it
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
+                                    const std::function<bool(class_id)>& offer) {
+  detail::region_merger(g, chosen, limits, offer).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -28722,7 +28763,7 @@ namespace detail {
   };
   all.push_back(g[s.node].operand_count);
   for (const node_id operand : g.operands(s.node)) add(g[operand].type, g[operand].extents);
-  for (const tensor_type& result : g.results(s.node)) add(result.type, result.extents);
+  for (const tensor_spec& result : g.results(s.node)) add(result.type, result.extents);
   add(g[s.node].type, g[s.node].extents);
   for (const std::optional<std::size_t> operand : plan::overwritten_operands(s))
     all.push_back(operand ? static_cast<std::int64_t>(*operand) : -1);
