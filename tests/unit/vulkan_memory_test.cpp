@@ -96,6 +96,16 @@ TEST_F(vulkan_memory, a_steady_loop_of_copies_allocates_nothing) {
   EXPECT_EQ(gpu->counters().allocations, before);
 }
 
+TEST_F(vulkan_memory, what_read_backs_keep_is_what_was_in_use_at_one_time) {
+  const vulkan::buffer memory = gpu->allocate(std::uint64_t{1} << 20);
+  gpu->upload(memory, 0, counting(1 << 18, 1));
+  const auto live = [&] { return gpu->state()->live_allocations.load(); };
+  const std::uint32_t before = live();
+  for (std::size_t count = 1 << 10; count <= 1 << 18; count *= 4)
+    EXPECT_EQ(read<std::uint32_t>(memory, 0, count), counting(static_cast<std::uint32_t>(count), 1));
+  EXPECT_EQ(live(), before + 1);
+}
+
 TEST_F(vulkan_memory, an_upload_travels_with_the_next_submission) {
   const vulkan::buffer memory = gpu->allocate(64);
   const vulkan::recording nothing = vulkan::recorder(*gpu).finish();

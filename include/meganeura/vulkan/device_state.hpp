@@ -154,7 +154,7 @@ class device_state {
   std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
   std::vector<staging_mark> staging_marks_;
   std::vector<std::unique_ptr<read_back_slot>> free_slots_;  // has room for all that were made
-  std::size_t slots_made_ = 0;
+  std::size_t slots_made_ = 0;                               // and not destroyed
 };
 
 /// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.

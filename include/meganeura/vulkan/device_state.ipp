@@ -451,6 +451,12 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
     free_slots_.erase(free_slots_.begin() + static_cast<std::ptrdiff_t>(best));
     return slot;
   }
+  // One that holds more takes the place of all that were too small: what stays is what was in use at one time.
+  slots_made_ -= std::erase_if(free_slots_, [&](const std::unique_ptr<read_back_slot>& each) {
+    const bool idle = each->value <= done;
+    if (idle) destroy_buffer(each->buffer);
+    return idle;
+  });
   auto slot = std::make_unique<read_back_slot>();
   constexpr std::uint64_t smallest = 4096;
   free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail
