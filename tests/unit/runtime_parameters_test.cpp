@@ -10,6 +10,7 @@
 #include <support/shared_device.hpp>
 #include <support/temporary_folder.hpp>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -256,8 +257,11 @@ TEST(runtime_parameters, loading_renames_ignores_and_reports) {
     return support::sentence_of([&] { weights.load(path, options); });
   };
   const std::string start = path + " does not fit the model and nothing was loaded; ";
-  EXPECT_EQ(refusal({.rename = from_torch, .ignore = "*.num_batches_tracked"}),
-            start + "\"module.fc.bias\": expected [2], found [1, 2]; \"head.weight\" is not in the model");
+  EXPECT_EQ(
+      refusal({.rename = from_torch, .ignore = "*.num_batches_tracked"}),
+      start +
+          "\"module.fc.bias\": expected [2], found [1, 2]; \"head.weight\" is not in the model; give .rename "
+          "where the file has other names, .ignore for what one side lacks, or .strict = false to load what fits");
   const load_options forgiving{.strict = false, .rename = from_torch, .ignore = {"*.num_batches_tracked"}};
   const load_report report = weights.load(path, forgiving);
   EXPECT_TRUE(report.missing.empty());
@@ -266,16 +270,61 @@ TEST(runtime_parameters, loading_renames_ignores_and_reports) {
   EXPECT_EQ(weights.get("fc.weight"), values);
   EXPECT_EQ(weights.get("fc.bias"), (std::vector<float>{1, 2}));
   EXPECT_EQ(weights.get("norm.weight"), (std::vector<float>{1, 2}));
-  // A side of its own: what is ignored in the model keeps its values, and what no name leads to is reported.
+  // What is ignored keeps its values, by the model's name or the file's, and what no name leads to is reported.
   weights.set("fc.bias", std::vector<float>{8, 9});
   const load_report half =
       weights.load(path, {.strict = false, .rename = {{"fc.*", "module.fc.*"}}, .ignore = {"fc.bias", "head.*"}});
   EXPECT_EQ(half.missing, (std::vector<std::string>{"norm.weight"}));
-  EXPECT_EQ(half.unexpected, (std::vector<std::string>{"module.fc.bias", "norm.gamma", "bn.num_batches_tracked"}));
+  EXPECT_EQ(half.unexpected, (std::vector<std::string>{"norm.gamma", "bn.num_batches_tracked"}));
+  EXPECT_EQ(weights.get("fc.bias"), (std::vector<float>{8, 9}));
+  const load_report theirs = weights.load(
+      path, {.rename = from_torch, .ignore = {"module.fc.bias", "head.*", "*.num_batches_tracked", "norm.gamma"}});
+  EXPECT_TRUE(theirs.missing.empty());
+  EXPECT_TRUE(theirs.unexpected.empty());
   EXPECT_EQ(weights.get("fc.bias"), (std::vector<float>{8, 9}));
   EXPECT_EQ(refusal({.strict = false}), path +
                                             " has nothing of the model and nothing was loaded: \"fc.weight\" is "
-                                            "missing (nearest: \"head.weight\"); give .rename");
+                                            "missing (nearest: \"head.weight\"); give .rename = from_torch");
+}
+
+TEST(runtime_parameters, a_file_of_other_names_is_answered_briefly) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  graph theirs, ours;
+  for (int i = 0; i < 9; ++i) {
+    theirs.parameter(fmt::format("module.layers.{}.weight", i), dtype::f32, {2});
+    ours.parameter(fmt::format("layers.{}.weight", i), dtype::f32, {2});
+  }
+  parameters saved = made(theirs), weights = made(ours);
+  saved.init();
+  saved.save(path);
+  EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),
+            path +
+                " does not fit the model and nothing was loaded; \"layers.0.weight\" is missing (nearest: "
+                "\"module.layers.0.weight\"); \"layers.1.weight\" is missing (nearest: \"module.layers.1.weight\"); "
+                "\"layers.2.weight\" is missing (nearest: \"module.layers.2.weight\"); \"layers.3.weight\" is missing "
+                "(nearest: \"module.layers.3.weight\"); \"layers.4.weight\" is missing (nearest: "
+                "\"module.layers.4.weight\"); and 13 more; give .rename = from_torch where the file has other names, "
+                ".ignore for what one side lacks, or .strict = false to load what fits");
+  EXPECT_EQ(support::sentence_of([&] { weights.load(path, {.rename = from_torch}); }), "no error");
+}
+
+TEST(runtime_parameters, a_norm_without_statistics_is_told_of_none_that_another_tensor_is) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  const std::vector<float> one{1};
+  const auto entry = [&](const char* name) {
+    return io::safetensors_entry{name, "F32", {1}, std::as_bytes(std::span(one))};
+  };
+  io::write_safetensors(path,
+                        std::vector<io::safetensors_entry>{entry("bn.running_var"), entry("bn.num_batches_tracked")});
+  parameters weights = made(with_parameters({{"bn.running_mean", dtype::f32}, {"bn.running_var", dtype::f32}}, 1));
+  EXPECT_EQ(
+      support::sentence_of([&] { weights.load(path); }),
+      path +
+          " does not fit the model and nothing was loaded; \"bn.running_mean\" is missing; "
+          "\"bn.num_batches_tracked\" is not in the model; give .rename where the file has other names, .ignore = "
+          "\"*.num_batches_tracked\" for what one side lacks, or .strict = false to load what fits");
 }
 
 TEST(runtime_parameters, a_tensor_of_a_file_is_read_once_unless_a_rule_says_otherwise) {

@@ -66,14 +66,22 @@ class name_map {
 };
 
 /// Layers here have the names that torch.nn's have, and are looked for by these first; around them it puts the names of
-/// its wrappers, and norms of old checkpoints have other ones.
+/// its wrappers, norms of old checkpoints have other ones, and a file may have both.
 inline constexpr name_rule from_torch[] = {{"*", "*"},
                                            {"*", "module.*"},
                                            {"*", "_orig_mod.*"},
                                            {"*", "_orig_mod.module.*"},
                                            {"*", "module._orig_mod.*"},
                                            {"*weight", "*gamma"},
-                                           {"*bias", "*beta"}};
+                                           {"*bias", "*beta"},
+                                           {"*weight", "module.*gamma"},
+                                           {"*bias", "module.*beta"},
+                                           {"*weight", "_orig_mod.*gamma"},
+                                           {"*bias", "_orig_mod.*beta"},
+                                           {"*weight", "_orig_mod.module.*gamma"},
+                                           {"*bias", "_orig_mod.module.*beta"},
+                                           {"*weight", "module._orig_mod.*gamma"},
+                                           {"*bias", "module._orig_mod.*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 

@@ -27,7 +27,8 @@ struct load_options {
   bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
   name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
                            // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
-  name_patterns ignore{};  // of the model or of the file: neither read nor missed
+  name_patterns ignore{};  // as the model or as the file calls them: neither read nor missed, under both names where
+                           // `rename` gives one another
 };
 
 /// What `load` left out, by name.
@@ -73,8 +74,8 @@ class parameters {
   /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
-  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
-  /// missing, extra, mis-shaped and mistyped tensor; without `strict`, for a file that has nothing of the model.
+  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
+  /// mis-shaped, mistyped, missing and extra tensors; without `strict`, for a file that has nothing of the model.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;

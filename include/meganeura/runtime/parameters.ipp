@@ -22,6 +22,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 #include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -136,6 +137,24 @@ inline std::vector<std::int64_t> without_ones(const auto& extents) {
     if (extent != 1) kept.push_back(static_cast<std::int64_t>(extent));
   }
   return kept;
+}
+
+// How PyTorch's wrappers call it, if the file has that.
+inline std::string torch_rules(std::string_view missing, const io::safetensors_file& file) {
+  const std::vector<std::string> names = name_map(from_torch).candidates(missing);
+  return std::ranges::any_of(names, [&](const std::string& name) { return file.find(name); }) ? " = from_torch" : "";
+}
+
+// What can be done where one side has names that the other lacks.
+inline std::string advice_for_names(std::string_view missing, std::span<const io::safetensors_tensor> unread,
+                                    const io::safetensors_file& file) {
+  constexpr std::string_view counted = "num_batches_tracked";  // by PyTorch's batch norms, which use it for nothing
+  const bool counts = std::ranges::any_of(unread, [&](const auto& entry) { return entry.name.ends_with(counted); });
+  return fmt::format(
+      "; give .rename{} where the file has other names, .ignore{} for what one side lacks, or .strict = false to load "
+      "what "
+      "fits",
+      torch_rules(missing, file), counts ? fmt::format(" = \"*.{}\"", counted) : "");
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
@@ -279,14 +298,28 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   load_report report;
   std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
   std::map<const io::safetensors_tensor*, const plan::named_tensor*> readers;
+  std::set<const io::safetensors_tensor*> ignored;
+  std::vector<std::string_view> absent;
   for (const auto& target : layout().tensors) {
-    if (!target.begin.saved || options.ignore.match(target.name)) continue;
+    if (!target.begin.saved) continue;
     const io::safetensors_tensor* entry = nullptr;
-    const std::vector<std::string> names = options.rename.candidates(target.name);
-    for (auto name = names.begin(); !entry && name != names.end(); ++name) entry = file.find(*name);
+    bool is_ignored = options.ignore.match(target.name);
+    for (const std::string& name : options.rename.candidates(target.name)) {
+      const io::safetensors_tensor* found = entry ? nullptr : file.find(name);
+      if (found && options.ignore.match(found->name)) {
+        is_ignored = true;
+      } else if (found) {
+        entry = found;
+      }
+    }
+    if (options.ignore.match(target.name)) {
+      ignored.insert(entry);
+      continue;
+    }
     if (!entry) {
+      if (is_ignored) continue;
       report.missing.push_back(target.name);
-      if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
+      if (options.strict) absent.push_back(target.name);
       continue;
     }
     const auto [reader, is_first] = readers.emplace(entry, &target);
@@ -318,15 +351,21 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
   }
-  const bool fits = problems.count == 0;
+  const bool fits = problems.count == 0 && absent.empty();
+  std::vector<io::safetensors_tensor> unread;
   for (const auto& entry : file.tensors()) {
-    if (readers.contains(&entry) || options.ignore.match(entry.name)) continue;
+    if (!readers.contains(&entry) && !ignored.contains(&entry) && !options.ignore.match(entry.name))
+      unread.push_back(entry);
+  }
+  for (const std::string_view name : absent) problems.add([&] { return detail::describe_missing(name, unread); });
+  for (const auto& entry : unread) {
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
   if (matches.empty() && !report.missing.empty() && problems.count == 0) {
-    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename",
-         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()));
+    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename{}",
+         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()),
+         detail::torch_rules(report.missing.front(), file));
   }
   if (problems.count > 0) {
     const bool is_run =
@@ -337,8 +376,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
            "{{.strict = false}}",
            shown_path(path));
     }
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", shown_path(path),
-         problems.sentence());
+    const bool other_names = options.strict && (!absent.empty() || !unread.empty());
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", shown_path(path),
+         problems.sentence(),
+         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.

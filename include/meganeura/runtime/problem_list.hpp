@@ -18,7 +18,7 @@ inline constexpr const char* checkpoint_key = "meganeura.checkpoint";  // metada
 
 /// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
 struct problem_list {
-  static constexpr std::size_t most = 20;
+  static constexpr std::size_t most = 5;
   std::size_t count = 0;
   std::string text;
 
@@ -31,7 +31,9 @@ struct problem_list {
   }
 };
 
-inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
+// `tensors`: those that it may be in the file.
+template <class Tensors>
+std::string describe_missing(std::string_view name, const Tensors& tensors) {
   const std::string near = nearest_of(name, tensors);
   return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
