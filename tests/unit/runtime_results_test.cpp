@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Several results, taps, losses with several results and gradients of inputs, on a device.
+#include <meganeura/core/float_format.hpp>
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/gradient.hpp>
 #include <meganeura/runtime/trainer.hpp>
@@ -11,8 +12,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -59,6 +62,46 @@ struct stacked {
 using tapped = model<stacked<layer>, rows<"x">>;
 using plain = model<stacked<plain_layer>, rows<"x">>;
 
+struct doubled {
+  static constexpr auto forward(value auto x) { return x + x; }
+};
+template <dtype Type>
+using doubled_of = model<doubled, input<"x", Type, dims<batch, 2>>>;
+
+TEST(runtime_results, floats_are_bound_to_inputs_of_any_width_and_rounded) {
+  const device& gpu = support::shared_device();
+  const std::vector<float> x{1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 0.1f, -65519};
+  const auto twice = [&](dtype type) {
+    std::vector<float> expected;
+    const float_format format(type);
+    for (const float each : x) expected.push_back(2 * format.decode(format.encode(each)));
+    return expected;
+  };
+  std::vector<float> small = x;
+  small[3] = -3;
+  session<doubled_of<dtype::bf16>> brief(gpu);
+  EXPECT_EQ(brief.run(bind<"x">(x)), twice(dtype::bf16));
+  session<doubled_of<dtype::f16>> half(gpu, {}, {.program = {.checks = checks::finite}});
+  const auto of_small = half.run(bind<"x">(small));
+  EXPECT_EQ(of_small, (std::vector<float>{2, 2 + 0x1p-8f, 2 * 0.0999755859375f, -6}));
+
+  graph g;
+  const node_value in(g, g.input("x", dtype::f16, {2, 2}));
+  g.add_output("y", in + in);
+  inference any(gpu, g);
+  EXPECT_EQ(any.run({{"x", small}}), of_small);
+  const std::vector<std::uint16_t> bits{0x3c00, 0x3c02, 0x2e66, 0xc200};
+  EXPECT_EQ(any.run({{"x", dtype::f16, std::as_bytes(std::span(bits))}}), of_small);
+  EXPECT_EQ(support::sentence_of([&] {
+              (void)any.run({{"x", std::vector<float>(3)}});
+            }),
+            "input \"x\" is f16[2, 2], 16 bytes as f32; it was given 12 bytes of f32");
+  small[3] = 65520;
+  EXPECT_EQ(support::sentence_of([&] { (void)half.run(bind<"x">(small)); }),
+            "x[1, 1] = 65520: inputs must be finite, and in f16 this is infinity; mend the data, or leave out "
+            "checks::finite");
+}
+
 TEST(runtime_results, a_tap_is_stored_where_it_is_asked_for_and_costs_nothing_elsewhere) {
   const device& gpu = support::shared_device();
   session<tapped> asked(gpu, {{"batch", 2}}, {.program = {.taps = "layers.*.hidden"}});
@@ -82,6 +125,23 @@ TEST(runtime_results, a_tap_is_stored_where_it_is_asked_for_and_costs_nothing_el
             }),
             "taps: no value is tapped as \"layers.*.hiden\"; there is \"layers.0.hidden\", \"layers.1.hidden\", "
             "\"layers.2.hidden\"; did you mean \"layers.0.hidden\"?");
+}
+
+struct tapped_as_a_result {
+  static constexpr auto forward(value auto x) {
+    return results<"hidden">(tap<"hidden">(x * constant<2.0f>) + constant<1.0f>);
+  }
+};
+
+TEST(runtime_results, a_tap_asked_for_is_looked_for_before_sizes_are_known_and_named_like_no_result) {
+  const device& gpu = support::shared_device();
+  EXPECT_EQ(support::sentence_of([&] { session<tapped>(gpu, {}, {.program = {.taps = "layers.*.hiden"}}); }),
+            "taps: no value is tapped as \"layers.*.hiden\"; there is \"layers.0.hidden\", \"layers.1.hidden\", "
+            "\"layers.2.hidden\"; did you mean \"layers.0.hidden\"?");
+  const std::vector<float> x{1, 2, 3, 4};
+  session<model<tapped_as_a_result, rows<"x">>> two(gpu, {}, {.program = {.taps = "hidden"}});
+  EXPECT_EQ(support::sentence_of([&] { two.run(bind<"x">(x)); }),
+            "taps: \"hidden\" names a tap and a result, which are two values; give one of them another name");
 }
 
 TEST(runtime_results, two_values_of_a_graph_have_two_taps) {
@@ -118,11 +178,22 @@ TEST(runtime_results, a_tap_of_one_mode_is_read_there_and_one_of_neither_is_refu
   EXPECT_EQ(run.evaluation().read("both"), x);
   EXPECT_EQ(support::sentence_of([&] { (void)run.read<"quiet">(); }),
             "there is no output \"quiet\"; there is \"loss\", \"both\", \"noisy\"; did you mean \"noisy\"?");
-  tapping none = made({"both", "noise"});
-  EXPECT_EQ(support::sentence_of([&] { none.step(bind<"x">(x), bind<"y">(y)); }),
-            "taps: no value is tapped as \"noise\"; there is \"both\", \"noisy\"; did you mean \"noisy\"?");
-  EXPECT_EQ(support::sentence_of([&] { none.evaluate(bind<"x">(x), bind<"y">(y)); }),
-            "taps: no value is tapped as \"noise\"; there is \"both\", \"quiet\"; did you mean \"both\"?");
+  EXPECT_EQ(support::sentence_of([&] {
+              made({"both", "noise"});
+            }),
+            "taps: no value is tapped as \"noise\"; there is \"both\", \"noisy\", \"quiet\"; did you mean \"noisy\"?");
+  const auto graphs = [](const symbol_extents&, run_mode mode) {
+    graph g(mode);
+    const node_value h(g, g.input("x", dtype::f32, {4}));
+    const node_value w(g, g.parameter("w", dtype::f32, {4}));
+    const node_id loss = mean(tap<"both">(h * w));
+    return graph_with_loss{std::move(g), loss};
+  };
+  const open_sizes fixed;
+  EXPECT_EQ(support::sentence_of([&] {
+              training(gpu, {fixed, graphs}, sgd{}, {.program = {.taps = "bot"}});
+            }),
+            "taps: no value is tapped as \"bot\"; there is \"both\"; did you mean \"both\"?");
 }
 
 struct two_heads {

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -27,28 +27,33 @@ void with_float(dtype type, const Use& use) {
 template <dtype Type>
 using word_of = std::conditional_t<storage_bytes(Type, 1) == 4, std::uint32_t, std::uint16_t>;
 
-// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
-// more than twice the tensor.
-inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
-  if (from == to) return bytes;
+// Values of one dtype at `target` as those of another, both floats or both the same. The target may be where the values
+// are, unless they grow.
+inline void convert_floats(std::span<const std::byte> values, dtype from, std::byte* target, dtype to) {
+  if (from == to) return (void)std::memmove(target, values.data(), values.size());
   const auto convert = [&]<dtype From, dtype To>() {
     constexpr float_format old(From), wanted(To);
     constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
-    const std::size_t count = bytes.size() / old_size;
-    std::vector<std::byte> wide(size > old_size ? count * size : 0);
-    std::byte* target = wide.empty() ? bytes.data() : wide.data();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < values.size() / old_size; ++i) {
       word_of<From> word{};
-      std::memcpy(&word, bytes.data() + i * old_size, old_size);
+      std::memcpy(&word, values.data() + i * old_size, old_size);
       const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
       std::memcpy(target + i * size, &result, size);
     }
-    if (wide.empty())
-      bytes.resize(count * size);
-    else
-      bytes = std::move(wide);
   };
   with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
+}
+
+// A whole tensor. What does not grow is converted where it lies, so that at no time there is more than twice the
+// tensor.
+inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
+  if (from == to) return bytes;
+  const auto count = static_cast<std::int64_t>(bytes.size()) / storage_bytes(from, 1);
+  const auto size = static_cast<std::size_t>(storage_bytes(to, count));
+  std::vector<std::byte> wide(size > bytes.size() ? size : 0);
+  convert_floats(bytes, from, wide.empty() ? bytes.data() : wide.data(), to);
+  if (!wide.empty()) return wide;
+  bytes.resize(size);
   return bytes;
 }
 

@@ -539,11 +539,18 @@ template <class T>
 inline constexpr bool binds_symbol = false;
 template <fixed_string Name>
 inline constexpr bool binds_symbol<bound_symbol<Name>> = true;
+
+// What bind<...>() gives.
+template <class T>
+inline constexpr bool is_binding = binds_symbol<T>;
+template <fixed_string Name, class T>
+inline constexpr bool is_binding<bound_input<Name, T>> = true;
 }  // namespace detail
 
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
-/// extent of a symbol.
-/// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
+/// extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each number is rounded to the
+/// nearest one that the input has, as parameters::set does. errors: "needs a contiguous range", "elements must be
+/// float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
   static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
@@ -569,7 +576,8 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
   constexpr bool is_said = index < 0 || detail::dtype_of<T> == dtype::boolean;  // here, or in bind
-  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
+  constexpr dtype wanted = detail::host_type(Model::input_type(index < 0 ? 0 : index).type);
+  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, wanted>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }

@@ -51,9 +51,12 @@ class area_memory {
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
-  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
+  [[nodiscard]] vulkan::read_back_ticket read_back(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range from = at(offset, bytes);
-    const auto ticket = on.read_back(from.buffer, from.offset, from.size);
+    return on.read_back(from.buffer, from.offset, from.size);
+  }
+  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
+    const vulkan::read_back_ticket ticket = read_back(on, offset, bytes);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
   } catch (...) {

@@ -51,7 +51,9 @@ struct index_check {
 
 // errors: invalid_argument, naming input, position, value and rule.
 void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
-void check_finite(std::string_view input, dtype type, const shape& extents, std::span<const std::byte> values);
+// `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
+void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
+                  std::span<const std::byte> values);
 
 }  // namespace detail
 

@@ -81,17 +81,23 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
   }
 }
 
-MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
+MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
                                    std::span<const std::byte> values) {
-  if (!is_float(type)) return;
-  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
-  const float_format format(type);
+  if (!is_float(stored)) return;
+  const auto size = static_cast<std::size_t>(storage_bytes(given, 1));
+  const float_format format(given), rounded(stored);
   for (std::size_t i = 0; i * size < values.size(); ++i) {
     std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
     std::memcpy(&bits, values.data() + i * size, size);
-    if (format.magnitude(bits) < format.infinity()) continue;
-    fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
-         place_of(input, extents, i), format.magnitude(bits) != format.infinity() ? "NaN" : "infinity");
+    const float value = format.decode(bits);
+    if (rounded.magnitude(rounded.encode(value)) < rounded.infinity()) continue;
+    const bool is_number = format.magnitude(bits) < format.infinity();
+    fail(error_category::invalid_argument,
+         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, i),
+         is_number                                     ? fmt::format("{}", value)
+         : format.magnitude(bits) != format.infinity() ? "NaN"
+                                                       : "infinity",
+         is_number ? fmt::format(", and in {} this is infinity", to_string(stored)) : "");
   }
 }
 

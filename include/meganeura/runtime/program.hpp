@@ -16,8 +16,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -38,7 +36,8 @@ struct program_options {
                          // cost nothing
 };
 
-/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.
+/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them. dtypes:
+/// the input's own; f32 for floats of any width, which are rounded to the nearest of the input's.
 struct input_values {
   std::string_view name;
   dtype type{};
@@ -73,10 +72,10 @@ class program {
   program& operator=(const program&) = delete;
   ~program() = default;
 
-  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
-  /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
-  /// errors: invalid_argument for an unknown name, another dtype or another number of elements, and for what the
-  /// option `checks` finds.
+  /// Copies one input's values, see input_values, for the next step; the span may go afterwards. A step reuses no older
+  /// values: an input not set since the last step is an error of `submit`. An input that no output depends on may be
+  /// set and is ignored. errors: invalid_argument for an unknown name, another dtype or another number of elements, and
+  /// for what the option `checks` finds.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
@@ -101,9 +100,9 @@ class program {
   /// errors: invalid_argument for an output of another type.
   template <class Number>
   [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
-    const std::vector<std::byte> bytes = output_in(name, detail::dtype_of<Number>);
-    std::vector<Number> numbers(bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    const plan::named_range& found = find_output_of(name, detail::dtype_of<Number>);
+    std::vector<Number> numbers(static_cast<std::size_t>(found.extents.elements()));
+    copy_output(found, std::as_writable_bytes(std::span(numbers)));
     return numbers;
   }
 
@@ -162,13 +161,14 @@ class program {
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input) const;
   void find_targets(std::span<const input_values> inputs);
   [[nodiscard]] slot& free_slot();
-  static void store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values);
+  static void store(slot& s, const plan::named_tensor& input, const input_values& given);
   [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
     return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
   }
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
-  [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
+  [[nodiscard]] const plan::named_range& find_output_of(std::string_view name, dtype read_as) const;
+  void copy_output(const plan::named_range& output, std::span<std::byte> numbers) const;
 
   device device_;
   plan::execution_plan plan_;
@@ -192,11 +192,6 @@ class program {
 };
 
 namespace detail {
-
-// With the taps that are asked for as outputs. errors: invalid_argument for a pattern that neither has a tap here nor,
-// where that is known, `elsewhere`.
-[[nodiscard]] graph with_taps(graph g, const name_patterns& asked,
-                              const std::function<std::vector<graph_output>()>& elsewhere = {});
 
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);

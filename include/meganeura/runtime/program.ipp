@@ -10,6 +10,7 @@
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/random.hpp>
 #include <meganeura/runtime/program.hpp>
+#include <meganeura/runtime/taps.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -41,27 +42,6 @@ inline void check_same_device(const device& on, const device& of_weights) {
       "the parameters are on {} and the program is to run on {}{}; build both on one device object or a copy of it, or "
       "save the parameters and load them on the other",
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
-}
-
-inline bool any_matches(std::string_view pattern, std::span<const graph_output> all) {
-  return std::ranges::any_of(all, [&](const graph_output& each) { return matched(pattern, each.name).has_value(); });
-}
-
-MEGANEURA_INLINE graph with_taps(graph g, const name_patterns& asked,
-                                 const std::function<std::vector<graph_output>()>& elsewhere) {
-  const std::vector<graph_output> taps = g.taps();
-  std::vector<std::string> names;
-  for (const graph_output& tap : taps) names.push_back(tap.name);
-  for (const std::string& pattern : asked) {
-    if (any_matches(pattern, taps) || (elsewhere && any_matches(pattern, elsewhere()))) continue;
-    fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
-         names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
-         did_you_mean(nearest(pattern, names)));
-  }
-  for (const graph_output& tap : taps) {
-    if (asked.match(tap.name) && g.find_output(tap.name) != tap.node) g.add_output(tap.name, tap.node);
-  }
-  return g;
 }
 
 }  // namespace detail
@@ -277,13 +257,16 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
          fmt::join(input_names_, "\", \""), detail::did_you_mean(detail::nearest(input.name, input_names_)));
   }
-  if (found->type != input.type || found->bytes != input.values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
-         to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
+  const bool rounded = input.type != found->type && input.type == detail::host_type(found->type);
+  const dtype expected = rounded ? input.type : found->type;
+  const std::int64_t bytes = storage_bytes(expected, found->extents.elements());
+  if (expected != input.type || static_cast<std::uint64_t>(bytes) != input.values.size()) {
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}", input.name,
+         to_string(found->type), to_string(found->extents), bytes,
+         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
-  if (includes(checks_, meganeura::checks::finite)) {
-    detail::check_finite(input.name, found->type, found->extents, input.values);
-  }
+  if (includes(checks_, meganeura::checks::finite))
+    detail::check_finite(input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
     if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
   }
@@ -317,15 +300,17 @@ MEGANEURA_INLINE program::slot& program::free_slot() {
   return s;
 }
 
-MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values) {
-  std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
+MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, const input_values& given) {
+  std::byte* target = s.inputs.mapped(input.offset, input.bytes).data();
+  detail::convert_floats(given.values, given.type, target, input.type);
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::named_tensor* input = checked_input({name, type, values});
+  const input_values given(name, type, values);
+  const plan::named_tensor* input = checked_input(given);
   if (!input) return;
-  store(free_slot(), *input, values);
+  store(free_slot(), *input, given);
   input_set_[index_of(*input)] = true;
 } catch (...) {
   rethrow_as_error("setting an input");
@@ -345,7 +330,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   detail::stopwatch watch;
   slot& s = free_slot();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (targets_[i]) store(s, *targets_[i], inputs[i].values);
+    if (targets_[i]) store(s, *targets_[i], inputs[i]);
   }
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
@@ -426,15 +411,24 @@ MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) c
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::output_in(std::string_view name, dtype type) const try {
+MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_view name, dtype read_as) const try {
   const plan::named_range& found = find_output(name);
-  if (detail::host_type(found.type) != type) {
+  if (detail::host_type(found.type) != read_as) {
     fail(error_category::invalid_argument, "output {} is {}{} and was read as {}; read it as {}, or by program.output",
-         quote(name), to_string(found.type), to_string(found.extents), to_string(type),
+         quote(name), to_string(found.type), to_string(found.extents), to_string(read_as),
          to_string(detail::host_type(found.type)));
   }
-  std::vector<std::byte> bytes = output(name);
-  return is_float(type) ? detail::converted_floats(std::move(bytes), found.type, type) : bytes;
+  check_ran(name);
+  return found;
+} catch (...) {
+  rethrow_as_error("reading an output");
+}
+
+// To where the user has them, in one copy.
+MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
+  const plan::range& from = output.where;
+  const vulkan::read_back_ticket copied = area_of(from).read_back(device_, from.offset, from.bytes);
+  detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
 } catch (...) {
   rethrow_as_error("reading an output");
 }

@@ -6,10 +6,12 @@
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/inference.hpp>
+#include <meganeura/runtime/taps.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -58,13 +60,29 @@ constexpr bool bound_once() {
   return true;
 }
 
+template <class... Bound>
+constexpr bool expect_bindings() {
+  static_assert((is_binding<Bound> && ...),
+                "meganeura: run(bind<name>(..), ..): values and sizes of a typed model are bound by name; write "
+                "run(bind<\"x\">(values)) for run(values) and for run({{\"x\", values}}), and so in start, step and "
+                "evaluate");
+  return (is_binding<Bound> && ...);
+}
+
 template <class Model, class... Bound>
 bound_values<sizeof...(Bound)> checked_values(const Bound&... bound) {
-  (check_bound<Model>(bound), ...);
-  static_assert(bound_once<Bound...>(),
-                "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
-  return bound_values<sizeof...(Bound)>(bound...);
+  if constexpr (expect_bindings<Bound...>()) {
+    (check_bound<Model>(bound), ...);
+    static_assert(bound_once<Bound...>(),
+                  "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
+    return bound_values<sizeof...(Bound)>(bound...);
+  } else {
+    return bound_values<sizeof...(Bound)>();
+  }
 }
+
+// Braces, which no template takes: refused.
+using unbound_values = std::initializer_list<input_values>;
 
 // `Model`: one, or one with its loss.
 template <class Model>
@@ -74,6 +92,13 @@ template <class Model>
     inputs.push_back({Model::input_list::symbols[i]->text, *Model::input_type(i).shape});
   }
   return {symbols_of<Model>(), std::move(inputs), fixed};
+}
+
+// Where sizes are open, a misspelt tap is found all the same before the first program.
+template <class Model, class Options>
+[[nodiscard]] const Options& checked_taps(const Options& options) {
+  check_taps(options.program.taps, Model::bodies);
+  return options;
 }
 
 // Where sizes are open, parameters and states are there before the first program: init, load or set them.
@@ -114,7 +139,8 @@ class session : public inference {
  public:
   /// `fixed` has symbols that never change, e.g. {{"batch", 32}}: where that is all of them, the program is built at
   /// once. Parameters have no values: init, load or set them. errors: invalid_argument for an unknown symbol, or one
-  /// that is open though a parameter's shape has it; what `program` throws.
+  /// that is open though a parameter's shape has it, and for a pattern of program_options::taps without a tap; what
+  /// `program` throws.
   explicit session(const device& on, const symbol_extents& fixed = {}, const run_options& options = {})
       : session(on, meganeura::parameters(), fixed, options) {}
 
@@ -123,7 +149,7 @@ class session : public inference {
           const run_options& options = {}) try
       : inference(on,
                   {detail::sizes_of<Model>(fixed), [](const symbol_extents& at) { return lower<Model>(at.list()); }},
-                  options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
+                  detail::checked_taps<Model>(options), detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a session");
   }
@@ -139,12 +165,22 @@ class session : public inference {
     start(bound...);
     return detail::read_results<Model>(*this, typename Model::output_list{});
   }
+  template <class Values = detail::unbound_values>
+  auto run(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return run();
+  }
 
   /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
     const auto values = detail::checked_values<Model>(bound...);
     return inference::start(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  std::uint64_t start(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return start();
   }
 
   /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:

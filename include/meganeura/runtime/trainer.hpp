@@ -78,7 +78,8 @@ class trainer : public training {
       : training(on,
                  {detail::sizes_of<trained>(fixed),
                   [](const symbol_extents& at, run_mode mode) { return detail::trace<Model, Loss>(at, mode); }},
-                 chosen, options, detail::parameters_of<trained>(on, std::move(weights), fixed)) {
+                 chosen, detail::checked_taps<trained>(options),
+                 detail::parameters_of<trained>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
   }
@@ -90,6 +91,11 @@ class trainer : public training {
   pending step(const Bound&... bound) {
     const auto values = detail::checked_values<trained>(bound...);
     return pending(training::step(values.inputs(), values.symbols()));
+  }
+  template <class Values = detail::unbound_values>
+  pending step(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return step();
   }
 
   /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
@@ -103,6 +109,11 @@ class trainer : public training {
                   "the number that is minimised; give it another name");
     const auto values = detail::checked_values<trained>(bound...);
     return training::evaluate(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return evaluate();
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});

@@ -6,6 +6,7 @@
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/problem_list.hpp>
+#include <meganeura/runtime/taps.hpp>
 #include <meganeura/runtime/training.hpp>
 
 #include <cmath>
