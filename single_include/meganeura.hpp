@@ -5077,11 +5077,18 @@ template <class T>
 inline constexpr bool binds_symbol = false;
 template <fixed_string Name>
 inline constexpr bool binds_symbol<bound_symbol<Name>> = true;
+
+// What bind<...>() gives.
+template <class T>
+inline constexpr bool is_binding = binds_symbol<T>;
+template <fixed_string Name, class T>
+inline constexpr bool is_binding<bound_input<Name, T>> = true;
 }  // namespace detail
 
 /// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
-/// extent of a symbol.
-/// errors: "needs a contiguous range", "elements must be float, std::int32_t or std::uint32_t".
+/// extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each number is rounded to the
+/// nearest one that the input has, as parameters::set does. errors: "needs a contiguous range", "elements must be
+/// float, std::int32_t or std::uint32_t".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
   static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
@@ -5107,7 +5114,8 @@ constexpr int checked_input_index(const bound_input<Name, T>&) {
   static_assert(detail::is_known<detail::spelling<Name>, detail::spellings<typename Model::input_list>, (index >= 0)>,
                 "meganeura: bind<name>(range): there is no input of that name; the compiler lists those there are");
   constexpr bool is_said = index < 0 || detail::dtype_of<T> == dtype::boolean;  // here, or in bind
-  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, Model::input_type(index < 0 ? 0 : index).type>,
+  constexpr dtype wanted = detail::host_type(Model::input_type(index < 0 ? 0 : index).type);
+  static_assert(is_said || detail::dtypes_agree<detail::dtype_of<T>, wanted>,
                 "meganeura: bind<name>(range): the input has another dtype");
   return index < 0 ? 0 : index;
 }
@@ -7213,7 +7221,11 @@ template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_o
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
+constexpr number number_of(number p) { return p; }
 constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
+// Its argument is what a compiler shows.
+template <number P>
+inline constexpr bool probability = is_probability(P);
 }  // namespace detail
 
 namespace layers {
@@ -7236,8 +7248,9 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
+                  "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: dropout<name, p>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
   return detail::layer<layers::dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>
@@ -9280,14 +9293,22 @@ class name_map {
 };
 
 /// Layers here have the names that torch.nn's have, and are looked for by these first; around them it puts the names of
-/// its wrappers, and norms of old checkpoints have other ones.
+/// its wrappers, norms of old checkpoints have other ones, and a file may have both.
 inline constexpr name_rule from_torch[] = {{"*", "*"},
                                            {"*", "module.*"},
                                            {"*", "_orig_mod.*"},
                                            {"*", "_orig_mod.module.*"},
                                            {"*", "module._orig_mod.*"},
                                            {"*weight", "*gamma"},
-                                           {"*bias", "*beta"}};
+                                           {"*bias", "*beta"},
+                                           {"*weight", "module.*gamma"},
+                                           {"*bias", "module.*beta"},
+                                           {"*weight", "_orig_mod.*gamma"},
+                                           {"*bias", "_orig_mod.*beta"},
+                                           {"*weight", "_orig_mod.module.*gamma"},
+                                           {"*bias", "_orig_mod.module.*beta"},
+                                           {"*weight", "module._orig_mod.*gamma"},
+                                           {"*bias", "module._orig_mod.*beta"}};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -9504,9 +9525,12 @@ class area_memory {
   }
   /// Bytes of such a range, after everything submitted so far; and new ones for what is submitted later. errors: those
   /// of device::read_back and device::upload.
-  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
+  [[nodiscard]] vulkan::read_back_ticket read_back(const device& on, std::uint64_t offset, std::uint64_t bytes) const {
     const vulkan::buffer_range from = at(offset, bytes);
-    const auto ticket = on.read_back(from.buffer, from.offset, from.size);
+    return on.read_back(from.buffer, from.offset, from.size);
+  }
+  [[nodiscard]] std::vector<std::byte> read(const device& on, std::uint64_t offset, std::uint64_t bytes) const try {
+    const vulkan::read_back_ticket ticket = read_back(on, offset, bytes);
     const auto found = ticket.data();
     return {found.begin(), found.end()};
   } catch (...) {
@@ -9541,7 +9565,8 @@ struct load_options {
   bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
   name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
                            // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
-  name_patterns ignore{};  // of the model or of the file: neither read nor missed
+  name_patterns ignore{};  // as the model or as the file calls them: neither read nor missed, under both names where
+                           // `rename` gives one another
 };
 
 /// What `load` left out, by name.
@@ -9587,8 +9612,8 @@ class parameters {
   /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
-  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming every
-  /// missing, extra, mis-shaped and mistyped tensor; without `strict`, for a file that has nothing of the model.
+  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
+  /// mis-shaped, mistyped, missing and extra tensors; without `strict`, for a file that has nothing of the model.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -10099,7 +10124,9 @@ struct index_check {
 
 // errors: invalid_argument, naming input, position, value and rule.
 void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
-void check_finite(std::string_view input, dtype type, const shape& extents, std::span<const std::byte> values);
+// `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
+void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
+                  std::span<const std::byte> values);
 
 }  // namespace detail
 
@@ -10164,8 +10191,6 @@ std::string moment_name(std::string_view moment, std::string_view parameter);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <cstring>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
@@ -10179,7 +10204,8 @@ struct program_options {
                          // cost nothing
 };
 
-/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them.
+/// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them. dtypes:
+/// the input's own; f32 for floats of any width, which are rounded to the nearest of the input's.
 struct input_values {
   std::string_view name;
   dtype type{};
@@ -10214,10 +10240,10 @@ class program {
   program& operator=(const program&) = delete;
   ~program() = default;
 
-  /// Copies one input's values for the next step; the span may go afterwards. A step reuses no older values: an input
-  /// not set since the last step is an error of `submit`. An input that no output depends on may be set and is ignored.
-  /// errors: invalid_argument for an unknown name, another dtype or another number of elements, and for what the
-  /// option `checks` finds.
+  /// Copies one input's values, see input_values, for the next step; the span may go afterwards. A step reuses no older
+  /// values: an input not set since the last step is an error of `submit`. An input that no output depends on may be
+  /// set and is ignored. errors: invalid_argument for an unknown name, another dtype or another number of elements, and
+  /// for what the option `checks` finds.
   void set_input(std::string_view name, dtype type, std::span<const std::byte> values);
 
   /// Runs one step with these inputs and those set before; returns its number, for `wait` and `scalar_output`. Waits
@@ -10242,9 +10268,9 @@ class program {
   /// errors: invalid_argument for an output of another type.
   template <class Number>
   [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
-    const std::vector<std::byte> bytes = output_in(name, detail::dtype_of<Number>);
-    std::vector<Number> numbers(bytes.size() / sizeof(Number));
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    const plan::named_range& found = find_output_of(name, detail::dtype_of<Number>);
+    std::vector<Number> numbers(static_cast<std::size_t>(found.extents.elements()));
+    copy_output(found, std::as_writable_bytes(std::span(numbers)));
     return numbers;
   }
 
@@ -10303,13 +10329,14 @@ class program {
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input) const;
   void find_targets(std::span<const input_values> inputs);
   [[nodiscard]] slot& free_slot();
-  static void store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values);
+  static void store(slot& s, const plan::named_tensor& input, const input_values& given);
   [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
     return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
   }
   void check_ran(std::string_view output) const;
   [[nodiscard]] const plan::named_range& find_output(std::string_view name) const;
-  [[nodiscard]] std::vector<std::byte> output_in(std::string_view name, dtype type) const;
+  [[nodiscard]] const plan::named_range& find_output_of(std::string_view name, dtype read_as) const;
+  void copy_output(const plan::named_range& output, std::span<std::byte> numbers) const;
 
   device device_;
   plan::execution_plan plan_;
@@ -10333,11 +10360,6 @@ class program {
 };
 
 namespace detail {
-
-// With the taps that are asked for as outputs. errors: invalid_argument for a pattern that neither has a tap here nor,
-// where that is known, `elsewhere`.
-[[nodiscard]] graph with_taps(graph g, const name_patterns& asked,
-                              const std::function<std::vector<graph_output>()>& elsewhere = {});
 
 // "a", "b", or none.
 [[nodiscard]] std::string quoted_names(std::span<const plan::named_range> all);
@@ -10501,6 +10523,20 @@ namespace detail {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Internal: the taps that program_options asks for.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// With the taps that are asked for as outputs. errors: invalid_argument for a pattern that neither has a tap here nor,
+// where that is known, `elsewhere`, and for a tap that is asked for and named like an output.
+[[nodiscard]] graph with_taps(graph g, const name_patterns& asked,
+                              const std::function<std::vector<graph_output>()>& elsewhere = {});
+
+// What types know before a graph is made: the taps of both modes. errors: invalid_argument for a pattern without any.
+void check_taps(const name_patterns& asked, std::span<const scoped_body> bodies);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -10543,13 +10579,29 @@ constexpr bool bound_once() {
   return true;
 }
 
+template <class... Bound>
+constexpr bool expect_bindings() {
+  static_assert((is_binding<Bound> && ...),
+                "meganeura: run(bind<name>(..), ..): values and sizes of a typed model are bound by name; write "
+                "run(bind<\"x\">(values)) for run(values) and for run({{\"x\", values}}), and so in start, step and "
+                "evaluate");
+  return (is_binding<Bound> && ...);
+}
+
 template <class Model, class... Bound>
 bound_values<sizeof...(Bound)> checked_values(const Bound&... bound) {
-  (check_bound<Model>(bound), ...);
-  static_assert(bound_once<Bound...>(),
-                "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
-  return bound_values<sizeof...(Bound)>(bound...);
+  if constexpr (expect_bindings<Bound...>()) {
+    (check_bound<Model>(bound), ...);
+    static_assert(bound_once<Bound...>(),
+                  "meganeura: run(bind<name>(..), ..): a name is bound twice; bind each input and each symbol once");
+    return bound_values<sizeof...(Bound)>(bound...);
+  } else {
+    return bound_values<sizeof...(Bound)>();
+  }
 }
+
+// Braces, which no template takes: refused.
+using unbound_values = std::initializer_list<input_values>;
 
 // `Model`: one, or one with its loss.
 template <class Model>
@@ -10559,6 +10611,13 @@ template <class Model>
     inputs.push_back({Model::input_list::symbols[i]->text, *Model::input_type(i).shape});
   }
   return {symbols_of<Model>(), std::move(inputs), fixed};
+}
+
+// Where sizes are open, a misspelt tap is found all the same before the first program.
+template <class Model, class Options>
+[[nodiscard]] const Options& checked_taps(const Options& options) {
+  check_taps(options.program.taps, Model::bodies);
+  return options;
 }
 
 // Where sizes are open, parameters and states are there before the first program: init, load or set them.
@@ -10599,7 +10658,8 @@ class session : public inference {
  public:
   /// `fixed` has symbols that never change, e.g. {{"batch", 32}}: where that is all of them, the program is built at
   /// once. Parameters have no values: init, load or set them. errors: invalid_argument for an unknown symbol, or one
-  /// that is open though a parameter's shape has it; what `program` throws.
+  /// that is open though a parameter's shape has it, and for a pattern of program_options::taps without a tap; what
+  /// `program` throws.
   explicit session(const device& on, const symbol_extents& fixed = {}, const run_options& options = {})
       : session(on, meganeura::parameters(), fixed, options) {}
 
@@ -10608,7 +10668,7 @@ class session : public inference {
           const run_options& options = {}) try
       : inference(on,
                   {detail::sizes_of<Model>(fixed), [](const symbol_extents& at) { return lower<Model>(at.list()); }},
-                  options, detail::parameters_of<Model>(on, std::move(weights), fixed)) {
+                  detail::checked_taps<Model>(options), detail::parameters_of<Model>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a session");
   }
@@ -10624,12 +10684,22 @@ class session : public inference {
     start(bound...);
     return detail::read_results<Model>(*this, typename Model::output_list{});
   }
+  template <class Values = detail::unbound_values>
+  auto run(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return run();
+  }
 
   /// Runs once without waiting; read results by name afterwards.
   template <class... Bound>
   std::uint64_t start(const Bound&... bound) {
     const auto values = detail::checked_values<Model>(bound...);
     return inference::start(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  std::uint64_t start(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return start();
   }
 
   /// A copy of a result of the latest run, or of a tap that program_options::taps asks for; waits for it:
@@ -11293,8 +11363,8 @@ class training {
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
   /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
   /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
-  /// whether the moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are
-  /// loaded by parameters().load.
+  /// whether groups and moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights
+  /// are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -11314,6 +11384,8 @@ class training {
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
+  // Of a checkpoint that was loaded before the first program is built, which compares them: its path and its groups.
+  std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
   std::uint32_t step_ = 0;
@@ -11391,7 +11463,8 @@ class trainer : public training {
       : training(on,
                  {detail::sizes_of<trained>(fixed),
                   [](const symbol_extents& at, run_mode mode) { return detail::trace<Model, Loss>(at, mode); }},
-                 chosen, options, detail::parameters_of<trained>(on, std::move(weights), fixed)) {
+                 chosen, detail::checked_taps<trained>(options),
+                 detail::parameters_of<trained>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
   }
@@ -11403,6 +11476,11 @@ class trainer : public training {
   pending step(const Bound&... bound) {
     const auto values = detail::checked_values<trained>(bound...);
     return pending(training::step(values.inputs(), values.symbols()));
+  }
+  template <class Values = detail::unbound_values>
+  pending step(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return step();
   }
 
   /// The loss of what is bound, as the model is evaluated: see training::evaluate. The results of the latest one are
@@ -11416,6 +11494,11 @@ class trainer : public training {
                   "the number that is minimised; give it another name");
     const auto values = detail::checked_values<trained>(bound...);
     return training::evaluate(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return evaluate();
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
@@ -15388,6 +15471,8 @@ class safetensors_header {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 
+#include <cstring>
+
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
@@ -17620,7 +17705,7 @@ class device_state {
   std::uint64_t staging_head_ = 0, staging_tail_ = 0, staging_marked_ = 0;
   std::vector<staging_mark> staging_marks_;
   std::vector<std::unique_ptr<read_back_slot>> free_slots_;  // has room for all that were made
-  std::size_t slots_made_ = 0;
+  std::size_t slots_made_ = 0;                               // and not destroyed
 };
 
 /// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
@@ -19559,28 +19644,33 @@ void with_float(dtype type, const Use& use) {
 template <dtype Type>
 using word_of = std::conditional_t<storage_bytes(Type, 1) == 4, std::uint32_t, std::uint16_t>;
 
-// Floats of one dtype as those of another. What does not grow is converted where it lies, so that at no time there is
-// more than twice the tensor.
-inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
-  if (from == to) return bytes;
+// Values of one dtype at `target` as those of another, both floats or both the same. The target may be where the values
+// are, unless they grow.
+inline void convert_floats(std::span<const std::byte> values, dtype from, std::byte* target, dtype to) {
+  if (from == to) return (void)std::memmove(target, values.data(), values.size());
   const auto convert = [&]<dtype From, dtype To>() {
     constexpr float_format old(From), wanted(To);
     constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
-    const std::size_t count = bytes.size() / old_size;
-    std::vector<std::byte> wide(size > old_size ? count * size : 0);
-    std::byte* target = wide.empty() ? bytes.data() : wide.data();
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < values.size() / old_size; ++i) {
       word_of<From> word{};
-      std::memcpy(&word, bytes.data() + i * old_size, old_size);
+      std::memcpy(&word, values.data() + i * old_size, old_size);
       const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
       std::memcpy(target + i * size, &result, size);
     }
-    if (wide.empty())
-      bytes.resize(count * size);
-    else
-      bytes = std::move(wide);
   };
   with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
+}
+
+// A whole tensor. What does not grow is converted where it lies, so that at no time there is more than twice the
+// tensor.
+inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
+  if (from == to) return bytes;
+  const auto count = static_cast<std::int64_t>(bytes.size()) / storage_bytes(from, 1);
+  const auto size = static_cast<std::size_t>(storage_bytes(to, count));
+  std::vector<std::byte> wide(size > bytes.size() ? size : 0);
+  convert_floats(bytes, from, wide.empty() ? bytes.data() : wide.data(), to);
+  if (!wide.empty()) return wide;
+  bytes.resize(size);
   return bytes;
 }
 
@@ -19593,7 +19683,7 @@ inline constexpr const char* checkpoint_key = "meganeura.checkpoint";  // metada
 
 /// What is wrong with a file, in one sentence that a person can read: beyond the first ones, only their number.
 struct problem_list {
-  static constexpr std::size_t most = 20;
+  static constexpr std::size_t most = 5;
   std::size_t count = 0;
   std::string text;
 
@@ -19606,7 +19696,9 @@ struct problem_list {
   }
 };
 
-inline std::string describe_missing(std::string_view name, std::span<const io::safetensors_tensor> tensors) {
+// `tensors`: those that it may be in the file.
+template <class Tensors>
+std::string describe_missing(std::string_view name, const Tensors& tensors) {
   const std::string near = nearest_of(name, tensors);
   return fmt::format("{} is missing{}", quote(name), near.empty() ? "" : " (nearest: " + quote(near) + ")");
 }
@@ -19727,6 +19819,24 @@ inline std::vector<std::int64_t> without_ones(const auto& extents) {
     if (extent != 1) kept.push_back(static_cast<std::int64_t>(extent));
   }
   return kept;
+}
+
+// How PyTorch's wrappers call it, if the file has that.
+inline std::string torch_rules(std::string_view missing, const io::safetensors_file& file) {
+  const std::vector<std::string> names = name_map(from_torch).candidates(missing);
+  return std::ranges::any_of(names, [&](const std::string& name) { return file.find(name); }) ? " = from_torch" : "";
+}
+
+// What can be done where one side has names that the other lacks.
+inline std::string advice_for_names(std::string_view missing, std::span<const io::safetensors_tensor> unread,
+                                    const io::safetensors_file& file) {
+  constexpr std::string_view counted = "num_batches_tracked";  // by PyTorch's batch norms, which use it for nothing
+  const bool counts = std::ranges::any_of(unread, [&](const auto& entry) { return entry.name.ends_with(counted); });
+  return fmt::format(
+      "; give .rename{} where the file has other names, .ignore{} for what one side lacks, or .strict = false to load "
+      "what "
+      "fits",
+      torch_rules(missing, file), counts ? fmt::format(" = \"*.{}\"", counted) : "");
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
@@ -19870,14 +19980,28 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
   load_report report;
   std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
   std::map<const io::safetensors_tensor*, const plan::named_tensor*> readers;
+  std::set<const io::safetensors_tensor*> ignored;
+  std::vector<std::string_view> absent;
   for (const auto& target : layout().tensors) {
-    if (!target.begin.saved || options.ignore.match(target.name)) continue;
+    if (!target.begin.saved) continue;
     const io::safetensors_tensor* entry = nullptr;
-    const std::vector<std::string> names = options.rename.candidates(target.name);
-    for (auto name = names.begin(); !entry && name != names.end(); ++name) entry = file.find(*name);
+    bool is_ignored = options.ignore.match(target.name);
+    for (const std::string& name : options.rename.candidates(target.name)) {
+      const io::safetensors_tensor* found = entry ? nullptr : file.find(name);
+      if (found && options.ignore.match(found->name)) {
+        is_ignored = true;
+      } else if (found) {
+        entry = found;
+      }
+    }
+    if (options.ignore.match(target.name)) {
+      ignored.insert(entry);
+      continue;
+    }
     if (!entry) {
+      if (is_ignored) continue;
       report.missing.push_back(target.name);
-      if (options.strict) problems.add([&] { return detail::describe_missing(target.name, file.tensors()); });
+      if (options.strict) absent.push_back(target.name);
       continue;
     }
     const auto [reader, is_first] = readers.emplace(entry, &target);
@@ -19909,15 +20033,21 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
   }
-  const bool fits = problems.count == 0;
+  const bool fits = problems.count == 0 && absent.empty();
+  std::vector<io::safetensors_tensor> unread;
   for (const auto& entry : file.tensors()) {
-    if (readers.contains(&entry) || options.ignore.match(entry.name)) continue;
+    if (!readers.contains(&entry) && !ignored.contains(&entry) && !options.ignore.match(entry.name))
+      unread.push_back(entry);
+  }
+  for (const std::string_view name : absent) problems.add([&] { return detail::describe_missing(name, unread); });
+  for (const auto& entry : unread) {
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
   if (matches.empty() && !report.missing.empty() && problems.count == 0) {
-    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename",
-         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()));
+    fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename{}",
+         shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()),
+         detail::torch_rules(report.missing.front(), file));
   }
   if (problems.count > 0) {
     const bool is_run =
@@ -19928,8 +20058,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
            "{{.strict = false}}",
            shown_path(path));
     }
-    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}", shown_path(path),
-         problems.sentence());
+    const bool other_names = options.strict && (!absent.empty() || !unread.empty());
+    fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", shown_path(path),
+         problems.sentence(),
+         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
   for (const auto& [target, entry] : matches) {
     // One tensor at a time in memory.
@@ -21178,17 +21310,23 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
   }
 }
 
-MEGANEURA_INLINE void check_finite(std::string_view input, dtype type, const shape& extents,
+MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
                                    std::span<const std::byte> values) {
-  if (!is_float(type)) return;
-  const auto size = static_cast<std::size_t>(storage_bytes(type, 1));
-  const float_format format(type);
+  if (!is_float(stored)) return;
+  const auto size = static_cast<std::size_t>(storage_bytes(given, 1));
+  const float_format format(given), rounded(stored);
   for (std::size_t i = 0; i * size < values.size(); ++i) {
     std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
     std::memcpy(&bits, values.data() + i * size, size);
-    if (format.magnitude(bits) < format.infinity()) continue;
-    fail(error_category::invalid_argument, "{} = {}: inputs must be finite; mend the data, or leave out checks::finite",
-         place_of(input, extents, i), format.magnitude(bits) != format.infinity() ? "NaN" : "infinity");
+    const float value = format.decode(bits);
+    if (rounded.magnitude(rounded.encode(value)) < rounded.infinity()) continue;
+    const bool is_number = format.magnitude(bits) < format.infinity();
+    fail(error_category::invalid_argument,
+         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, i),
+         is_number                                     ? fmt::format("{}", value)
+         : format.magnitude(bits) != format.infinity() ? "NaN"
+                                                       : "infinity",
+         is_number ? fmt::format(", and in {} this is infinity", to_string(stored)) : "");
   }
 }
 
@@ -21464,27 +21602,6 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
-inline bool any_matches(std::string_view pattern, std::span<const graph_output> all) {
-  return std::ranges::any_of(all, [&](const graph_output& each) { return matched(pattern, each.name).has_value(); });
-}
-
-MEGANEURA_INLINE graph with_taps(graph g, const name_patterns& asked,
-                                 const std::function<std::vector<graph_output>()>& elsewhere) {
-  const std::vector<graph_output> taps = g.taps();
-  std::vector<std::string> names;
-  for (const graph_output& tap : taps) names.push_back(tap.name);
-  for (const std::string& pattern : asked) {
-    if (any_matches(pattern, taps) || (elsewhere && any_matches(pattern, elsewhere()))) continue;
-    fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
-         names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
-         did_you_mean(nearest(pattern, names)));
-  }
-  for (const graph_output& tap : taps) {
-    if (asked.match(tap.name) && g.find_output(tap.name) != tap.node) g.add_output(tap.name, tap.node);
-  }
-  return g;
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
@@ -21698,13 +21815,16 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
     fail(error_category::invalid_argument, "there is no input \"{}\"; the model has \"{}\"{}", input.name,
          fmt::join(input_names_, "\", \""), detail::did_you_mean(detail::nearest(input.name, input_names_)));
   }
-  if (found->type != input.type || found->bytes != input.values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes; it was given {} bytes of {}", input.name,
-         to_string(found->type), to_string(found->extents), found->bytes, input.values.size(), to_string(input.type));
+  const bool rounded = input.type != found->type && input.type == detail::host_type(found->type);
+  const dtype expected = rounded ? input.type : found->type;
+  const std::int64_t bytes = storage_bytes(expected, found->extents.elements());
+  if (expected != input.type || static_cast<std::uint64_t>(bytes) != input.values.size()) {
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}", input.name,
+         to_string(found->type), to_string(found->extents), bytes,
+         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
-  if (includes(checks_, meganeura::checks::finite)) {
-    detail::check_finite(input.name, found->type, found->extents, input.values);
-  }
+  if (includes(checks_, meganeura::checks::finite))
+    detail::check_finite(input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
     if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
   }
@@ -21738,15 +21858,17 @@ MEGANEURA_INLINE program::slot& program::free_slot() {
   return s;
 }
 
-MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, std::span<const std::byte> values) {
-  std::memcpy(s.inputs.mapped(input.offset, input.bytes).data(), values.data(), values.size());
+MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, const input_values& given) {
+  std::byte* target = s.inputs.mapped(input.offset, input.bytes).data();
+  detail::convert_floats(given.values, given.type, target, input.type);
 }
 
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
-  const plan::named_tensor* input = checked_input({name, type, values});
+  const input_values given(name, type, values);
+  const plan::named_tensor* input = checked_input(given);
   if (!input) return;
-  store(free_slot(), *input, values);
+  store(free_slot(), *input, given);
   input_set_[index_of(*input)] = true;
 } catch (...) {
   rethrow_as_error("setting an input");
@@ -21766,7 +21888,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   detail::stopwatch watch;
   slot& s = free_slot();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (targets_[i]) store(s, *targets_[i], inputs[i].values);
+    if (targets_[i]) store(s, *targets_[i], inputs[i]);
   }
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
@@ -21847,15 +21969,24 @@ MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) c
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<std::byte> program::output_in(std::string_view name, dtype type) const try {
+MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_view name, dtype read_as) const try {
   const plan::named_range& found = find_output(name);
-  if (detail::host_type(found.type) != type) {
+  if (detail::host_type(found.type) != read_as) {
     fail(error_category::invalid_argument, "output {} is {}{} and was read as {}; read it as {}, or by program.output",
-         quote(name), to_string(found.type), to_string(found.extents), to_string(type),
+         quote(name), to_string(found.type), to_string(found.extents), to_string(read_as),
          to_string(detail::host_type(found.type)));
   }
-  std::vector<std::byte> bytes = output(name);
-  return is_float(type) ? detail::converted_floats(std::move(bytes), found.type, type) : bytes;
+  check_ran(name);
+  return found;
+} catch (...) {
+  rethrow_as_error("reading an output");
+}
+
+// To where the user has them, in one copy.
+MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
+  const plan::range& from = output.where;
+  const vulkan::read_back_ticket copied = area_of(from).read_back(device_, from.offset, from.bytes);
+  detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
 } catch (...) {
   rethrow_as_error("reading an output");
 }
@@ -22016,6 +22147,82 @@ MEGANEURA_INLINE std::uint64_t inference::submit(meganeura::program& selected, s
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/taps.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+inline std::vector<std::string> named(const std::vector<graph_output>& taps) {
+  std::vector<std::string> names;
+  for (const graph_output& tap : taps) names.push_back(tap.name);
+  return names;
+}
+
+inline bool any_matches(std::string_view pattern, const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [&](const std::string& each) { return matched(pattern, each).has_value(); });
+}
+
+[[noreturn]] inline void refuse_tap(std::string_view pattern, const std::vector<std::string>& names) {
+  fail(error_category::invalid_argument, "taps: no value is tapped as {}; {}{}", quote(pattern),
+       names.empty() ? "the graph has no tap" : fmt::format("there is \"{}\"", fmt::join(names, "\", \"")),
+       did_you_mean(nearest(pattern, names)));
+}
+
+MEGANEURA_INLINE graph with_taps(graph g, const name_patterns& asked,
+                                 const std::function<std::vector<graph_output>()>& elsewhere) {
+  const std::vector<graph_output> taps = g.taps();
+  const std::vector<std::string> names = named(taps);
+  for (const std::string& pattern : asked) {
+    if (!any_matches(pattern, names) && !(elsewhere && any_matches(pattern, named(elsewhere()))))
+      refuse_tap(pattern, names);
+  }
+  for (const graph_output& tap : taps) {
+    const node_id output = g.find_output(tap.name);
+    if (!asked.match(tap.name) || output == tap.node) continue;
+    if (output != no_id) {
+      fail(error_category::invalid_argument,
+           "taps: {} names a tap and a result, which are two values; give one of them another name", quote(tap.name));
+    }
+    g.add_output(tap.name, tap.node);
+  }
+  return g;
+}
+
+inline std::string full_path(const std::string& path, const std::string& name) {
+  return path.empty() || name.empty() ? path + name : path + '.' + name;
+}
+
+// With the path of the modules around each, the turns of a repeat one by one.
+inline std::vector<std::string> tap_names(const module_body& body, const std::string& path) {
+  std::vector<std::string> names;
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    if (n.kind == primitive::tap) names.push_back(full_path(path, n.name->text));
+    if (!n.body) continue;
+    const std::string inner = full_path(path, n.name->text);
+    const bool repeats = n.kind == primitive::repeat;
+    for (int turn = 0; turn < (repeats ? n.count : 1); ++turn) {
+      const auto found = tap_names(*n.body, repeats ? full_path(inner, std::to_string(turn)) : inner);
+      names.insert(names.end(), found.begin(), found.end());
+    }
+  }
+  return names;
+}
+
+MEGANEURA_INLINE void check_taps(const name_patterns& asked, std::span<const scoped_body> bodies) try {
+  if (asked.begin() == asked.end()) return;
+  std::vector<std::string> names;
+  for (const scoped_body& each : bodies) {
+    const std::vector<std::string> found = tap_names(*each.body, each.scope);
+    names.insert(names.end(), found.begin(), found.end());
+  }
+  for (const std::string& pattern : asked) {
+    if (!any_matches(pattern, names)) refuse_tap(pattern, names);
+  }
+} catch (...) {
+  rethrow_as_error("looking for taps");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Bodies of runtime/progress.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -22304,8 +22511,9 @@ inline parameter_groups first_groups(const parameters& weights, const training_o
   return weights ? groups_of(parameter_names(weights), options, {}) : parameter_groups();
 }
 
+// `was_loaded`: before the groups could be compared.
 inline void check_same_groups(const std::string& path, const std::map<std::string, std::string>& own,
-                              const std::map<std::string, std::string>& found) {
+                              const std::map<std::string, std::string>& found, bool was_loaded) {
   problem_list problems;
   std::map<std::string, std::string> names = own;
   names.insert(found.begin(), found.end());
@@ -22321,9 +22529,9 @@ inline void check_same_groups(const std::string& path, const std::map<std::strin
   }
   if (problems.count == 0) return;
   fail(error_category::invalid_file,
-       "{} is of a training with other frozen, no_decay or groups and nothing was loaded{}; give this one the same, or "
-       "load the weights alone: parameters().load(path, {{.strict = false}})",
-       shown_path(path), problems.sentence());
+       "{} is of a training with other frozen, no_decay or groups and {} loaded{}; give this one the same, or {}",
+       shown_path(path), was_loaded ? "was" : "nothing was", problems.sentence(),
+       was_loaded ? "restart: the weights stay" : "load the weights alone: parameters().load(path, {.strict = false})");
 }
 
 // The optimiser as each group has it, with rates that it can have.
@@ -22389,6 +22597,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
 
 MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
+  if (loaded_groups_)
+    detail::check_same_groups(loaded_groups_->first, groups.described(), loaded_groups_->second, true);
   std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
   const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
   const detail::timed<graph> step = detail::take_time([&] {
@@ -22397,6 +22607,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
   });
   options.before.differentiate = step.milliseconds;
   meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  loaded_groups_.reset();
   groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
   group_optimizers_ = std::move(of_groups);
   return made;
@@ -22484,6 +22695,7 @@ MEGANEURA_INLINE void training::restart() {
   } else {
     moments_ = {};
   }
+  loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
   step_ = 0;
 }
@@ -22494,13 +22706,16 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   std::vector<optimizer> of_groups;
+  decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {
-    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups);
+    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups, false);
+    if (!moments_ && found.groups) to_compare.emplace(path, *found.groups);
     of_groups = detail::checked_optimizers(groups_, found.chosen);
   };
   const loaded_checkpoint loaded = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_, accept);
   optimizer_ = loaded.position.chosen;
   group_optimizers_ = std::move(of_groups);
+  loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
   step_ = loaded.position.step;
   seed_ = loaded.position.seed;
@@ -24104,6 +24319,12 @@ MEGANEURA_INLINE std::unique_ptr<read_back_slot> device_state::take_slot(std::ui
     free_slots_.erase(free_slots_.begin() + static_cast<std::ptrdiff_t>(best));
     return slot;
   }
+  // One that holds more takes the place of all that were too small: what stays is what was in use at one time.
+  slots_made_ -= std::erase_if(free_slots_, [&](const std::unique_ptr<read_back_slot>& each) {
+    const bool idle = each->value <= done;
+    if (idle) destroy_buffer(each->buffer);
+    return idle;
+  });
   auto slot = std::make_unique<read_back_slot>();
   constexpr std::uint64_t smallest = 4096;
   free_slots_.reserve(slots_made_ + 1);  // so that giving one back cannot fail

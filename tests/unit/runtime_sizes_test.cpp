@@ -187,9 +187,19 @@ TEST(runtime_sizes, a_checkpoint_is_loaded_before_sizes_are_known) {
   EXPECT_EQ(resumed.steps(), 2u);
   frozen.load_checkpoint(path);
   EXPECT_EQ(support::sentence_of([&] { step(frozen); }),
-            "the checkpoint that was loaded has a moment \"optimizer.m.in.weight\", which the parameters that are "
-            "updated do not have; load one of a training built alike, or restart");
+            path +
+                " is of a training with other frozen, no_decay or groups and was loaded; \"in.bias\": expected frozen, "
+                "found the rates of all; \"in.weight\": expected frozen, found the rates of all; give this one the "
+                "same, or restart: the weights stay");
   EXPECT_EQ(frozen.steps(), 2u);
+  run slow(gpu, adam{}, {}, {.groups = {{.names = "in.weight", .rate = 0.5f}}});
+  slow.load_checkpoint(path);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(support::sentence_of([&] {
+                step(slow);
+              }).find("\"in.weight\": expected learning_rate * 0.5, found the rates of all"),
+              std::string::npos);
+  }
   frozen.restart();
   const float third = step(whole);
   EXPECT_EQ(step(resumed), third);
@@ -202,7 +212,45 @@ TEST(runtime_sizes, a_checkpoint_is_loaded_before_sizes_are_known) {
             std::string::npos);
   EXPECT_NE(support::sentence_of([&] { other.save_checkpoint(path); }), "");
   frozen.save_checkpoint(path);  // of fewer parameters
-  run lacking(gpu, adam{});
+  run lacking(gpu, adam{}), alike(gpu, adam{}, {}, {.frozen = "in.*"});
+  lacking.load_checkpoint(path);
+  EXPECT_NE(support::sentence_of([&] { step(lacking); }).find("\"in.bias\": expected the rates of all, found frozen"),
+            std::string::npos);
+  alike.load_checkpoint(path);
+  EXPECT_EQ(step(alike), step(frozen));
+}
+
+// Groups alike, and another loss: what it updates is known when the first program is built.
+struct whole_loss {
+  static constexpr auto forward(value auto logits, value auto label) {
+    return cross_entropy_loss(logits + parameter<"late", dims<3>>, label);
+  }
+};
+struct late_loss {
+  static constexpr auto forward(value auto logits, value auto label) {
+    return cross_entropy_loss(stop_gradient(logits) + parameter<"late", dims<3>>, label);
+  }
+};
+
+TEST(runtime_sizes, a_checkpoint_of_other_updates_is_refused_by_the_first_program) {
+  const device& gpu = support::shared_device();
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  const auto x = support::uniform(6 * 5, 3);
+  const auto step = [&](auto& run) { return run.step(bind<"x">(x), bind<"label">(labels(6))).loss(); };
+  trainer<classifier, loss<whole_loss, meganeura::labels<"label">>> all(gpu, adam{});
+  trainer<classifier, loss<late_loss, meganeura::labels<"label">>> few(gpu, adam{});
+  all.parameters().init(), few.parameters().init();
+  step(all);
+  all.save_checkpoint(path);
+  few.load_checkpoint(path);
+  EXPECT_EQ(support::sentence_of([&] { step(few); }),
+            "the checkpoint that was loaded has a moment \"optimizer.m.in.weight\", which the parameters that are "
+            "updated do not have; load one of a training built alike, or restart");
+  few.restart();
+  step(few);
+  few.save_checkpoint(path);
+  trainer<classifier, loss<whole_loss, meganeura::labels<"label">>> lacking(gpu, adam{});
   lacking.load_checkpoint(path);
   EXPECT_EQ(support::sentence_of([&] { step(lacking); }),
             "the checkpoint that was loaded has no moment \"optimizer.m.in.weight\", which the parameters that are "

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,8 +131,8 @@ class training {
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
   /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
   /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
-  /// whether the moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are
-  /// loaded by parameters().load.
+  /// whether groups and moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights
+  /// are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -151,6 +152,8 @@ class training {
   training_options options_;
   optimizer optimizer_;
   parameter_groups groups_;
+  // Of a checkpoint that was loaded before the first program is built, which compares them: its path and its groups.
+  std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
   std::uint32_t step_ = 0;

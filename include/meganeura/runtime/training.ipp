@@ -105,8 +105,9 @@ inline parameter_groups first_groups(const parameters& weights, const training_o
   return weights ? groups_of(parameter_names(weights), options, {}) : parameter_groups();
 }
 
+// `was_loaded`: before the groups could be compared.
 inline void check_same_groups(const std::string& path, const std::map<std::string, std::string>& own,
-                              const std::map<std::string, std::string>& found) {
+                              const std::map<std::string, std::string>& found, bool was_loaded) {
   problem_list problems;
   std::map<std::string, std::string> names = own;
   names.insert(found.begin(), found.end());
@@ -122,9 +123,9 @@ inline void check_same_groups(const std::string& path, const std::map<std::strin
   }
   if (problems.count == 0) return;
   fail(error_category::invalid_file,
-       "{} is of a training with other frozen, no_decay or groups and nothing was loaded{}; give this one the same, or "
-       "load the weights alone: parameters().load(path, {{.strict = false}})",
-       shown_path(path), problems.sentence());
+       "{} is of a training with other frozen, no_decay or groups and {} loaded{}; give this one the same, or {}",
+       shown_path(path), was_loaded ? "was" : "nothing was", problems.sentence(),
+       was_loaded ? "restart: the weights stay" : "load the weights alone: parameters().load(path, {.strict = false})");
 }
 
 // The optimiser as each group has it, with rates that it can have.
@@ -190,6 +191,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
 
 MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
+  if (loaded_groups_)
+    detail::check_same_groups(loaded_groups_->first, groups.described(), loaded_groups_->second, true);
   std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
   const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
   const detail::timed<graph> step = detail::take_time([&] {
@@ -198,6 +201,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
   });
   options.before.differentiate = step.milliseconds;
   meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  loaded_groups_.reset();
   groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
   group_optimizers_ = std::move(of_groups);
   return made;
@@ -285,6 +289,7 @@ MEGANEURA_INLINE void training::restart() {
   } else {
     moments_ = {};
   }
+  loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
   step_ = 0;
 }
@@ -295,13 +300,16 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   std::vector<optimizer> of_groups;
+  decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {
-    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups);
+    if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups, false);
+    if (!moments_ && found.groups) to_compare.emplace(path, *found.groups);
     of_groups = detail::checked_optimizers(groups_, found.chosen);
   };
   const loaded_checkpoint loaded = meganeura::load_checkpoint(path, parameters_, moments_, optimizer_, accept);
   optimizer_ = loaded.position.chosen;
   group_optimizers_ = std::move(of_groups);
+  loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
   step_ = loaded.position.step;
   seed_ = loaded.position.seed;
