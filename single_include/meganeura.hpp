@@ -8433,7 +8433,7 @@ class region_draft {
   // `outputs`: places in `loops.accesses`.
   [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
   // The loops and operands of a region with this program; outputs come first among the loops' accesses.
-  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads all, region_form& result, nest& kept,
+  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads&& all, region_form& result, nest& kept,
                                          bool limited) const;
   [[nodiscard]] std::size_t buffers() const;
 
@@ -17005,7 +17005,7 @@ inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads all,
+MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads&& all,
                                                         region_form& result, nest& kept, bool limited) const {
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && all.loops.count(row) > 0) {

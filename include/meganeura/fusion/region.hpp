@@ -98,7 +98,7 @@ class region_draft {
   // `outputs`: places in `loops.accesses`.
   [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
   // The loops and operands of a region with this program; outputs come first among the loops' accesses.
-  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads all, region_form& result, nest& kept,
+  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads&& all, region_form& result, nest& kept,
                                          bool limited) const;
   [[nodiscard]] std::size_t buffers() const;
 

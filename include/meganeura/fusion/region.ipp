@@ -318,7 +318,7 @@ inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, s
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads all,
+MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads&& all,
                                                         region_form& result, nest& kept, bool limited) const {
   if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
   if (!program.has_rows() && all.loops.count(row) > 0) {
