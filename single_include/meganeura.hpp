@@ -689,18 +689,22 @@ constexpr symbolic_shape extents_of(Extents... extents) {
   return result;
 }
 
-// An extent as a template argument that compilers write shortly.
+// An extent as a template argument that compilers write shortly, and what that stands for.
 template <dim Extent>
 constexpr auto shown_extent() {
   if constexpr (Extent.is_static()) {
     return Extent.coefficient;
+  } else if constexpr (Extent == dim(1, Extent.names[0])) {
+    return Extent.names[0];
   } else {
     return Extent;
   }
 }
+constexpr dim extent_from(dim extent) { return extent; }
+constexpr dim extent_from(const symbol* symbol) { return {1, symbol}; }
 
 template <auto... Extents>
-inline constexpr symbolic_shape shape_of = extents_of(dim(Extents)...);
+inline constexpr symbolic_shape shape_of = extents_of(extent_from(Extents)...);
 template <symbolic_shape Shape, std::size_t... I>
 constexpr const symbolic_shape* intern_shape(std::index_sequence<I...>) {
   return &shape_of<shown_extent<Shape[I]>()...>;
@@ -2974,15 +2978,28 @@ struct mnist_data {
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
                   "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
-#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                              \
-  MEGANEURA_CHECK_RANGE(call, a, b)                                                      \
-  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
-                  ::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
+#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
+  MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
+                  (::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a condition is no number; select(condition, a, b)", a, b)
-#define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                           \
-  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
-                  ::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
+#define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
+                  (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
+// The axes of a reduction, which follow `x`.
+#define MEGANEURA_EXPECT_AXES(call, x, ...)                                              \
+  MEGANEURA_CHECK((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                  (::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                  "meganeura: " call ": an axis is named twice", x)                      \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
+                   "meganeura: " call ": x has no such axis", x)
+// For functions that are not scalar, in `make`, which knows what they are.
+#define MEGANEURA_CHECK_FITTING(fits, x)                                                                           \
+  MEGANEURA_CHECK(fits, fits,                                                                                      \
+                  "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; " \
+                  "select(condition, a, b)",                                                                       \
+                  x)
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \
@@ -3268,8 +3285,14 @@ template <integer_list List, std::size_t... I>
 constexpr const integer_list* intern(std::index_sequence<I...>) {
   return &list_of<List.values[I]...>;
 }
+// Zeros at the end are left out, which compilers would write too.
+constexpr std::size_t used_numbers(const integer_list& list) {
+  std::size_t used = 2 * max_rank + 1;
+  while (used > 0 && list.values[used - 1] == 0) --used;
+  return used;
+}
 template <integer_list List>
-inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 1>{});
+inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<used_numbers(List)>{});
 
 }  // namespace detail
 
@@ -3284,7 +3307,7 @@ struct typed_node {
   dtype type = dtype::f32;
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
-  std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
+  std::uint64_t operand_places = 0;  // 16 bits each: compilers write a number shorter than an array
   /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
@@ -3295,16 +3318,18 @@ struct typed_node {
 
   /// What `list` holds; numbers that are all zero have no list.
   [[nodiscard]] constexpr detail::integer_list numbers() const { return list ? *list : detail::integer_list{}; }
-  [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
-  constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
+  [[nodiscard]] constexpr int operand(int index) const {
+    return static_cast<int>(operand_places >> (16 * index) & 0xffff);
+  }
+  constexpr void set_operand(int index, int place) {
+    operand_places &= ~(std::uint64_t{0xffff} << (16 * index));
+    operand_places |= static_cast<std::uint64_t>(place) << (16 * index);
+  }
 
   friend constexpr bool operator==(const typed_node& a, const typed_node& b) {
-    for (int i = 0; i < max_operands; ++i) {
-      if (a.operands_plus_one[i] != b.operands_plus_one[i]) return false;
-    }
     return a.kind == b.kind && a.type == b.type && a.function == b.function && a.operand_count == b.operand_count &&
-           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.list == b.list &&
-           a.body == b.body && a.shape == b.shape;
+           a.operand_places == b.operand_places && a.count == b.count && same_bits(a.value, b.value) &&
+           a.name == b.name && a.list == b.list && a.body == b.body && a.shape == b.shape;
   }
 };
 
@@ -3695,13 +3720,6 @@ constexpr bool is_condition(const auto& argument) {
     return false;
   }
 }
-template <class Fits, value First>
-constexpr void expect_fitting(Fits fits, const First& first) {
-  MEGANEURA_CHECK(fits, fits,
-                  "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; "
-                  "select(condition, a, b)",
-                  first)
-}
 
 // ---- values in types
 
@@ -3792,25 +3810,6 @@ constexpr auto apply_simplified() {
   }
 }
 
-template <auto Describe, auto A, class... Others>
-constexpr auto typed_value(expr<A> first, const Others&...) {
-  constexpr typed_node node = described_node<Describe, expr<A>, Others...>;
-  constexpr bool fits = takes_conditions(node.kind) ||
-                        !(is_condition<expr<A>>(expr<A>::facts()) || ... || is_condition<Others>(known<Others>()));
-  expect_fitting(c<fits>, first);
-  if constexpr (!fits) {
-    return apply<make_node(primitive::constant, dtype::f32, node.shape)>();  // no further error
-  } else if constexpr (node.kind == primitive::argument) {
-    return first;
-  } else if constexpr (node.kind == primitive::constant) {
-    return apply<node>();
-  } else if constexpr (!(is_expr<Others> || ...)) {
-    return apply_simplified<node, A>();
-  } else {
-    return apply<node, expr<A>, Others...>();
-  }
-}
-
 // ---- values that are not
 
 // What a description takes an argument for.
@@ -3841,7 +3840,7 @@ constexpr auto run_time_value(const Arguments&... arguments) {
   const auto& carrier = carrier_of(arguments...);
   using type = std::remove_cvref_t<decltype(carrier)>;
   const node_spec spec = Describe(plain(arguments)...);
-  expect_fitting(takes_conditions(spec.kind) || !(is_condition<Arguments>(plain(arguments)) || ...), carrier);
+  MEGANEURA_CHECK_FITTING((takes_conditions(spec.kind) || !(is_condition<Arguments>(plain(arguments)) || ...)), carrier)
   operand_list<type> operands;
   if (spec.kind != primitive::constant) (operands.add(carrier, arguments), ...);
   return spec.kind == primitive::argument ? operands.values[0] : carrier.added(spec, operands.values, operands.count);
@@ -3849,12 +3848,26 @@ constexpr auto run_time_value(const Arguments&... arguments) {
 
 // The value of the node that `Describe` gives for the arguments: facts for values, the rest as it is. Constants
 // (fixed) where values are types. Values come first.
-template <auto Describe, class... Arguments>
-constexpr auto make(const Arguments&... arguments) {
-  if constexpr (!some_run_time<Arguments...>::value) {
-    return typed_value<Describe>(arguments...);
+template <auto Describe, class First, class... Others>
+constexpr auto make(const First& first, const Others&... others) {
+  if constexpr (some_run_time<First, Others...>::value) {
+    return run_time_value<Describe>(first, others...);
   } else {
-    return run_time_value<Describe>(arguments...);
+    constexpr typed_node node = described_node<Describe, First, Others...>;
+    constexpr bool fits = takes_conditions(node.kind) ||
+                          !(is_condition<First>(First::facts()) || ... || is_condition<Others>(known<Others>()));
+    MEGANEURA_CHECK_FITTING(fits, first)
+    if constexpr (!fits) {
+      return apply<make_node(primitive::constant, dtype::f32, node.shape)>();  // no further error
+    } else if constexpr (node.kind == primitive::argument) {
+      return first;
+    } else if constexpr (node.kind == primitive::constant) {
+      return apply<node>();
+    } else if constexpr (!(is_expr<Others> || ...)) {
+      return apply_simplified<node, First::graph>();
+    } else {
+      return apply<node, First, Others...>();
+    }
   }
 }
 
@@ -4046,6 +4059,8 @@ template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
 template <dtype Type>
 inline constexpr bool is_float_dtype = is_float(Type);
+template <dtype Type>
+inline constexpr bool is_number_dtype = Type != dtype::boolean;
 
 // A number takes the dtype of what it meets.
 constexpr dtype common_type(const facts& a, const facts& b) { return a.is_number() ? b.type : a.type; }
@@ -4929,7 +4944,7 @@ constexpr int count_before() {
   return count;
 }
 template <class Input, class... Inputs>
-inline constexpr int position_of = count_before<Input, Inputs...>();
+inline constexpr auto placed = placeholder<Input::type, count_before<Input, Inputs...>()>;
 
 template <int Results>
 inline constexpr bool has_one_result = Results == 1;
@@ -4955,9 +4970,9 @@ constexpr bool stores_results(const module_body& body) {
 /// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
-  // First: what a compiler says of a mistake in forward then names no more than it and this model.
   static_assert(detail::looked_at<requires {
-    Module::forward(detail::placeholder<Inputs::type, detail::position_of<Inputs, Inputs...>>...);
+    // First: what a compiler says of a mistake in forward then names no more than it and this model.
+    Module::forward(detail::placed<Inputs, Inputs...>...);
   }>);
 
   /// Names of results: "output" for a module that returns one value without a name.
@@ -5021,11 +5036,11 @@ struct model {
 namespace detail {
 
 template <class T>
-concept model_input = requires {
-  T::text, T::type;
-};
+inline constexpr bool is_input = false;
+template <fixed_string Name, dtype Type, symbolic_shape Shape>
+inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
-inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (model_input<Inputs> && ...);
+inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
 // What a compiler goes on with behind such a mistake, so that there is no second one.
 struct nothing {
@@ -6051,17 +6066,11 @@ inline constexpr auto reduce_description = &describe_reduce<std::conditional_t<t
 template <class... T>
 inline constexpr auto share_description = &describe_share<std::conditional_t<true, int, T>...>;
 
-template <reduce_kind Kind, value A, class... Axes>
-constexpr auto reduce(A x, Axes... axes) {
-  MEGANEURA_CHECK(axes_differ(x.facts().shape.rank, axes...), axes_differ(x.facts().shape.rank, axes...),
-                  "meganeura: reduce<axes...>(x): an axis is named twice", x)
-  MEGANEURA_EXPECT(axes_exist(x.facts().shape.rank, axes...), "meganeura: reduce<axes...>(x): x has no such axis", x)
-  return make<reduce_description<Axes...>>(x, c<Kind>, axes...);
-}
-
 template <value A, class... Axes>
 constexpr auto mean_over(A x, Axes... axes) {
-  return narrowed(reduce<reduce_kind::sum>(widened(x), axes...) * make<share_description<Axes...>>(x, axes...), x);
+  return narrowed(make<reduce_description<Axes...>>(widened(x), c<reduce_kind::sum>, axes...) *
+                      make<share_description<Axes...>>(x, axes...),
+                  x);
 }
 
 }  // namespace detail
@@ -6072,22 +6081,27 @@ constexpr auto mean_over(A x, Axes... axes) {
 /// "an axis is named twice".
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
-  return detail::reduce<reduce_kind::sum>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::sum>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto max(A x, More... axes) {
-  return detail::reduce<reduce_kind::max>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("max<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::max>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto min(A x, More... axes) {
-  return detail::reduce<reduce_kind::min>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("min<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::min>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto product(A x, More... axes) {
-  return detail::reduce<reduce_kind::product>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("product<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::product>, c<Axes>...,
+                                                                           axes...);
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
@@ -6095,10 +6109,7 @@ template <int... Axes, value A, detail::axis_like... More>
 /// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto mean(A x, More... axes) {
-  MEGANEURA_EXPECT(detail::axes_exist(x.facts().shape.rank, c<Axes>..., axes...),
-                   "meganeura: mean<axes...>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(detail::axes_differ(x.facts().shape.rank, c<Axes>..., axes...),
-                   "meganeura: mean<axes...>(x): an axis is named twice", x)
+  MEGANEURA_EXPECT_AXES("mean<axes...>(x)", x, c<Axes>..., axes...)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: mean<axes...>(x): x must be floats; cast it", x)
   return detail::mean_over(x, c<Axes>..., axes...);
 }
@@ -6372,27 +6383,19 @@ template <int Axis, value A>
   return flip(x, c<Axis>);
 }
 
-namespace detail {
-template <value A, value B, detail::axis_like Axis>
-constexpr auto concat_two(A a, B b, Axis axis) {
-  MEGANEURA_CHECK(a.facts().type == b.facts().type, (dtypes_agree<a.facts().type, b.facts().type>),
-                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
-  MEGANEURA_EXPECT(axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
-  MEGANEURA_EXPECT(can_concat(a.facts().shape, b.facts().shape, axis_of(a, axis)),
-                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
-  return make<describe_concat>(a, b, axis);
-}
-}  // namespace detail
-
 /// One behind the other along `axis`; every other extent agrees: concat<0>(a, b), or concat(c<0>, a, b).
-template <detail::axis_like Axis, value A, value B, value... More>
-[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, More... more) {
-  const auto both = detail::concat_two(a, b, axis);
-  if constexpr (sizeof...(More) > 0) {
-    return concat(axis, both, more...);
-  } else {
-    return both;
-  }
+template <detail::axis_like Axis, value A, value B>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b) {
+  MEGANEURA_CHECK(a.facts().type == b.facts().type, (detail::dtypes_agree<a.facts().type, b.facts().type>),
+                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
+  MEGANEURA_EXPECT(detail::axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
+  MEGANEURA_EXPECT(detail::can_concat(a.facts().shape, b.facts().shape, detail::axis_of(a, axis)),
+                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
+  return detail::make<detail::describe_concat>(a, b, axis);
+}
+template <detail::axis_like Axis, value A, value B, value C, value... More>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, C c, More... more) {
+  return concat(axis, concat(axis, a, b), c, more...);
 }
 template <int Axis, value A, value B, value... More>
 [[nodiscard]] constexpr auto concat(A a, B b, More... more) {
@@ -6940,14 +6943,6 @@ concept has_mode = requires(const Carrier& x) {
   x.trains();
 };
 
-template <value A, value B>
-constexpr auto choice(A training, B evaluation) {
-  MEGANEURA_CHECK(are_of_one_type(training.facts(), evaluation.facts()),
-                  holds_of<are_of_one_type(training.facts(), evaluation.facts())>,
-                  "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
-  return make<describe_by_mode>(training, evaluation);
-}
-
 }  // namespace detail
 
 /// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
@@ -6958,7 +6953,12 @@ template <value X, class Training, class Evaluation>
   if constexpr (detail::has_mode<X>) {
     return x.trains() ? x.lifted(f()) : x.lifted(g());
   } else {
-    return detail::choice(f(), g());
+    const auto training = f();
+    const auto evaluation = g();
+    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
+                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
+                     evaluation)
+    return detail::make<detail::describe_by_mode>(training, evaluation);
   }
 }
 
@@ -7798,6 +7798,18 @@ constexpr auto gradient_at(const result_list<Names, X...>& several) {
   return several.template get<Index>();
 }
 
+template <value Gradient, value X>
+constexpr bool have_types(Gradient only, X x) {
+  return are_of_one_type(only.facts(), x.facts());
+}
+template <class Names, class... Gradients, value... X>
+constexpr bool have_types(const result_list<Names, Gradients...>& several, X... x) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return (are_of_one_type(several.template get<I>().facts(), x.facts()) && ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
 // y, whose adjoint g reaches each x as its gradient says.
 template <std::size_t Index, value Y, value G, class Gradients, value X, value... Others>
 constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... others) {
@@ -7842,16 +7854,11 @@ template <class Forward, class Backward, value... X>
   if constexpr (sizeof...(X) != count) {
     return y;
   } else {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      MEGANEURA_CHECK(
-          (detail::are_of_one_type(x.facts(), detail::gradient_at<I>(gradients).facts()) && ...),
-          detail::holds_of<(detail::are_of_one_type(X::facts(), detail::gradient_at<I>(gradients).facts()) && ...)>,
-          "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
-          "have its shape and dtype; sum over what was broadcast, expand a number",
-          x..., detail::gradient_at<I>(gradients)...)
-      return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
-    }
-    (std::index_sequence_for<X...>{});
+    MEGANEURA_EXPECT(detail::have_types(gradients, x...),
+                     "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
+                     "have its shape and dtype; sum over what was broadcast, expand a number",
+                     x...)
+    return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
   }
 }
 

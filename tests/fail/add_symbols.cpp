@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Batch and sequence are both unknown and still not the same.
 // expect: meganeura: a \* b: extents must be equal or 1
-// bytes: 3100
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

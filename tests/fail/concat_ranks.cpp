@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Operands of different rank, one behind the other.
 // expect: meganeura: concat<axis>\(a, b\): all extents but those along the axis must be equal
-// bytes: 3900
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -8,7 +8,6 @@
 // expect 6: meganeura: logical_not\(a\): a must be a condition
 // expect 7: meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it
 // expect 8: meganeura: softmax<axis>\(x\): x must be floats
-// bytes: 5100
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

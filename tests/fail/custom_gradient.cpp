@@ -3,7 +3,7 @@
 // expect 1: meganeura: custom_gradient\(forward, backward, x...\): backward\(g, y, x...\) must return one gradient
 // expect 1: one_gradient_each<2, 1>
 // expect 2: meganeura: custom_gradient\(forward, backward, x...\): what backward returns for an operand must have its
-// bytes: 8000
+// bytes: 3400
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // An input without a name.
-// bytes: 3500
 // expect: meganeura: input<name, dtype, dims>: a name is neither empty nor holds a zero byte
 #include <meganeura/frontend.hpp>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // A layer over a single number.
-// bytes: 3100
 // expect: meganeura: linear<name, out>\(x\): x needs a last extent that is a number
 #include <meganeura/frontend.hpp>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A module that gives another shape when it is evaluated.
 // expect: meganeura: when_training\(x, f, g\): f\(\) and g\(\) must have one shape and dtype
-// bytes: 3700
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

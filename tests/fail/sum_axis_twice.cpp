@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A sum over one axis by two names.
-// expect: meganeura: reduce<axes...>\(x\): an axis is named twice
+// expect: meganeura: sum<axes...>\(x\): an axis is named twice
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -199,18 +199,22 @@ constexpr symbolic_shape extents_of(Extents... extents) {
   return result;
 }
 
-// An extent as a template argument that compilers write shortly.
+// An extent as a template argument that compilers write shortly, and what that stands for.
 template <dim Extent>
 constexpr auto shown_extent() {
   if constexpr (Extent.is_static()) {
     return Extent.coefficient;
+  } else if constexpr (Extent == dim(1, Extent.names[0])) {
+    return Extent.names[0];
   } else {
     return Extent;
   }
 }
+constexpr dim extent_from(dim extent) { return extent; }
+constexpr dim extent_from(const symbol* symbol) { return {1, symbol}; }
 
 template <auto... Extents>
-inline constexpr symbolic_shape shape_of = extents_of(dim(Extents)...);
+inline constexpr symbolic_shape shape_of = extents_of(extent_from(Extents)...);
 template <symbolic_shape Shape, std::size_t... I>
 constexpr const symbolic_shape* intern_shape(std::index_sequence<I...>) {
   return &shape_of<shown_extent<Shape[I]>()...>;

@@ -108,13 +108,6 @@ constexpr bool is_condition(const auto& argument) {
     return false;
   }
 }
-template <class Fits, value First>
-constexpr void expect_fitting(Fits fits, const First& first) {
-  MEGANEURA_CHECK(fits, fits,
-                  "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; "
-                  "select(condition, a, b)",
-                  first)
-}
 
 // ---- values in types
 
@@ -205,25 +198,6 @@ constexpr auto apply_simplified() {
   }
 }
 
-template <auto Describe, auto A, class... Others>
-constexpr auto typed_value(expr<A> first, const Others&...) {
-  constexpr typed_node node = described_node<Describe, expr<A>, Others...>;
-  constexpr bool fits = takes_conditions(node.kind) ||
-                        !(is_condition<expr<A>>(expr<A>::facts()) || ... || is_condition<Others>(known<Others>()));
-  expect_fitting(c<fits>, first);
-  if constexpr (!fits) {
-    return apply<make_node(primitive::constant, dtype::f32, node.shape)>();  // no further error
-  } else if constexpr (node.kind == primitive::argument) {
-    return first;
-  } else if constexpr (node.kind == primitive::constant) {
-    return apply<node>();
-  } else if constexpr (!(is_expr<Others> || ...)) {
-    return apply_simplified<node, A>();
-  } else {
-    return apply<node, expr<A>, Others...>();
-  }
-}
-
 // ---- values that are not
 
 // What a description takes an argument for.
@@ -254,7 +228,7 @@ constexpr auto run_time_value(const Arguments&... arguments) {
   const auto& carrier = carrier_of(arguments...);
   using type = std::remove_cvref_t<decltype(carrier)>;
   const node_spec spec = Describe(plain(arguments)...);
-  expect_fitting(takes_conditions(spec.kind) || !(is_condition<Arguments>(plain(arguments)) || ...), carrier);
+  MEGANEURA_CHECK_FITTING((takes_conditions(spec.kind) || !(is_condition<Arguments>(plain(arguments)) || ...)), carrier)
   operand_list<type> operands;
   if (spec.kind != primitive::constant) (operands.add(carrier, arguments), ...);
   return spec.kind == primitive::argument ? operands.values[0] : carrier.added(spec, operands.values, operands.count);
@@ -262,12 +236,26 @@ constexpr auto run_time_value(const Arguments&... arguments) {
 
 // The value of the node that `Describe` gives for the arguments: facts for values, the rest as it is. Constants
 // (fixed) where values are types. Values come first.
-template <auto Describe, class... Arguments>
-constexpr auto make(const Arguments&... arguments) {
-  if constexpr (!some_run_time<Arguments...>::value) {
-    return typed_value<Describe>(arguments...);
+template <auto Describe, class First, class... Others>
+constexpr auto make(const First& first, const Others&... others) {
+  if constexpr (some_run_time<First, Others...>::value) {
+    return run_time_value<Describe>(first, others...);
   } else {
-    return run_time_value<Describe>(arguments...);
+    constexpr typed_node node = described_node<Describe, First, Others...>;
+    constexpr bool fits = takes_conditions(node.kind) ||
+                          !(is_condition<First>(First::facts()) || ... || is_condition<Others>(known<Others>()));
+    MEGANEURA_CHECK_FITTING(fits, first)
+    if constexpr (!fits) {
+      return apply<make_node(primitive::constant, dtype::f32, node.shape)>();  // no further error
+    } else if constexpr (node.kind == primitive::argument) {
+      return first;
+    } else if constexpr (node.kind == primitive::constant) {
+      return apply<node>();
+    } else if constexpr (!(is_expr<Others> || ...)) {
+      return apply_simplified<node, First::graph>();
+    } else {
+      return apply<node, First, Others...>();
+    }
   }
 }
 

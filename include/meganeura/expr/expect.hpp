@@ -36,15 +36,28 @@
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
                   "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
-#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                              \
-  MEGANEURA_CHECK_RANGE(call, a, b)                                                      \
-  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
-                  ::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean, \
+#define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
+  MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
+                  (::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a condition is no number; select(condition, a, b)", a, b)
-#define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                           \
-  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
-                  ::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean, \
+#define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
+  MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
+                  (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
+// The axes of a reduction, which follow `x`.
+#define MEGANEURA_EXPECT_AXES(call, x, ...)                                              \
+  MEGANEURA_CHECK((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                  (::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                  "meganeura: " call ": an axis is named twice", x)                      \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
+                   "meganeura: " call ": x has no such axis", x)
+// For functions that are not scalar, in `make`, which knows what they are.
+#define MEGANEURA_CHECK_FITTING(fits, x)                                                                           \
+  MEGANEURA_CHECK(fits, fits,                                                                                      \
+                  "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; " \
+                  "select(condition, a, b)",                                                                       \
+                  x)
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \

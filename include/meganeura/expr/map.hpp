@@ -19,6 +19,8 @@ template <dtype Left, dtype Right>
 inline constexpr bool dtypes_agree = Left == Right;
 template <dtype Type>
 inline constexpr bool is_float_dtype = is_float(Type);
+template <dtype Type>
+inline constexpr bool is_number_dtype = Type != dtype::boolean;
 
 // A number takes the dtype of what it meets.
 constexpr dtype common_type(const facts& a, const facts& b) { return a.is_number() ? b.type : a.type; }

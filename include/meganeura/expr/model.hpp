@@ -391,7 +391,7 @@ constexpr int count_before() {
   return count;
 }
 template <class Input, class... Inputs>
-inline constexpr int position_of = count_before<Input, Inputs...>();
+inline constexpr auto placed = placeholder<Input::type, count_before<Input, Inputs...>()>;
 
 template <int Results>
 inline constexpr bool has_one_result = Results == 1;
@@ -417,9 +417,9 @@ constexpr bool stores_results(const module_body& body) {
 /// "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
-  // First: what a compiler says of a mistake in forward then names no more than it and this model.
   static_assert(detail::looked_at<requires {
-    Module::forward(detail::placeholder<Inputs::type, detail::position_of<Inputs, Inputs...>>...);
+    // First: what a compiler says of a mistake in forward then names no more than it and this model.
+    Module::forward(detail::placed<Inputs, Inputs...>...);
   }>);
 
   /// Names of results: "output" for a module that returns one value without a name.
@@ -483,11 +483,11 @@ struct model {
 namespace detail {
 
 template <class T>
-concept model_input = requires {
-  T::text, T::type;
-};
+inline constexpr bool is_input = false;
+template <fixed_string Name, dtype Type, symbolic_shape Shape>
+inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
-inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (model_input<Inputs> && ...);
+inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
 // What a compiler goes on with behind such a mistake, so that there is no second one.
 struct nothing {

@@ -133,8 +133,14 @@ template <integer_list List, std::size_t... I>
 constexpr const integer_list* intern(std::index_sequence<I...>) {
   return &list_of<List.values[I]...>;
 }
+// Zeros at the end are left out, which compilers would write too.
+constexpr std::size_t used_numbers(const integer_list& list) {
+  std::size_t used = 2 * max_rank + 1;
+  while (used > 0 && list.values[used - 1] == 0) --used;
+  return used;
+}
 template <integer_list List>
-inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<2 * max_rank + 1>{});
+inline constexpr const integer_list* interned_list = intern<List>(std::make_index_sequence<used_numbers(List)>{});
 
 }  // namespace detail
 
@@ -149,7 +155,7 @@ struct typed_node {
   dtype type = dtype::f32;
   std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
-  std::int16_t operands_plus_one[max_operands]{};  // see detail::natural; here zeros stand at the end only
+  std::uint64_t operand_places = 0;  // 16 bits each: compilers write a number shorter than an array
   /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
   std::int32_t count = 0;
   double value = 0;                            // constant, class_index
@@ -160,16 +166,18 @@ struct typed_node {
 
   /// What `list` holds; numbers that are all zero have no list.
   [[nodiscard]] constexpr detail::integer_list numbers() const { return list ? *list : detail::integer_list{}; }
-  [[nodiscard]] constexpr int operand(int index) const { return operands_plus_one[index] - 1; }
-  constexpr void set_operand(int index, int place) { operands_plus_one[index] = static_cast<std::int16_t>(place + 1); }
+  [[nodiscard]] constexpr int operand(int index) const {
+    return static_cast<int>(operand_places >> (16 * index) & 0xffff);
+  }
+  constexpr void set_operand(int index, int place) {
+    operand_places &= ~(std::uint64_t{0xffff} << (16 * index));
+    operand_places |= static_cast<std::uint64_t>(place) << (16 * index);
+  }
 
   friend constexpr bool operator==(const typed_node& a, const typed_node& b) {
-    for (int i = 0; i < max_operands; ++i) {
-      if (a.operands_plus_one[i] != b.operands_plus_one[i]) return false;
-    }
     return a.kind == b.kind && a.type == b.type && a.function == b.function && a.operand_count == b.operand_count &&
-           a.count == b.count && same_bits(a.value, b.value) && a.name == b.name && a.list == b.list &&
-           a.body == b.body && a.shape == b.shape;
+           a.operand_places == b.operand_places && a.count == b.count && same_bits(a.value, b.value) &&
+           a.name == b.name && a.list == b.list && a.body == b.body && a.shape == b.shape;
   }
 };
 

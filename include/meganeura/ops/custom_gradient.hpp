@@ -29,6 +29,18 @@ constexpr auto gradient_at(const result_list<Names, X...>& several) {
   return several.template get<Index>();
 }
 
+template <value Gradient, value X>
+constexpr bool have_types(Gradient only, X x) {
+  return are_of_one_type(only.facts(), x.facts());
+}
+template <class Names, class... Gradients, value... X>
+constexpr bool have_types(const result_list<Names, Gradients...>& several, X... x) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return (are_of_one_type(several.template get<I>().facts(), x.facts()) && ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
 // y, whose adjoint g reaches each x as its gradient says.
 template <std::size_t Index, value Y, value G, class Gradients, value X, value... Others>
 constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... others) {
@@ -73,16 +85,11 @@ template <class Forward, class Backward, value... X>
   if constexpr (sizeof...(X) != count) {
     return y;
   } else {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      MEGANEURA_CHECK(
-          (detail::are_of_one_type(x.facts(), detail::gradient_at<I>(gradients).facts()) && ...),
-          detail::holds_of<(detail::are_of_one_type(X::facts(), detail::gradient_at<I>(gradients).facts()) && ...)>,
-          "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
-          "have its shape and dtype; sum over what was broadcast, expand a number",
-          x..., detail::gradient_at<I>(gradients)...)
-      return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
-    }
-    (std::index_sequence_for<X...>{});
+    MEGANEURA_EXPECT(detail::have_types(gradients, x...),
+                     "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
+                     "have its shape and dtype; sum over what was broadcast, expand a number",
+                     x...)
+    return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
   }
 }
 

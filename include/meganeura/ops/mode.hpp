@@ -17,14 +17,6 @@ concept has_mode = requires(const Carrier& x) {
   x.trains();
 };
 
-template <value A, value B>
-constexpr auto choice(A training, B evaluation) {
-  MEGANEURA_CHECK(are_of_one_type(training.facts(), evaluation.facts()),
-                  holds_of<are_of_one_type(training.facts(), evaluation.facts())>,
-                  "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training, evaluation)
-  return make<describe_by_mode>(training, evaluation);
-}
-
 }  // namespace detail
 
 /// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
@@ -35,7 +27,12 @@ template <value X, class Training, class Evaluation>
   if constexpr (detail::has_mode<X>) {
     return x.trains() ? x.lifted(f()) : x.lifted(g());
   } else {
-    return detail::choice(f(), g());
+    const auto training = f();
+    const auto evaluation = g();
+    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
+                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
+                     evaluation)
+    return detail::make<detail::describe_by_mode>(training, evaluation);
   }
 }
 

@@ -56,17 +56,11 @@ inline constexpr auto reduce_description = &describe_reduce<std::conditional_t<t
 template <class... T>
 inline constexpr auto share_description = &describe_share<std::conditional_t<true, int, T>...>;
 
-template <reduce_kind Kind, value A, class... Axes>
-constexpr auto reduce(A x, Axes... axes) {
-  MEGANEURA_CHECK(axes_differ(x.facts().shape.rank, axes...), axes_differ(x.facts().shape.rank, axes...),
-                  "meganeura: reduce<axes...>(x): an axis is named twice", x)
-  MEGANEURA_EXPECT(axes_exist(x.facts().shape.rank, axes...), "meganeura: reduce<axes...>(x): x has no such axis", x)
-  return make<reduce_description<Axes...>>(x, c<Kind>, axes...);
-}
-
 template <value A, class... Axes>
 constexpr auto mean_over(A x, Axes... axes) {
-  return narrowed(reduce<reduce_kind::sum>(widened(x), axes...) * make<share_description<Axes...>>(x, axes...), x);
+  return narrowed(make<reduce_description<Axes...>>(widened(x), c<reduce_kind::sum>, axes...) *
+                      make<share_description<Axes...>>(x, axes...),
+                  x);
 }
 
 }  // namespace detail
@@ -77,22 +71,27 @@ constexpr auto mean_over(A x, Axes... axes) {
 /// "an axis is named twice".
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
-  return detail::reduce<reduce_kind::sum>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::sum>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto max(A x, More... axes) {
-  return detail::reduce<reduce_kind::max>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("max<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::max>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto min(A x, More... axes) {
-  return detail::reduce<reduce_kind::min>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("min<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::min>, c<Axes>..., axes...);
 }
 
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto product(A x, More... axes) {
-  return detail::reduce<reduce_kind::product>(x, c<Axes>..., axes...);
+  MEGANEURA_EXPECT_AXES("product<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::product>, c<Axes>...,
+                                                                           axes...);
 }
 
 /// Mean over axes. The number of elements may hold symbols: it is a constant once they are bound. The mean of f16 is
@@ -100,10 +99,7 @@ template <int... Axes, value A, detail::axis_like... More>
 /// errors: as sum, and "x must be floats": a share of 1/n is no integer.
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto mean(A x, More... axes) {
-  MEGANEURA_EXPECT(detail::axes_exist(x.facts().shape.rank, c<Axes>..., axes...),
-                   "meganeura: mean<axes...>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(detail::axes_differ(x.facts().shape.rank, c<Axes>..., axes...),
-                   "meganeura: mean<axes...>(x): an axis is named twice", x)
+  MEGANEURA_EXPECT_AXES("mean<axes...>(x)", x, c<Axes>..., axes...)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: mean<axes...>(x): x must be floats; cast it", x)
   return detail::mean_over(x, c<Axes>..., axes...);
 }

@@ -269,27 +269,19 @@ template <int Axis, value A>
   return flip(x, c<Axis>);
 }
 
-namespace detail {
-template <value A, value B, detail::axis_like Axis>
-constexpr auto concat_two(A a, B b, Axis axis) {
-  MEGANEURA_CHECK(a.facts().type == b.facts().type, (dtypes_agree<a.facts().type, b.facts().type>),
-                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
-  MEGANEURA_EXPECT(axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
-  MEGANEURA_EXPECT(can_concat(a.facts().shape, b.facts().shape, axis_of(a, axis)),
-                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
-  return make<describe_concat>(a, b, axis);
-}
-}  // namespace detail
-
 /// One behind the other along `axis`; every other extent agrees: concat<0>(a, b), or concat(c<0>, a, b).
-template <detail::axis_like Axis, value A, value B, value... More>
-[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, More... more) {
-  const auto both = detail::concat_two(a, b, axis);
-  if constexpr (sizeof...(More) > 0) {
-    return concat(axis, both, more...);
-  } else {
-    return both;
-  }
+template <detail::axis_like Axis, value A, value B>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b) {
+  MEGANEURA_CHECK(a.facts().type == b.facts().type, (detail::dtypes_agree<a.facts().type, b.facts().type>),
+                  "meganeura: concat<axis>(a, b): dtypes must agree; cast one operand", a, b)
+  MEGANEURA_EXPECT(detail::axis_of(a, axis) >= 0, "meganeura: concat<axis>(a, b): a has no such axis", a, b)
+  MEGANEURA_EXPECT(detail::can_concat(a.facts().shape, b.facts().shape, detail::axis_of(a, axis)),
+                   "meganeura: concat<axis>(a, b): all extents but those along the axis must be equal", a, b)
+  return detail::make<detail::describe_concat>(a, b, axis);
+}
+template <detail::axis_like Axis, value A, value B, value C, value... More>
+[[nodiscard]] constexpr auto concat(Axis axis, A a, B b, C c, More... more) {
+  return concat(axis, concat(axis, a, b), c, more...);
 }
 template <int Axis, value A, value B, value... More>
 [[nodiscard]] constexpr auto concat(A a, B b, More... more) {
