@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Names of layers: numbered by sequential and indexed, and two of one name refused where they are built at run time.
-#include <support/temporary_folder.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
