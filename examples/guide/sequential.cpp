@@ -34,9 +34,8 @@ int main() {
   const mn::device gpu;
   mn::session<model> s(gpu);
   s.parameters().init({.seed = 1});
-  const std::vector<float> first = s.parameters().read<float>("0.fc.bias"),
-                           third = s.parameters().read<float>("1.shrink.2.fc.bias"),
-                           last = s.parameters().read<float>("1.same.3.fc.bias");
+  const std::vector<float> first = s.parameters().get("0.fc.bias"), third = s.parameters().get("1.shrink.2.fc.bias"),
+                           last = s.parameters().get("1.same.3.fc.bias");
   const std::vector<float> y = s.run(mn::bind<"x">(std::vector<float>(2 * 6, 0.5f)));
   return first.size() == 32 && third.size() == 8 && last.size() == 8 && y.size() == 2 * 3 ? 0 : 1;
 }
