@@ -2289,10 +2289,15 @@ class attribute_pool {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Which layers built at run time asked for which names: two layers of one name would be one.
+// The position of a node in its graph.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 using node_id = strong_id<struct node_kind>;
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
 
 /// A layer is known by its result, as equal layers of equal operands are one. It asks for the parameters, states and
 /// random streams that are asked for between its `begin` and its `end` and by no layer inside of it.
@@ -4897,7 +4902,7 @@ struct flop_counter {
 
   constexpr number of(const module_body& body) const {
     number total = 0;
-    const needed_nodes needed(body, run_mode::evaluation);
+    const needed_nodes needed(body, run_mode::evaluation, false);
     for (int i = 0; i < body.size; ++i) {
       if (!needed[i]) continue;
       const typed_node& n = body.nodes[i];
@@ -4955,6 +4960,16 @@ constexpr const typed_node& only_result() {
   return Body.result(0);
 }
 
+template <class Inputs, class Leaves>
+constexpr bool have_other_names(const Leaves& table) {
+  for (int i = 0; i < table.size; ++i) {
+    if (table.leaves[i].kind != primitive::tap && Inputs::index_of(table.leaves[i].name) >= 0) return false;
+  }
+  return true;
+}
+template <class Inputs, bool Holds>
+inline constexpr bool no_leaf_of_their_name = Holds;
+
 constexpr bool stores_results(const module_body& body) {
   for (int i = 0; i < body.result_count; ++i) {
     if (body.result(i).type == dtype::boolean) return false;
@@ -4967,7 +4982,7 @@ constexpr bool stores_results(const module_body& body) {
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
 /// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
-/// "needs an input"; "takes one value for each input".
+/// "an input and a parameter or state have one name"; "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
   static_assert(detail::looked_at<requires {
@@ -5012,6 +5027,8 @@ struct model {
                 "that value is known");
   static_assert(detail::one_input_a_name<input_list>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
+  static_assert(detail::no_leaf_of_their_name<input_list, detail::have_other_names<input_list>(leaves)>,
+                "meganeura: model: an input and a parameter or state have one name; give each a name of its own");
 
   /// Of the result or tap of that name; a tap's is its full path, "layers.3.hidden".
   /// errors: "the model gives nothing of that name".
@@ -9038,6 +9055,8 @@ class open_sizes {
                                                  std::vector<std::int64_t> memory = {}) const;
   /// The same with their names.
   [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
+  /// errors: invalid_argument when an input of that name is declared, and not with the extents of `made`.
+  void check_made(std::string_view input, const shape& made, std::span<const std::int64_t> extents) const;
 
  private:
   void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
@@ -10274,11 +10293,13 @@ class program {
   /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
   /// errors: invalid_argument for an output of another type.
   template <class Number>
-  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
+  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const try {
     const plan::named_range& found = find_output_of(name, detail::dtype_of<Number>);
     std::vector<Number> numbers(static_cast<std::size_t>(found.extents.elements()));
     copy_output(found, std::as_writable_bytes(std::span(numbers)));
     return numbers;
+  } catch (...) {
+    rethrow_as_error("reading an output");
   }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }
@@ -11369,9 +11390,10 @@ class training {
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
   /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
-  /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
-  /// whether groups and moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights
-  /// are loaded by parameters().load.
+  /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
+  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
+  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
+  /// changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -12554,11 +12576,11 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (detail::has_flops<Kind>) {
-      symbolic_shape from[2];
-      for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
+      small_vector<symbolic_shape, 4> from;
+      for (node_id operand : operands(id)) from.push_back(nodes_[operand].extents);
       const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
       using traits = detail::primitive_traits<Kind>;
-      return traits::flops(get<typename traits::attribute_type>(id), from, n.extents, extent);
+      return traits::flops(get<typename traits::attribute_type>(id), from.data(), n.extents, extent);
     }
     return 0.0;
   });
@@ -18358,8 +18380,25 @@ MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t g
   std::vector<std::string> known;
   for (const std::string& symbol : detail::input_symbols({&input, 1}))
     known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; with {} it has {}",
-       quote(input.name), detail::shown(input.extents), given, fmt::join(known, " and "), wanted);
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; {}it has {}", quote(input.name),
+       detail::shown(input.extents), given, known.empty() ? "" : fmt::format("with {} ", fmt::join(known, " and ")),
+       wanted);
+}
+
+MEGANEURA_INLINE void open_sizes::check_made(std::string_view input, const shape& made,
+                                             std::span<const std::int64_t> extents) const {
+  const auto declared = std::ranges::find(inputs_, input, &sized_input::name);
+  if (declared == inputs_.end()) return;
+  const auto worth = [&](const symbol& name) { return extents[index_of(name.text)]; };
+  shape expected;
+  for (int i = 0; i < declared->extents.rank; ++i) {
+    expected.push_back(declared->extents[i].value<std::int64_t>(worth));
+  }
+  if (made == expected) return;
+  fail(
+      error_category::invalid_argument,
+      "input {} is declared {}, which is {}, and the graph that was made for these sizes has it as {}; make them alike",
+      quote(input), detail::shown(declared->extents), to_string(expected), to_string(made));
 }
 
 MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
@@ -18708,7 +18747,7 @@ MEGANEURA_INLINE node_value node_value::shared() const {
   const op kind = owner()[id()].kind;
   if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
     fail(error_category::invalid_argument,
-         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{}, a {}", id(),
+         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{} = {}", id(),
          to_string(kind));
   }
   return *this;
@@ -19292,7 +19331,7 @@ MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
-// The verifier of plans: shares no code with the planner, whose mistakes are to be found.
+// The verifier of plans: shares only the structures of a plan with the planner, whose mistakes are to be found.
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
@@ -20100,7 +20139,7 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Definitions for fusion/cost.hpp.
+// The cost of a program; those of nodes stand with their kernel families (fusion/kernel_family.ipp).
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -22047,6 +22086,9 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const inp
     check_alive();
     if (entries_.size() > most_) entries_.pop_back();
     std::shared_ptr<program> made = built(sizes_.named(solved_), build);
+    for (const plan::named_tensor& input : made->plan().inputs.tensors) {
+      sizes_.check_made(input.name, input.extents, solved_);
+    }
     selected_ = entries_.size();
     entries_.push_back({solved_, std::move(made)});
   }
@@ -22712,6 +22754,12 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  if (!parameters_) {
+    fail(error_category::invalid_argument,
+         "{} was to be loaded, and this graph's parameters are known with its first program; prepare some sizes, then "
+         "load it",
+         shown_path(path));
+  }
   std::vector<optimizer> of_groups;
   decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Values without the names of their inputs, and names that no compiler sees.
-// expect 1: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name; write
-// run\(bind expect 2: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
-// write run\(bind expect 3: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by
-// name; write run\(bind expect 4: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound
-// by name; write run\(bind expect 5: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are
-// bound by name; write run\(bind
+// expect 1: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
+// expect 2: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
+// expect 3: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
+// expect 4: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
+// expect 5: meganeura: run\(bind<name>\(..\), ..\): values and sizes of a typed model are bound by name;
 #include <meganeura/frontend.hpp>
 #include <meganeura/runtime/trainer.hpp>
 

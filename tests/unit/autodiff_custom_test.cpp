@@ -123,6 +123,8 @@ TEST(autodiff_custom, evaluation_computes_nothing_of_a_backward) {
   EXPECT_EQ(summary(with).flops.value(), without.flops());
   using typed = meganeura::model<everything, input<"x", dtype::f32, dims<3, 4>>, input<"b", dtype::f32, dims<4>>>;
   EXPECT_EQ(summary<typed>().flops.value(), lower<typed>().flops());
+  constexpr double while_compiling = typed::flops();
+  EXPECT_EQ(while_compiling, lower<typed>().flops());
   interpreter<double> run(with, {{"x", random_tensor({3, 4}, 1, -1, 1)}});
   EXPECT_EQ(run.run().size(), 1u);
 }

@@ -143,6 +143,6 @@ TEST_F(run_time_names, only_layers_and_parameters_are_shared) {
   const auto y = mn::linear("fc", x, 4) + 1.0f;
   EXPECT_EQ(mn::support::sentence_of([&] { (void)mn::shared(y); }),
             "shared(x): x must be the result of a layer, a call, a parameter or a state; found %" +
-                std::to_string(y.id()) + ", a map");
+                std::to_string(y.id()) + " = map");
   EXPECT_EQ(mn::shared(mn::node_value(g, g.find_leaf("fc.bias"))).id(), g.find_leaf("fc.bias"));
 }

@@ -457,6 +457,40 @@ TEST(runtime_sizes, graphs_of_run_time_are_made_anew_for_sizes) {
             std::string::npos);
 }
 
+TEST(runtime_sizes, a_graph_that_is_made_with_other_extents_than_declared_is_refused) {
+  const device& gpu = support::shared_device();
+  const open_sizes sizes({{"x", dims<sym<"b">, sym<"t">>}});
+  inference run(gpu, {sizes, [](const symbol_extents& at) {
+                        graph g;
+                        const node_value x(g, g.input("x", dtype::f32, {at["t"], at["b"]}));
+                        g.add_output("y", sum(x, 0));
+                        return g;
+                      }});
+  const std::vector<float> x(6, 1);
+  EXPECT_EQ(support::sentence_of([&] {
+              (void)run.run({{"x", x}}, {{"b", 2}});
+            }),
+            "input \"x\" is declared [b, t], which is [2, 3], and the graph that was made for these sizes has it as "
+            "[3, 2]; make them alike");
+}
+
+TEST(runtime_sizes, a_checkpoint_for_a_graph_without_parameters_yet_says_what_to_do) {
+  const device& gpu = support::shared_device();
+  training run(gpu,
+               {open_sizes({{"x", dims<sym<"b">, 4>}}),
+                [](const symbol_extents& at, run_mode mode) {
+                  graph g(mode);
+                  const node_value x(g, g.input("x", dtype::f32, {at["b"], 4}));
+                  const node_id loss = mean(linear("fc", x, 1));
+                  return graph_with_loss{std::move(g), loss};
+                }},
+               adam{});
+  EXPECT_NE(support::sentence_of([&] {
+              run.load_checkpoint("run.safetensors");
+            }).find("this graph's parameters are known with its first program; prepare some sizes"),
+            std::string::npos);
+}
+
 TEST(runtime_sizes, sizes_that_update_other_parameters_are_refused) {
   const device& gpu = support::shared_device();
   training run(gpu,

@@ -193,7 +193,10 @@ TEST_F(vulkan_device, waiting_for_what_was_never_submitted_is_refused) {
 TEST(vulkan_loader, a_device_can_be_opened_many_times_in_one_process) {
   for (int i = 0; i < 50; ++i) {
     const vulkan::device gpu({.disk_cache = false, .staging_bytes = 4096});
-    gpu.upload(gpu.allocate(16), 0, std::vector<int>(4, i));
+    const vulkan::buffer memory = gpu.allocate(16);
+    gpu.upload(memory, 0, std::vector<int>(4, i));
+    const auto read = gpu.read_back(memory);
+    EXPECT_EQ(std::memcmp(read.data().data(), std::vector<int>(4, i).data(), 16), 0);
   }
 }
 

@@ -6,7 +6,6 @@
 #include <meganeura/egraph/egraph.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 

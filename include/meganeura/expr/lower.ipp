@@ -6,7 +6,7 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/expr/lower.hpp>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>

@@ -344,7 +344,7 @@ struct flop_counter {
 
   constexpr number of(const module_body& body) const {
     number total = 0;
-    const needed_nodes needed(body, run_mode::evaluation);
+    const needed_nodes needed(body, run_mode::evaluation, false);
     for (int i = 0; i < body.size; ++i) {
       if (!needed[i]) continue;
       const typed_node& n = body.nodes[i];
@@ -402,6 +402,16 @@ constexpr const typed_node& only_result() {
   return Body.result(0);
 }
 
+template <class Inputs, class Leaves>
+constexpr bool have_other_names(const Leaves& table) {
+  for (int i = 0; i < table.size; ++i) {
+    if (table.leaves[i].kind != primitive::tap && Inputs::index_of(table.leaves[i].name) >= 0) return false;
+  }
+  return true;
+}
+template <class Inputs, bool Holds>
+inline constexpr bool no_leaf_of_their_name = Holds;
+
 constexpr bool stores_results(const module_body& body) {
   for (int i = 0; i < body.result_count; ++i) {
     if (body.result(i).type == dtype::boolean) return false;
@@ -414,7 +424,7 @@ constexpr bool stores_results(const module_body& body) {
 /// `Module` with its inputs in the order of forward's arguments. Everything here can stand in a static_assert.
 /// errors: "one name, two shapes" when a parameter's full name is used with different shapes, dtypes or initializers;
 /// "two layers of one name" unless all but one are `shared`; "a state is assigned twice"; "two inputs of one name";
-/// "needs an input"; "takes one value for each input".
+/// "an input and a parameter or state have one name"; "needs an input"; "takes one value for each input".
 template <class Module, class... Inputs>
 struct model {
   static_assert(detail::looked_at<requires {
@@ -459,6 +469,8 @@ struct model {
                 "that value is known");
   static_assert(detail::one_input_a_name<input_list>,
                 "meganeura: model: two inputs of one name; give each a name of its own");
+  static_assert(detail::no_leaf_of_their_name<input_list, detail::have_other_names<input_list>(leaves)>,
+                "meganeura: model: an input and a parameter or state have one name; give each a name of its own");
 
   /// Of the result or tap of that name; a tap's is its full path, "layers.3.hidden".
   /// errors: "the model gives nothing of that name".

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/dim.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/shape.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 
 #include <cstdint>
@@ -45,6 +46,8 @@ class open_sizes {
                                                  std::vector<std::int64_t> memory = {}) const;
   /// The same with their names.
   [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
+  /// errors: invalid_argument when an input of that name is declared, and not with the extents of `made`.
+  void check_made(std::string_view input, const shape& made, std::span<const std::int64_t> extents) const;
 
  private:
   void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;

@@ -148,8 +148,25 @@ MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t g
   std::vector<std::string> known;
   for (const std::string& symbol : detail::input_symbols({&input, 1}))
     known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; with {} it has {}",
-       quote(input.name), detail::shown(input.extents), given, fmt::join(known, " and "), wanted);
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; {}it has {}", quote(input.name),
+       detail::shown(input.extents), given, known.empty() ? "" : fmt::format("with {} ", fmt::join(known, " and ")),
+       wanted);
+}
+
+MEGANEURA_INLINE void open_sizes::check_made(std::string_view input, const shape& made,
+                                             std::span<const std::int64_t> extents) const {
+  const auto declared = std::ranges::find(inputs_, input, &sized_input::name);
+  if (declared == inputs_.end()) return;
+  const auto worth = [&](const symbol& name) { return extents[index_of(name.text)]; };
+  shape expected;
+  for (int i = 0; i < declared->extents.rank; ++i) {
+    expected.push_back(declared->extents[i].value<std::int64_t>(worth));
+  }
+  if (made == expected) return;
+  fail(
+      error_category::invalid_argument,
+      "input {} is declared {}, which is {}, and the graph that was made for these sizes has it as {}; make them alike",
+      quote(input), detail::shown(declared->extents), to_string(expected), to_string(made));
 }
 
 MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,

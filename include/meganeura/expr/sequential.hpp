@@ -4,6 +4,7 @@
 #include <meganeura/expr/module.hpp>
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {

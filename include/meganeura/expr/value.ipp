@@ -299,7 +299,7 @@ MEGANEURA_INLINE node_value node_value::shared() const {
   const op kind = owner()[id()].kind;
   if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
     fail(error_category::invalid_argument,
-         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{}, a {}", id(),
+         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{} = {}", id(),
          to_string(kind));
   }
   return *this;

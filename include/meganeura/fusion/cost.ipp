@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Definitions for fusion/cost.hpp.
+// The cost of a program; those of nodes stand with their kernel families (fusion/kernel_family.ipp).
 #pragma once
 #include <meganeura/fusion/cost.hpp>
 

@@ -7,6 +7,7 @@
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/attribute_pool.hpp>
 #include <meganeura/graph/layer_names.hpp>
+#include <meganeura/graph/node_id.hpp>
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/path.hpp>
 

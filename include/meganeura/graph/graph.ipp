@@ -165,11 +165,11 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (detail::has_flops<Kind>) {
-      symbolic_shape from[2];
-      for (std::size_t i = 0; i < n.operand_count; ++i) from[i] = nodes_[operand(id, i)].extents;
+      small_vector<symbolic_shape, 4> from;
+      for (node_id operand : operands(id)) from.push_back(nodes_[operand].extents);
       const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
       using traits = detail::primitive_traits<Kind>;
-      return traits::flops(get<typename traits::attribute_type>(id), from, n.extents, extent);
+      return traits::flops(get<typename traits::attribute_type>(id), from.data(), n.extents, extent);
     }
     return 0.0;
   });

@@ -2,7 +2,7 @@
 // Which layers built at run time asked for which names: two layers of one name would be one.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/core/id.hpp>
+#include <meganeura/graph/node_id.hpp>
 
 #include <cstddef>
 #include <string>
@@ -11,8 +11,6 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-using node_id = strong_id<struct node_kind>;
 
 /// A layer is known by its result, as equal layers of equal operands are one. It asks for the parameters, states and
 /// random streams that are asked for between its `begin` and its `end` and by no layer inside of it.

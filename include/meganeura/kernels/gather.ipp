@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 

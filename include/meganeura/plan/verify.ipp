@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The verifier of plans: shares no code with the planner, whose mistakes are to be found.
+// The verifier of plans: shares only the structures of a plan with the planner, whose mistakes are to be found.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 #include <vector>

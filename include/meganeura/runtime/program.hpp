@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/name_pattern.hpp>
 #include <meganeura/fusion/optimize.hpp>
@@ -99,11 +100,13 @@ class program {
   /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
   /// errors: invalid_argument for an output of another type.
   template <class Number>
-  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const {
+  [[nodiscard]] std::vector<Number> output_as(std::string_view name) const try {
     const plan::named_range& found = find_output_of(name, detail::dtype_of<Number>);
     std::vector<Number> numbers(static_cast<std::size_t>(found.extents.elements()));
     copy_output(found, std::as_writable_bytes(std::span(numbers)));
     return numbers;
+  } catch (...) {
+    rethrow_as_error("reading an output");
   }
 
   [[nodiscard]] const plan::execution_plan& plan() const { return alive().plan_; }

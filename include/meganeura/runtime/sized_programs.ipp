@@ -41,6 +41,9 @@ MEGANEURA_INLINE std::shared_ptr<program> sized_programs::at(std::span<const inp
     check_alive();
     if (entries_.size() > most_) entries_.pop_back();
     std::shared_ptr<program> made = built(sizes_.named(solved_), build);
+    for (const plan::named_tensor& input : made->plan().inputs.tensors) {
+      sizes_.check_made(input.name, input.extents, solved_);
+    }
     selected_ = entries_.size();
     entries_.push_back({solved_, std::move(made)});
   }

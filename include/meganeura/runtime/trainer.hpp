@@ -9,7 +9,6 @@
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/training.hpp>
 
-#include <array>
 #include <string>
 #include <utility>
 

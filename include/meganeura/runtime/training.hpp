@@ -130,9 +130,10 @@ class training {
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
   /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
-  /// does the same for the data). Where sizes are open it may be loaded before the first step; a step finds out then
-  /// whether groups and moments fit. errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights
-  /// are loaded by parameters().load.
+  /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
+  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
+  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
+  /// changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 

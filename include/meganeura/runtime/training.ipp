@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/problem_list.hpp>
@@ -299,6 +300,12 @@ MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
+  if (!parameters_) {
+    fail(error_category::invalid_argument,
+         "{} was to be loaded, and this graph's parameters are known with its first program; prepare some sizes, then "
+         "load it",
+         shown_path(path));
+  }
   std::vector<optimizer> of_groups;
   decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {
