@@ -86,11 +86,17 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const s
   if (!is_float(stored)) return;
   const auto size = static_cast<std::size_t>(storage_bytes(given, 1));
   const float_format format(given), rounded(stored);
+  std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
+  for (std::uint32_t fits = 0; stored != given && fits + 1 < limit;) {
+    const std::uint32_t middle = fits + (limit - fits) / 2;
+    const bool is_finite = rounded.magnitude(rounded.encode(format.decode(middle))) < rounded.infinity();
+    (is_finite ? fits : limit) = middle;
+  }
   for (std::size_t i = 0; i * size < values.size(); ++i) {
     std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
     std::memcpy(&bits, values.data() + i * size, size);
+    if (format.magnitude(bits) < limit) continue;
     const float value = format.decode(bits);
-    if (rounded.magnitude(rounded.encode(value)) < rounded.infinity()) continue;
     const bool is_number = format.magnitude(bits) < format.infinity();
     fail(error_category::invalid_argument,
          "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, i),
