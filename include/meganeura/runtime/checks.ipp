@@ -2,12 +2,15 @@
 // Checks of bound values.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/float_conversion.hpp>
 #include <meganeura/core/float_format.hpp>
 #include <meganeura/runtime/checks.hpp>
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -81,10 +84,31 @@ MEGANEURA_INLINE void check_indices(const index_check& check, const shape& exten
   }
 }
 
+// The first of the words that is not below `limit` under the mask; their number if all are. By blocks, whose greatest
+// a compiler finds with vectors.
+template <class Word>
+std::size_t first_at_least(std::span<const std::byte> values, Word mask, Word limit) {
+  constexpr std::size_t block = 256;
+  const std::size_t count = values.size() / sizeof(Word);
+  const auto word = [&](std::size_t i) {
+    Word bits{};
+    std::memcpy(&bits, values.data() + i * sizeof(Word), sizeof(Word));
+    return static_cast<Word>(bits & mask);
+  };
+  std::size_t at = 0;
+  for (; at + block <= count; at += block) {
+    Word greatest = 0;
+    for (std::size_t i = 0; i < block; ++i) greatest = std::max(greatest, word(at + i));
+    if (greatest >= limit) break;
+  }
+  while (at < count && word(at) < limit) ++at;
+  return at;
+}
+
+// By bits, not std::isfinite: that holds for everything under -ffast-math.
 MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
                                    std::span<const std::byte> values) {
   if (!is_float(stored)) return;
-  const auto size = static_cast<std::size_t>(storage_bytes(given, 1));
   const float_format format(given), rounded(stored);
   std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
   for (std::uint32_t fits = 0; stored != given && fits + 1 < limit;) {
@@ -92,19 +116,21 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const s
     const bool is_finite = rounded.magnitude(rounded.encode(format.decode(middle))) < rounded.infinity();
     (is_finite ? fits : limit) = middle;
   }
-  for (std::size_t i = 0; i * size < values.size(); ++i) {
-    std::uint32_t bits = 0;  // not std::isfinite: it holds for everything under -ffast-math
-    std::memcpy(&bits, values.data() + i * size, size);
-    if (format.magnitude(bits) < limit) continue;
-    const float value = format.decode(bits);
+  with_float(given, [&]<dtype Given>() {
+    using word = word_of<Given>;
+    const std::size_t at =
+        first_at_least<word>(values, static_cast<word>(format.magnitude(~0u)), static_cast<word>(limit));
+    if (at == values.size() / sizeof(word)) return;
+    word bits{};
+    std::memcpy(&bits, values.data() + at * sizeof(word), sizeof(word));
     const bool is_number = format.magnitude(bits) < format.infinity();
     fail(error_category::invalid_argument,
-         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, i),
-         is_number                                     ? fmt::format("{}", value)
+         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, at),
+         is_number                                     ? fmt::format("{}", format.decode(bits))
          : format.magnitude(bits) != format.infinity() ? "NaN"
                                                        : "infinity",
          is_number ? fmt::format(", and in {} this is infinity", to_string(stored)) : "");
-  }
+  });
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
