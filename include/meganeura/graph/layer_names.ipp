@@ -27,15 +27,23 @@ MEGANEURA_INLINE bool layer_names::share(node_id result) {
 }
 
 MEGANEURA_INLINE void layer_names::check() const {
+  struct sharers {
+    node_id first = no_id;
+    bool several = false;
+  };
   std::map<std::string_view, node_id> owners;
+  std::map<std::string_view, sharers> shared;
   for (const request& each : asked_) {
-    if (each.shared) continue;
+    if (each.shared) {
+      sharers& those = shared.try_emplace(each.name, sharers{each.layer}).first->second;
+      those.several = those.several || those.first != each.layer;
+      continue;
+    }
     const auto [owner, is_first] = owners.emplace(each.name, each.layer);
     if (!is_first && owner->second != each.layer) refuse_two_layers(each.name);
   }
   for (const request& each : asked_) {
-    const auto is_other = [&](const request& r) { return r.name == each.name && r.layer != each.layer; };
-    if (!each.shared || owners.contains(each.name) || std::ranges::any_of(asked_, is_other)) continue;
+    if (!each.shared || owners.contains(each.name) || shared[each.name].several) continue;
     std::vector<std::string> names;
     for (const auto& owner : owners) names.emplace_back(owner.first);
     refuse_shared(each.name, names);
