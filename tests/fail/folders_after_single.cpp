@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Headers of the folders after the single header, which holds them.
 // expect: meganeura: <meganeura/\.\.\.> is included after <meganeura\.hpp>, which holds it; include only one
-#define MEGANEURA_HEADER_ONLY 0
 #include "../../single_include/meganeura.hpp"
 #ifdef MEGANEURA_EXPECT_FAILURE
 #include <meganeura/core/dim.hpp>

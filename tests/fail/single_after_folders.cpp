@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The single header after headers of the folders, which it holds.
 // expect: meganeura: <meganeura\.hpp> is included after <meganeura/\.\.\.>, which it holds; include only one
-#define MEGANEURA_HEADER_ONLY 0
 #include <meganeura/core/dim.hpp>
 #ifdef MEGANEURA_EXPECT_FAILURE
 #include "../../single_include/meganeura.hpp"
