@@ -954,8 +954,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
 /// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
 /// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; log 4, at 1 nothing; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; power 8, and 2|b|
-/// + 3 where b is a constant integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
+/// rsqrt 2; sqrt 4.5; exp 3 + 2|x|; exp2 2 and expm1 4; log 4, at 1 nothing, log2 and log10 2, log1p 6; cbrt, atan,
+/// atan2 and hypot 6; tan, asin, acos and the hyperbolic ones 12; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; erfc,
+/// tgamma, and lgamma and its derivatives, or 1 where they are smaller, 16; power 8, and 2|b| + 3 where b is a constant
+/// integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
 // clang-format off
 enum class scalar_op : std::uint8_t {
   argument,  // value: index of the operand
@@ -963,20 +965,37 @@ enum class scalar_op : std::uint8_t {
   // unary
   negate, abs,
   sign,  // -1, 0 or 1; 0 for a NaN
-  reciprocal, sqrt, rsqrt, exp, log,
+  reciprocal, sqrt, rsqrt,
+  cbrt,  // of negative numbers too
+  exp, exp2,  // 2^x, exact where x is whole
+  expm1,      // exp(x) - 1
+  log, log2, log10,
+  log1p,  // log(1 + x)
   sin, cos,  // on a device of |x| <= 2^24, within 2^-22 of the result and 2^-35; beyond, where floats miss radians, NaN
-  tanh,
-  erf,  // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+  tan,  // of |x| <= 2^24, as sin
+  asin, acos, atan,
+  sinh, cosh, tanh, asinh, acosh, atanh,
+  erf,   // 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x
+  erfc,  // 1 - erf(x)
+  tgamma, lgamma,     // the gamma function, and the logarithm of its magnitude
+  digamma, trigamma,  // the first two derivatives of lgamma
   floor, ceil,
   round,  // ties to even
+  trunc,
   logical_not,
   // To the node's type. Float to integer truncates towards zero; beyond the range it is the nearest integer there is, and
   // 0 for a NaN. Between i32 and u32: modulo 2^32. Integer to float rounds to nearest, ties to even. To boolean: x != 0,
   // true for a NaN; from it 0 or 1.
   convert,
+  reinterpret,  // the same 32 bits as the node's type, f32, i32 or u32
   // binary
   add, subtract, multiply,
   divide,  // integers: truncates towards zero, x / 0 is 0 and -2^31 / -1 is -2^31; floats by zero: +-inf or NaN
+  bitwise_and, bitwise_or, bitwise_xor,  // integers
+  shift_left, shift_right,  // integers, by 0 and more; from 32 on 0, or -1 where a negative i32 goes right
+  copysign,  // |a| with b's sign, of zeros and NaN as well
+  hypot,     // sqrt(a^2 + b^2) where the squares leave the range, too
+  atan2,   // of y and x: the angle of (x, y), C's for zeros and infinities
   power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
@@ -990,10 +1009,11 @@ enum class scalar_op : std::uint8_t {
 
 struct scalar_flags {
   bool arithmetic = false;   // of every type, integers modulo 2^32
-  bool floats_only = false;  // what is neither this nor logical takes every number
-  bool slow = false;         // on a device: costs device_profile::transcendental
-  bool compares = false;     // numbers to a condition
-  bool logical = false;      // conditions to a condition
+  bool floats_only = false;  // what is none of these and not logical takes every number
+  bool integers_only = false;
+  bool slow = false;      // on a device: costs device_profile::transcendental
+  bool compares = false;  // numbers to a condition
+  bool logical = false;   // conditions to a condition
   bool commutes = false;
   bool jumps = false;  // what comes out of floats has steps; the derivative between them is 0
 };
@@ -1018,21 +1038,51 @@ inline constexpr scalar_op_info scalar_op_table[] = {
     {scalar_op::reciprocal, "reciprocal", 1, {.floats_only = true}},
     {scalar_op::sqrt, "sqrt", 1, {.floats_only = true}},
     {scalar_op::rsqrt, "rsqrt", 1, {.floats_only = true}},
+    {scalar_op::cbrt, "cbrt", 1, {.floats_only = true, .slow = true}},
     {scalar_op::exp, "exp", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::exp2, "exp2", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::expm1, "expm1", 1, {.floats_only = true, .slow = true}},
     {scalar_op::log, "log", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::log2, "log2", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::log10, "log10", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::log1p, "log1p", 1, {.floats_only = true, .slow = true}},
     {scalar_op::sin, "sin", 1, {.floats_only = true, .slow = true}},
     {scalar_op::cos, "cos", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::tan, "tan", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::asin, "asin", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::acos, "acos", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::atan, "atan", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::sinh, "sinh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::cosh, "cosh", 1, {.floats_only = true, .slow = true}},
     {scalar_op::tanh, "tanh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::asinh, "asinh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::acosh, "acosh", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::atanh, "atanh", 1, {.floats_only = true, .slow = true}},
     {scalar_op::erf, "erf", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::erfc, "erfc", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::tgamma, "tgamma", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::lgamma, "lgamma", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::digamma, "digamma", 1, {.floats_only = true, .slow = true}},
+    {scalar_op::trigamma, "trigamma", 1, {.floats_only = true, .slow = true}},
     {scalar_op::floor, "floor", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::ceil, "ceil", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::round, "round", 1, {.floats_only = true, .jumps = true}},
+    {scalar_op::trunc, "trunc", 1, {.floats_only = true, .jumps = true}},
     {scalar_op::logical_not, "logical_not", 1, {.logical = true}},
     {scalar_op::convert, "convert", 1},
+    {scalar_op::reinterpret, "reinterpret", 1, {.jumps = true}},
     {scalar_op::add, "add", 2, {.arithmetic = true, .commutes = true}},
     {scalar_op::subtract, "subtract", 2, {.arithmetic = true}},
     {scalar_op::multiply, "multiply", 2, {.arithmetic = true, .commutes = true}},
     {scalar_op::divide, "divide", 2, {.arithmetic = true, .slow = true}},
+    {scalar_op::bitwise_and, "bitwise_and", 2, {.integers_only = true, .commutes = true}},
+    {scalar_op::bitwise_or, "bitwise_or", 2, {.integers_only = true, .commutes = true}},
+    {scalar_op::bitwise_xor, "bitwise_xor", 2, {.integers_only = true, .commutes = true}},
+    {scalar_op::shift_left, "shift_left", 2, {.integers_only = true}},
+    {scalar_op::shift_right, "shift_right", 2, {.integers_only = true}},
+    {scalar_op::copysign, "copysign", 2, {.floats_only = true}},
+    {scalar_op::hypot, "hypot", 2, {.floats_only = true, .slow = true, .commutes = true}},
+    {scalar_op::atan2, "atan2", 2, {.floats_only = true, .slow = true}},
     {scalar_op::power, "power", 2, {.floats_only = true, .slow = true}},
     {scalar_op::minimum, "minimum", 2, {.commutes = true}},
     {scalar_op::maximum, "maximum", 2, {.commutes = true}},
@@ -1072,6 +1122,30 @@ static_assert(
 
 namespace detail {
 
+// Recurrences up to 10, asymptotic series from there, reflection below 0.
+[[nodiscard]] constexpr double evaluate_digamma(double x) {
+  constexpr double pi = 3.14159265358979323846;
+  if (x < 0 && x == __builtin_floor(x)) return __builtin_nan("");
+  if (x < 0) return evaluate_digamma(1 - x) - pi / __builtin_tan(pi * x);
+  double sum = 0;
+  for (; x < 10; x += 1) sum -= 1 / x;
+  const double z = 1 / (x * x);
+  return sum + __builtin_log(x) - 0.5 / x -
+         z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132)))));
+}
+[[nodiscard]] constexpr double evaluate_trigamma(double x) {
+  constexpr double pi = 3.14159265358979323846;
+  if (x < 0 && x == __builtin_floor(x)) return x - x == 0 ? __builtin_inf() : __builtin_nan("");
+  if (x < 0) {
+    const double sine = __builtin_sin(pi * x);
+    return pi * pi / (sine * sine) - evaluate_trigamma(1 - x);
+  }
+  double sum = 0;
+  for (; x < 10; x += 1) sum += 1 / (x * x);
+  const double z = 1 / (x * x);
+  return sum + 1 / x + z / 2 + z / x * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z * (1.0 / 30 - z * (5.0 / 66)))));
+}
+
 /// The value on floats and conditions (0 or 1), in double precision; NaN of what depends on types or on a row.
 /// Builtins, because <cmath> takes a compiler longer than the whole front end.
 [[nodiscard]] constexpr double evaluate_real(scalar_op kind, double a, double b, double c) {
@@ -1084,19 +1158,43 @@ namespace detail {
     case scalar_op::sqrt: return __builtin_sqrt(a);
     case scalar_op::rsqrt: return 1 / __builtin_sqrt(a);
     case scalar_op::exp: return __builtin_exp(a);
+    case scalar_op::exp2: return __builtin_exp2(a);
+    case scalar_op::expm1: return __builtin_expm1(a);
     case scalar_op::log: return __builtin_log(a);
+    case scalar_op::log2: return __builtin_log2(a);
+    case scalar_op::log10: return __builtin_log10(a);
+    case scalar_op::log1p: return __builtin_log1p(a);
     case scalar_op::sin: return __builtin_sin(a);
     case scalar_op::cos: return __builtin_cos(a);
+    case scalar_op::cbrt: return __builtin_cbrt(a);
+    case scalar_op::tan: return __builtin_tan(a);
+    case scalar_op::asin: return __builtin_asin(a);
+    case scalar_op::acos: return __builtin_acos(a);
+    case scalar_op::atan: return __builtin_atan(a);
+    case scalar_op::sinh: return __builtin_sinh(a);
+    case scalar_op::cosh: return __builtin_cosh(a);
     case scalar_op::tanh: return __builtin_tanh(a);
+    case scalar_op::asinh: return __builtin_asinh(a);
+    case scalar_op::acosh: return __builtin_acosh(a);
+    case scalar_op::atanh: return __builtin_atanh(a);
     case scalar_op::erf: return __builtin_erf(a);
+    case scalar_op::erfc: return __builtin_erfc(a);
+    case scalar_op::tgamma: return __builtin_tgamma(a);
+    case scalar_op::lgamma: return __builtin_lgamma(a);
+    case scalar_op::digamma: return evaluate_digamma(a);
+    case scalar_op::trigamma: return evaluate_trigamma(a);
     case scalar_op::floor: return __builtin_floor(a);
     case scalar_op::ceil: return __builtin_ceil(a);
     case scalar_op::round: return __builtin_nearbyint(a);
+    case scalar_op::trunc: return __builtin_trunc(a);
     case scalar_op::logical_not: return a == 0;
     case scalar_op::add: return a + b;
     case scalar_op::subtract: return a - b;
     case scalar_op::multiply: return a * b;
     case scalar_op::divide: return a / b;
+    case scalar_op::copysign: return __builtin_copysign(a, b);
+    case scalar_op::hypot: return a != a || b != b ? a + b : __builtin_hypot(a, b);
+    case scalar_op::atan2: return __builtin_atan2(a, b);
     case scalar_op::power: return __builtin_pow(a, b);
     case scalar_op::minimum: return a != a || a < b ? a : b;  // b where it is the NaN
     case scalar_op::maximum: return a != a || a > b ? a : b;
@@ -1106,7 +1204,9 @@ namespace detail {
     case scalar_op::logical_and: return a != 0 && b != 0;
     case scalar_op::logical_or: return a != 0 || b != 0;
     case scalar_op::select: return a != 0 ? b : c;
-    case scalar_op::argument: case scalar_op::constant: case scalar_op::convert:
+    case scalar_op::argument: case scalar_op::constant: case scalar_op::convert: case scalar_op::reinterpret:
+    case scalar_op::bitwise_and: case scalar_op::bitwise_or: case scalar_op::bitwise_xor:
+    case scalar_op::shift_left: case scalar_op::shift_right:
     case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
       // clang-format on
   }
@@ -1123,6 +1223,21 @@ template <class Term>
   const Term slope = g * (b * apply(scalar_op::power, a, b - 1.0));
   if (const double* exponent = b.constant()) return *exponent == 0 ? zero : slope;
   return apply(scalar_op::select, apply(scalar_op::equal, b, zero), zero, slope);
+}
+
+// sqrt(1 - x^2)
+template <class Term>
+[[nodiscard]] Term side_of_angle(const Term& x) {
+  return apply(scalar_op::sqrt, (x.number(1) - x) * apply(scalar_op::add, x, x.number(1)));
+}
+
+// x / (x^2 + y^2) and -y / (x^2 + y^2) without squares that leave the range.
+template <class Term>
+[[nodiscard]] Term atan2_derivative(int side, const Term& g, const Term& y, const Term& x) {
+  const Term a = apply(scalar_op::abs, y), b = apply(scalar_op::abs, x);
+  const Term size = apply(scalar_op::maximum, a, b), u = x / size, v = y / size;
+  const Term scaled = g / size / apply(scalar_op::add, u * u, v * v);
+  return side == 0 ? scaled * u : -(scaled * v);
 }
 
 // Everything but what surely loses gets its part: where an operand is NaN, so is the result, and both get all of g.
@@ -1150,11 +1265,36 @@ template <class Term>
     case scalar_op::sqrt: return g * 0.5 / y;
     case scalar_op::rsqrt: return g * -0.5 * (y * (y * y));
     case scalar_op::exp: return g * y;
+    case scalar_op::exp2: return g * (y * 0.6931471805599453);  // log(2)
+    case scalar_op::expm1: return g * apply(scalar_op::exp, x[0]);
     case scalar_op::log: return g / x[0];
+    case scalar_op::log2: return g * 1.4426950408889634 / x[0];    // 1 / log(2)
+    case scalar_op::log10: return g * 0.43429448190325183 / x[0];  // 1 / log(10)
+    case scalar_op::log1p: return g / apply(scalar_op::add, x[0], g.number(1));
     case scalar_op::sin: return g * apply(scalar_op::cos, x[0]);
     case scalar_op::cos: return -(g * apply(scalar_op::sin, x[0]));
+    case scalar_op::cbrt: return g / (y * y * 3);
+    case scalar_op::tan: return g * apply(scalar_op::add, y * y, g.number(1));
+    case scalar_op::asin: return g / side_of_angle(x[0]);
+    case scalar_op::acos: return -(g / side_of_angle(x[0]));
+    case scalar_op::atan: return g / apply(scalar_op::add, x[0] * x[0], g.number(1));
+    case scalar_op::sinh: return g * apply(scalar_op::cosh, x[0]);
+    case scalar_op::cosh: return g * apply(scalar_op::sinh, x[0]);
     case scalar_op::tanh: return g * (g.number(1) - y * y);
+    case scalar_op::asinh: return g / apply(scalar_op::hypot, x[0], g.number(1));
+    case scalar_op::acosh:
+      return g / (apply(scalar_op::sqrt, x[0] - 1) * apply(scalar_op::sqrt, apply(scalar_op::add, x[0], g.number(1))));
+    case scalar_op::atanh: return g / ((g.number(1) - x[0]) * apply(scalar_op::add, x[0], g.number(1)));
     case scalar_op::erf: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * 1.1283791670955126);  // 2 / sqrt(pi)
+    case scalar_op::erfc: return g * (apply(scalar_op::exp, -(x[0] * x[0])) * -1.1283791670955126);
+    case scalar_op::tgamma: return g * (y * apply(scalar_op::digamma, x[0]));
+    case scalar_op::lgamma: return g * apply(scalar_op::digamma, x[0]);
+    case scalar_op::digamma: return g * apply(scalar_op::trigamma, x[0]);
+    case scalar_op::copysign:
+      return side == 1 ? g.number(0) : apply(scalar_op::select, apply(scalar_op::equal, x[0], y), g, -g);
+    case scalar_op::hypot:
+      return apply(scalar_op::select, apply(scalar_op::equal, y, g.number(0)), g.number(0), g * (x[side] / y));
+    case scalar_op::atan2: return atan2_derivative(side, g, x[0], x[1]);
     case scalar_op::add: return g;
     case scalar_op::subtract: return side == 0 ? g : -g;
     case scalar_op::multiply: return g * x[1 - side];
@@ -1164,8 +1304,11 @@ template <class Term>
     case scalar_op::maximum: return extremum_derivative(true, side, g, x, y);
     case scalar_op::select:
       return apply(scalar_op::select, x[0], side == 1 ? g : g.number(0), side == 1 ? g.number(0) : g);
-    case scalar_op::sign: case scalar_op::floor: case scalar_op::ceil: case scalar_op::round:
+    case scalar_op::sign: case scalar_op::floor: case scalar_op::ceil: case scalar_op::round: case scalar_op::trunc:
     case scalar_op::logical_not: case scalar_op::logical_and: case scalar_op::logical_or: case scalar_op::convert:
+    case scalar_op::reinterpret: case scalar_op::trigamma:
+    case scalar_op::bitwise_and: case scalar_op::bitwise_or: case scalar_op::bitwise_xor:
+    case scalar_op::shift_left: case scalar_op::shift_right:
     case scalar_op::less: case scalar_op::less_equal: case scalar_op::equal:
     case scalar_op::argument: case scalar_op::constant:
     case scalar_op::row_sum: case scalar_op::row_max: case scalar_op::row_min: case scalar_op::row_product: break;
@@ -2988,6 +3131,17 @@ struct mnist_data {
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
                   (::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a condition is no number; select(condition, a, b)", a, b)
+#define MEGANEURA_CHECK_FLOATS(call, a, b)                                                       \
+  MEGANEURA_CHECK(::meganeura::is_float(::meganeura::detail::common_type(a, b)),                 \
+                  (::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
+                  "meganeura: " call ": operands must be floats; cast them", a, b)
+#define MEGANEURA_CHECK_INTEGERS(call, a, b)                                                      \
+  MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
+  MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
+                  (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
+                  "meganeura: " call ": operands must be integers; cast them", a, b)
+#define MEGANEURA_EXPECT_FLOATS(call, a) \
+  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
 #define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
@@ -5366,6 +5520,164 @@ template <class Model>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
+// Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
+[[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                                  std::string_view found) {
+  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
+       found);
+}
+
+/// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
+void check_path(std::string_view path);
+
+/// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
+/// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
+/// meanwhile goes on being read as it was.
+class file_reader {
+ public:
+  /// errors: `io` when it cannot be opened; folders, devices and FIFOs are refused, not waited for.
+  explicit file_reader(const std::string& path);
+  file_reader(file_reader&& other) noexcept;
+  file_reader& operator=(file_reader&& other) noexcept;
+  file_reader(const file_reader&) = delete;
+  file_reader& operator=(const file_reader&) = delete;
+  ~file_reader();
+
+  /// Fills `into` from `offset` on; returns how many bytes there were, fewer only at the end of the file.
+  /// errors: `io`, with the system's reason.
+  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;
+  /// The same, all of them. errors: `io`; `invalid_file` when the file ends before, which is shorter than it was.
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }  // in bytes, when it was opened
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+/// The whole file, of at most `most` bytes.
+/// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
+[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
+
+/// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
+/// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
+/// `path` held before or all of the new content, never a mixture. Destroyed before `commit`, it leaves nothing behind.
+/// A file that is replaced keeps its permissions, and its owner and group where the system allows that. A link at
+/// `path` is followed and stays; in a folder that everyone may write into, somebody else's link is refused. What is no
+/// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come; a FIFO whose reader
+/// goes away raises SIGPIPE, and a file that outgrows the process's limit (`ulimit -f`) SIGXFSZ, as in any program:
+/// they end it, unless it ignores them, when the write is an `io` error. What runs killed in earlier writes left in the
+/// folder is removed: temporary files of this user that no living process holds locked.
+class file_writer {
+ public:
+  /// errors: `io` when it cannot be created, or `path` is a folder.
+  explicit file_writer(const std::string& path);
+  file_writer(const file_writer&) = delete;
+  file_writer& operator=(const file_writer&) = delete;
+  ~file_writer();
+
+  /// errors: `io`, with the system's reason.
+  void write(std::span<const std::byte> bytes);
+  /// Once, at the end. errors: `io`, with the system's reason.
+  void commit();
+
+ private:
+  void create_temporary();
+  void keep_owner_and_mode();
+
+  std::string path_;       // as asked for, for messages
+  std::string name_;       // in the folder, links followed; empty: written through
+  std::string temporary_;  // in the folder; empty: there is none
+  int folder_ = -1, file_ = -1;
+};
+
+/// Writes the pieces one after another by a `file_writer`.
+/// errors: `io`; `path` then holds what it held before, or all of the new content when only the folder could not be
+/// flushed to the disk.
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
+
+/// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a
+/// file. errors: `io`.
+void check_writable(const std::string& path);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
+struct safetensors_entry {
+  std::string name;
+  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+/// One tensor of an open file; its bytes stay there until they are read.
+struct safetensors_tensor {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
+  std::string crc32{};                // of its bytes, where the file says it; empty: it does not
+};
+
+using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
+
+/// Bytes of one element of that dtype; 0 for a name the format does not have.
+[[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
+/// How the format spells a dtype.
+[[nodiscard]] const char* safetensors_dtype(dtype type);
+
+/// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
+/// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
+/// truncated end. A file that this library wrote must still have its checksums (of the header and of every tensor), and
+/// the header be as it was written; a file from elsewhere needs none. Only the header is then in memory.
+class safetensors_file {
+ public:
+  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
+  /// `out_of_memory`.
+  [[nodiscard]] static safetensors_file open(const std::string& path);
+
+  /// In the order of the file's header.
+  [[nodiscard]] std::span<const safetensors_tensor> tensors() const { return tensors_; }
+  /// The tensor of that name, or null.
+  [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
+  /// The bytes of a tensor of this file, read now.
+  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
+  /// the file's checksum; `out_of_memory`.
+  [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+
+ private:
+  explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
+  void take_checksums(bool header_is_checked);
+
+  file_reader file_;
+  std::vector<safetensors_tensor> tensors_;
+  std::vector<std::uint32_t> by_name_;  // indices of tensors_, sorted
+  safetensors_metadata metadata_;
+};
+
+/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
+/// goes into the metadata, as "crc32.<name>", and that of the whole header, as "meganeura.crc32" (its own digits taken
+/// as zeros), where other readers skip them; `safetensors_file::metadata` leaves them out.
+/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
+/// UTF-8 or used twice; `io` when the disk refuses.
+void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
+                       const safetensors_metadata& metadata = {});
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+// Every operation and layer: those of frontend.hpp, which most models need, and all others.
 // Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
 // Layers that differ, one after the other, named by their place.
 
@@ -5851,6 +6163,13 @@ template <value A>
 [[nodiscard]] constexpr auto round(A a) {
   MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: round(x): x must be floats; cast it", a)
   return detail::unary<scalar_op::round>(a);
+}
+
+/// Towards zero.
+template <value A>
+[[nodiscard]] constexpr auto trunc(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: trunc(x): x must be floats; cast it", a)
+  return detail::unary<scalar_op::trunc>(a);
 }
 
 /// The opposite condition.
@@ -7880,163 +8199,268 @@ template <class Forward, class Backward, value... X>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
-// Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
+// Bits of integers, and floats as their bits.
 
-namespace meganeura::inline MEGANEURA_ABI::io {
+namespace meganeura::inline MEGANEURA_ABI {
 
-/// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
-[[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
-                                  std::string_view found) {
-  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
-       found);
+namespace detail {
+
+constexpr bool has_32_bits(dtype type) { return info(type).bits == 32; }
+
+constexpr node_spec describe_reinterpret(const facts& a, dtype type) {
+  if (type == a.type) return {};
+  return {.kind = primitive::map, .type = type, .shape = a.shape, .function = static_cast<int>(scalar_op::reinterpret)};
 }
 
-/// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
-void check_path(std::string_view path);
+// All bits of x's type: -1, or 2^32 - 1.
+constexpr node_spec describe_all_bits(const facts& a) {
+  return constant_spec(is_signed(a.type) ? -1 : highest(a.type), a.type);
+}
+template <value A>
+constexpr auto bitwise_not(A a) {
+  return binary<scalar_op::bitwise_xor>(a, make<describe_all_bits>(a));
+}
 
-/// An ordinary file opened for reading. Bytes are read when they are asked for and never mapped: where another process
-/// shortens a mapped file, reading it kills the program (SIGBUS); here it is an error. A file that is replaced
-/// meanwhile goes on being read as it was.
-class file_reader {
- public:
-  /// errors: `io` when it cannot be opened; folders, devices and FIFOs are refused, not waited for.
-  explicit file_reader(const std::string& path);
-  file_reader(file_reader&& other) noexcept;
-  file_reader& operator=(file_reader&& other) noexcept;
-  file_reader(const file_reader&) = delete;
-  file_reader& operator=(const file_reader&) = delete;
-  ~file_reader();
+}  // namespace detail
 
-  /// Fills `into` from `offset` on; returns how many bytes there were, fewer only at the end of the file.
-  /// errors: `io`, with the system's reason.
-  std::size_t read_some(std::uint64_t offset, std::span<std::byte> into) const;
-  /// The same, all of them. errors: `io`; `invalid_file` when the file ends before, which is shorter than it was.
-  void read(std::uint64_t offset, std::span<std::byte> into) const;
+/// Of integers; gradient: none flows.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto bitwise_and(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("bitwise_and(a, b)", a, b)
+  MEGANEURA_CHECK_INTEGERS("bitwise_and(a, b)", a, b)
+  return detail::binary<scalar_op::bitwise_and>(a, b);
+}
 
-  [[nodiscard]] std::uint64_t size() const { return size_; }  // in bytes, when it was opened
-  [[nodiscard]] const std::string& path() const { return path_; }
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto bitwise_or(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("bitwise_or(a, b)", a, b)
+  MEGANEURA_CHECK_INTEGERS("bitwise_or(a, b)", a, b)
+  return detail::binary<scalar_op::bitwise_or>(a, b);
+}
 
- private:
-  std::string path_;
-  int file_ = -1;
-  std::uint64_t size_ = 0;
-};
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto bitwise_xor(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("bitwise_xor(a, b)", a, b)
+  MEGANEURA_CHECK_INTEGERS("bitwise_xor(a, b)", a, b)
+  return detail::binary<scalar_op::bitwise_xor>(a, b);
+}
 
-/// The whole file, of at most `most` bytes.
-/// errors: `io` when it cannot be opened or read, or is larger; `out_of_memory`.
-[[nodiscard]] std::vector<std::uint8_t> read_file(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
+template <value A>
+[[nodiscard]] constexpr auto bitwise_not(A a) {
+  MEGANEURA_EXPECT(is_integer(a.facts().type), "meganeura: bitwise_not(x): x must be integers; cast it", a)
+  return detail::bitwise_not(a);
+}
 
-/// A file while it is being written. The bytes go into a temporary file of a random name in the same folder; `commit`
-/// flushes it to the disk and renames it, so that a reader, a crash or a second writer at the same moment finds what
-/// `path` held before or all of the new content, never a mixture. Destroyed before `commit`, it leaves nothing behind.
-/// A file that is replaced keeps its permissions, and its owner and group where the system allows that. A link at
-/// `path` is followed and stays; in a folder that everyone may write into, somebody else's link is refused. What is no
-/// ordinary file (a device, a FIFO, /dev/stdout) is written through, byte by byte as they come; a FIFO whose reader
-/// goes away raises SIGPIPE, and a file that outgrows the process's limit (`ulimit -f`) SIGXFSZ, as in any program:
-/// they end it, unless it ignores them, when the write is an `io` error. What runs killed in earlier writes left in the
-/// folder is removed: temporary files of this user that no living process holds locked.
-class file_writer {
- public:
-  /// errors: `io` when it cannot be created, or `path` is a folder.
-  explicit file_writer(const std::string& path);
-  file_writer(const file_writer&) = delete;
-  file_writer& operator=(const file_writer&) = delete;
-  ~file_writer();
+/// a 2^b modulo 2^32, for b from 0 to 31; 0 for any other b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto shift_left(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("shift_left(a, b)", a, b)
+  MEGANEURA_CHECK_INTEGERS("shift_left(a, b)", a, b)
+  return detail::binary<scalar_op::shift_left>(a, b);
+}
 
-  /// errors: `io`, with the system's reason.
-  void write(std::span<const std::byte> bytes);
-  /// Once, at the end. errors: `io`, with the system's reason.
-  void commit();
+/// a / 2^b rounded down; for a b that is not from 0 to 31 0, or -1 where a is negative.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto shift_right(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("shift_right(a, b)", a, b)
+  MEGANEURA_CHECK_INTEGERS("shift_right(a, b)", a, b)
+  return detail::binary<scalar_op::shift_right>(a, b);
+}
 
- private:
-  void create_temporary();
-  void keep_owner_and_mode();
+/// |a| with the sign of b, which zeros and NaN have as well. gradient: to a.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto copysign(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("copysign(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("copysign(a, b)", a, b)
+  return detail::binary<scalar_op::copysign>(a, b);
+}
 
-  std::string path_;       // as asked for, for messages
-  std::string name_;       // in the folder, links followed; empty: written through
-  std::string temporary_;  // in the folder; empty: there is none
-  int folder_ = -1, file_ = -1;
-};
+/// The same 32 bits as another dtype: f32, i32 or u32. gradient: none flows.
+/// errors: "x and the result are f32, i32 or u32".
+template <dtype Type, value A>
+[[nodiscard]] constexpr auto reinterpret(A a) {
+  MEGANEURA_EXPECT((detail::has_32_bits(a.facts().type) && detail::has_32_bits(Type)),
+                   "meganeura: reinterpret<type>(x): x and the result are f32, i32 or u32; cast x", a)
+  return detail::make<detail::describe_reinterpret>(a, c<Type>);
+}
 
-/// Writes the pieces one after another by a `file_writer`.
-/// errors: `io`; `path` then holds what it held before, or all of the new content when only the folder could not be
-/// flushed to the disk.
-void write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Exponentials, logarithms and roots besides exp, log and sqrt.
 
-/// Whether `write_file` could begin to write there, tried out: nothing is left behind. For long work that ends in a
-/// file. errors: `io`.
-void check_writable(const std::string& path);
+namespace meganeura::inline MEGANEURA_ABI {
 
-}  // namespace meganeura::inline MEGANEURA_ABI::io
+/// 2^x, exact where x is whole.
+template <value A>
+[[nodiscard]] constexpr auto exp2(A a) {
+  MEGANEURA_EXPECT_FLOATS("exp2(x)", a)
+  return detail::unary<scalar_op::exp2>(a);
+}
 
-namespace meganeura::inline MEGANEURA_ABI::io {
+/// exp(x) - 1, which keeps its digits near 0.
+template <value A>
+[[nodiscard]] constexpr auto expm1(A a) {
+  MEGANEURA_EXPECT_FLOATS("expm1(x)", a)
+  return detail::unary<scalar_op::expm1>(a);
+}
 
-/// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
-struct safetensors_entry {
-  std::string name;
-  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;
-};
+/// The logarithm to base 2, exact for powers of two.
+template <value A>
+[[nodiscard]] constexpr auto log2(A a) {
+  MEGANEURA_EXPECT_FLOATS("log2(x)", a)
+  return detail::unary<scalar_op::log2>(a);
+}
 
-/// One tensor of an open file; its bytes stay there until they are read.
-struct safetensors_tensor {
-  std::string name;
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, size = 0;  // in bytes, from the start of the file
-  std::string crc32{};                // of its bytes, where the file says it; empty: it does not
-};
+/// The logarithm to base 10.
+template <value A>
+[[nodiscard]] constexpr auto log10(A a) {
+  MEGANEURA_EXPECT_FLOATS("log10(x)", a)
+  return detail::unary<scalar_op::log10>(a);
+}
 
-using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
+/// log(1 + x), which keeps its digits near 0.
+template <value A>
+[[nodiscard]] constexpr auto log1p(A a) {
+  MEGANEURA_EXPECT_FLOATS("log1p(x)", a)
+  return detail::unary<scalar_op::log1p>(a);
+}
 
-/// Bytes of one element of that dtype; 0 for a name the format does not have.
-[[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
-/// How the format spells a dtype.
-[[nodiscard]] const char* safetensors_dtype(dtype type);
+/// The cube root, of negative numbers too.
+template <value A>
+[[nodiscard]] constexpr auto cbrt(A a) {
+  MEGANEURA_EXPECT_FLOATS("cbrt(x)", a)
+  return detail::unary<scalar_op::cbrt>(a);
+}
 
-/// An open checkpoint. Everything is checked on opening: the header's length and JSON, that names are UTF-8 and used
-/// once, each dtype, shape and byte range, and that the ranges cover the data exactly, without overlap, gap or a
-/// truncated end. A file that this library wrote must still have its checksums (of the header and of every tensor), and
-/// the header be as it was written; a file from elsewhere needs none. Only the header is then in memory.
-class safetensors_file {
- public:
-  /// errors: `io` when it cannot be read; `invalid_file` with file, byte, expected and found when it is not valid;
-  /// `out_of_memory`.
-  [[nodiscard]] static safetensors_file open(const std::string& path);
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The complement of the error function, the gamma function and its kin.
 
-  /// In the order of the file's header.
-  [[nodiscard]] std::span<const safetensors_tensor> tensors() const { return tensors_; }
-  /// The tensor of that name, or null.
-  [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
-  /// The bytes of a tensor of this file, read now.
-  /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
-  /// the file's checksum; `out_of_memory`.
-  [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
-  [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
-  [[nodiscard]] const std::string& path() const { return file_.path(); }
+namespace meganeura::inline MEGANEURA_ABI {
 
- private:
-  explicit safetensors_file(file_reader file) : file_(std::move(file)) {}
-  void take_checksums(bool header_is_checked);
+/// 1 - erf(x), which keeps its digits for great x.
+template <value A>
+[[nodiscard]] constexpr auto erfc(A a) {
+  MEGANEURA_EXPECT_FLOATS("erfc(x)", a)
+  return detail::unary<scalar_op::erfc>(a);
+}
 
-  file_reader file_;
-  std::vector<safetensors_tensor> tensors_;
-  std::vector<std::uint32_t> by_name_;  // indices of tensors_, sorted
-  safetensors_metadata metadata_;
-};
+/// The gamma function; NaN for whole numbers below 0.
+template <value A>
+[[nodiscard]] constexpr auto tgamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("tgamma(x)", a)
+  return detail::unary<scalar_op::tgamma>(a);
+}
 
-/// Writes a checkpoint by a `file_writer`, so that nothing half-written is ever left at `path`. Each tensor's CRC-32
-/// goes into the metadata, as "crc32.<name>", and that of the whole header, as "meganeura.crc32" (its own digits taken
-/// as zeros), where other readers skip them; `safetensors_file::metadata` leaves them out.
-/// errors: `invalid_argument` for an unknown dtype, bytes that are not what dtype and shape need, a name that is no
-/// UTF-8 or used twice; `io` when the disk refuses.
-void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
-                       const safetensors_metadata& metadata = {});
+/// The logarithm of |gamma(x)|; infinity for whole numbers up to 0.
+template <value A>
+[[nodiscard]] constexpr auto lgamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("lgamma(x)", a)
+  return detail::unary<scalar_op::lgamma>(a);
+}
 
-}  // namespace meganeura::inline MEGANEURA_ABI::io
+/// The derivative of lgamma; NaN for whole numbers below 0, an infinity at 0.
+template <value A>
+[[nodiscard]] constexpr auto digamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("digamma(x)", a)
+  return detail::unary<scalar_op::digamma>(a);
+}
 
+/// The derivative of digamma. gradient: none, a request for it is refused.
+template <value A>
+[[nodiscard]] constexpr auto trigamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("trigamma(x)", a)
+  return detail::unary<scalar_op::trigamma>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Trigonometric and hyperbolic functions besides sin, cos and tanh.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Of radians; NaN beyond |x| = 2^24, as `sin`.
+template <value A>
+[[nodiscard]] constexpr auto tan(A a) {
+  MEGANEURA_EXPECT_FLOATS("tan(x)", a)
+  return detail::unary<scalar_op::tan>(a);
+}
+
+/// In [-pi / 2, pi / 2]; NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto asin(A a) {
+  MEGANEURA_EXPECT_FLOATS("asin(x)", a)
+  return detail::unary<scalar_op::asin>(a);
+}
+
+/// In [0, pi]; NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto acos(A a) {
+  MEGANEURA_EXPECT_FLOATS("acos(x)", a)
+  return detail::unary<scalar_op::acos>(a);
+}
+
+/// In [-pi / 2, pi / 2].
+template <value A>
+[[nodiscard]] constexpr auto atan(A a) {
+  MEGANEURA_EXPECT_FLOATS("atan(x)", a)
+  return detail::unary<scalar_op::atan>(a);
+}
+
+/// The angle of the point (x, y), in [-pi, pi]; of zeros and infinities as C has it.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto atan2(A y, B x) {
+  MEGANEURA_CHECK_OPERANDS("atan2(y, x)", y, x)
+  MEGANEURA_CHECK_FLOATS("atan2(y, x)", y, x)
+  return detail::binary<scalar_op::atan2>(y, x);
+}
+
+/// sqrt(a^2 + b^2), also where the squares leave the range. gradient: 0 at (0, 0).
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto hypot(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("hypot(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("hypot(a, b)", a, b)
+  return detail::binary<scalar_op::hypot>(a, b);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto sinh(A a) {
+  MEGANEURA_EXPECT_FLOATS("sinh(x)", a)
+  return detail::unary<scalar_op::sinh>(a);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto cosh(A a) {
+  MEGANEURA_EXPECT_FLOATS("cosh(x)", a)
+  return detail::unary<scalar_op::cosh>(a);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto asinh(A a) {
+  MEGANEURA_EXPECT_FLOATS("asinh(x)", a)
+  return detail::unary<scalar_op::asinh>(a);
+}
+
+/// NaN below 1.
+template <value A>
+[[nodiscard]] constexpr auto acosh(A a) {
+  MEGANEURA_EXPECT_FLOATS("acosh(x)", a)
+  return detail::unary<scalar_op::acosh>(a);
+}
+
+/// NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto atanh(A a) {
+  MEGANEURA_EXPECT_FLOATS("atanh(x)", a)
+  return detail::unary<scalar_op::atanh>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The device as users name it, and what the choice of kernels and their generators are told of it.
 // What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
 
@@ -11698,6 +12122,10 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
   };
   const dtype first = operands[0].type;
   if (kind == scalar_op::convert) return compute_type(convert_to);
+  if (kind == scalar_op::reinterpret) {
+    if (first == dtype::boolean || convert_to == dtype::boolean) refuse("operand and result must be numbers");
+    return compute_type(convert_to);
+  }
   if (kind == scalar_op::select) {
     if (first != dtype::boolean) refuse("the condition must be boolean");
     if (operands[1].type != operands[2].type) refuse("both branches must have one type");
@@ -11709,6 +12137,7 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
   }
   if (is.floats_only && !is_float(first)) refuse("operands must be floats; cast them");
+  if (is.integers_only && !is_integer(first)) refuse("operands must be integers; cast them");
   return is.compares ? dtype::boolean : first;
 }
 
@@ -11864,13 +12293,37 @@ inline double wrapped(double value, dtype type) {
   return (rest > highest(type) ? rest - count : rest < lowest(type) ? rest + count : rest) + 0.0;  // never -0
 }
 
+inline std::int64_t evaluate_bits(scalar_op kind, std::int64_t a, std::int64_t b, dtype type) {
+  const bool beyond = b < 0 || b >= 32;
+  switch (kind) {
+    case scalar_op::bitwise_and:
+      return a & b;
+    case scalar_op::bitwise_or:
+      return a | b;
+    case scalar_op::bitwise_xor:
+      return a ^ b;
+    case scalar_op::shift_left:
+      return beyond ? 0 : static_cast<std::int64_t>(static_cast<std::uint32_t>(a) << b);
+    default:
+      return beyond ? (is_signed(type) && a < 0 ? -1 : 0) : a >> b;
+  }
+}
+
+inline double reinterpreted(double value, dtype from, dtype to) {
+  const std::uint32_t bits = is_float(from) ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
+                                            : static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+  if (is_float(to)) return static_cast<double>(std::bit_cast<float>(bits));
+  return is_signed(to) ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+}
+
 // Products are taken modulo 2^32 first, which the count of a type's numbers divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
-  if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
+  if (!multiplies && !divides && !info(kind).is.integers_only) return wrapped(evaluate_real(kind, a, b, 0), type);
   if (!std::isfinite(a) || !std::isfinite(b)) return 0;
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
   if (divides) return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+  if (info(kind).is.integers_only) return wrapped(static_cast<double>(evaluate_bits(kind, x, y, type)), type);
   const std::uint64_t product = static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y);
   return wrapped(static_cast<double>(static_cast<std::uint32_t>(product)), type);
 }
@@ -11929,7 +12382,9 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
   if (kind == scalar_op::convert) return detail::converted(a, from, type);
-  if (is_integer(type) && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  if (kind == scalar_op::reinterpret) return detail::reinterpreted(a, from, type);
+  if (is_integer(type) && (info(kind).is.arithmetic || info(kind).is.integers_only))
+    return detail::evaluate_integer(kind, a, b, type);
   return detail::evaluate_real(kind, a, b, c);
 }
 
@@ -18525,7 +18980,7 @@ class program_writer {
 
   // Conditions among the operands are written into the program, each once and behind those it reads; everything else
   // becomes an operand.
-  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
+  scalar_ref write(scalar_op function, std::span<const node_value> operands, dtype type) {
     std::vector<const condition*> open;
     for (add_unwritten(operands, open); !open.empty();) {
       const condition* next = open.back();
@@ -18535,7 +18990,7 @@ class program_writer {
       open.pop_back();
       if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
     }
-    return applied(function, operands);
+    return applied(function, operands, type);
   }
   node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
 
@@ -18547,7 +19002,7 @@ class program_writer {
       if (inner && !conditions_.contains(inner)) open.push_back(inner);
     }
   }
-  scalar_ref applied(scalar_op function, std::span<const node_value> operands) {
+  scalar_ref applied(scalar_op function, std::span<const node_value> operands, dtype type = dtype::boolean) {
     scalar_ref refs[3]{};
     for (std::size_t k = 0; k < operands.size(); ++k) {
       if (const condition* inner = condition::of(operands[k])) {
@@ -18560,7 +19015,7 @@ class program_writer {
       if (place == operands_.end()) operands_.push_back(id);
       refs[k] = builder_.argument(index, graph_[id].type);
     }
-    return builder_.apply(function, {refs, operands.size()});
+    return builder_.apply(function, {refs, operands.size()}, type);
   }
 
   graph& graph_;
@@ -18591,7 +19046,7 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
     return {g, g.operand(operands[0], 0)};  // -(-x)
   }
   program_writer writer(g, whole, operands);
-  return {g, writer.finish(writer.write(function, operands), spec.type)};
+  return {g, writer.finish(writer.write(function, operands, spec.type), spec.type)};
 }
 
 inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
@@ -32078,8 +32533,12 @@ MEGANEURA_INLINE scalar_value stored(const scalar_value& value, dtype type) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/scalar_emit.hpp.
-// log and power in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and 2,
-// which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
+// The error function, arc tangents and the gamma function and its kin, by minimax polynomials in f32.
+// Exponentials, hyperbolic functions and roots in f32 arithmetic of our own: Vulkan permits its Exp an error of 3 + 2
+// |x| ulp.
+// Logarithms and powers in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and
+// 2, which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
+// Arithmetic of floats and their bits for functions that are written out: C++ operators over emitted values.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -32098,8 +32557,21 @@ struct lanes {
   /// The first 12 bits of the number: a product of two such is exact.
   [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
   [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
+  [[nodiscard]] lanes abs() const { return with(binary_op::bit_and, bits(), word(0x7fffffffu)).as_float(); }
+  /// `other`, or `nan` where this is one.
+  [[nodiscard]] lanes or_if_nan(const lanes& other, const lanes& nan) const {
+    return word(0x7f800000u).if_less(abs().bits(), nan, other);
+  }
   [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
     return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
+  }
+
+  /// This, but at most `limit`, or at least; a NaN stays one.
+  [[nodiscard]] lanes at_most(float limit) const { return like(limit).if_less(*this, like(limit), *this); }
+  [[nodiscard]] lanes at_least(float limit) const { return if_less(like(limit), like(limit), *this); }
+  [[nodiscard]] lanes with_sign_of(const lanes& other) const {
+    const lanes sign = with(binary_op::bit_and, other.bits(), word(0x80000000u));
+    return with(binary_op::bit_or, with(binary_op::bit_and, bits(), word(0x7fffffffu)), sign).as_float();
   }
 
   [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
@@ -32118,6 +32590,24 @@ struct lanes {
   [[nodiscard]] spirv::data_type float_type() const { return {spirv::scalar_kind::f32, value.type.components}; }
 };
 
+/// coefficients[0] at^n + .. + coefficients[n]
+[[nodiscard]] inline lanes polynomial(const lanes& at, std::initializer_list<float> coefficients) {
+  lanes sum = at.like(*coefficients.begin());
+  for (const float* c = coefficients.begin() + 1; c != coefficients.end(); ++c) sum = sum * at + *c;
+  return sum;
+}
+
+/// 2^n for whole -126 <= n <= 128, which is infinity.
+[[nodiscard]] inline lanes power_of_two(const lanes& n) {
+  const spirv::data_type word{spirv::scalar_kind::u32, n.value.type.components};
+  const lanes biased{spirv::detail::convert(word, (n + 127.0f).value)};  // a whole number below 2^8
+  return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
 /// x = 2^exponent * mantissa with a mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0; denormal numbers by their bits,
 /// since a device may read them as 0.
 struct split_number {
@@ -32134,6 +32624,16 @@ struct split_number {
   return {biased.to_float() - bits.if_less(limit, x.like(127 + 149), x.like(127)), mantissa.as_float()};
 }
 
+/// `finite` where x is a finite number above 0, and otherwise what a logarithm is there.
+[[nodiscard]] inline lanes of_logarithm(const lanes& x, const lanes& finite) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
+  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
+  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
+  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special);
+}
+
 /// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
 /// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
 [[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
@@ -32145,12 +32645,7 @@ struct split_number {
   const lanes half_square = f * f * 0.5f;
   const lanes finite =
       s * (half_square + series) + exponent * 0x1.2fefa2p-17f - half_square + f + exponent * 0x1.62e3p-1f;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
-  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
-  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
-  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
-  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special).value;
+  return of_logarithm(x, finite).value;
 }
 
 /// log2(x) in two floats, the first of 12 bits, together within 2^-30 of it, for finite x > 0 (fdlibm, e_powf.c).
@@ -32175,30 +32670,281 @@ struct long_log2 {
   return {total, q - ((total - exponent) - p)};
 }
 
+/// log2(x) times high + low, a number of which `high` has at most 12 bits; whole where x is 2^n and `low` is 0.
+[[nodiscard]] inline lanes scaled_log2(const lanes& x, float high, float low) {
+  const long_log2 logarithm = accurate_log2(x);
+  return of_logarithm(x, logarithm.high * high + (logarithm.low * high + (logarithm.high + logarithm.low) * low));
+}
+
+/// log(1 + x): the logarithm of u = 1 + x as it was rounded, and what the rounding lost.
+[[nodiscard]] inline spirv::detail::operand accurate_log1p(const spirv::detail::operand& value) {
+  const lanes x{value}, u = x + 1.0f, zero = x.like(0.0f);
+  const lanes lost = (x - (u - 1.0f)) / u;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes inside = x.like(-1.0f).if_less(x, x.if_less(x.like(infinity), lost, zero), zero);
+  const lanes size = x.abs();
+  return size.if_less(x.like(0x1p-30f), x, lanes{accurate_log(u.value)} + inside).value;
+}
+
+/// 2^(whole + fraction), |whole| <= 252, |fraction| <= 0.501: within 1.1e-8 where the fraction is exact.
+[[nodiscard]] inline lanes scaled_exp2(const lanes& whole, const lanes& fraction) {
+  const lanes series = polynomial(fraction, {0x1.44149ap-13f, 0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f,
+                                             0x1.ebfbep-3f, 0x1.62e43p-1f});  // (2^f - 1) / f at Chebyshev nodes
+  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
+  return (series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half);
+}
+
 /// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
 [[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
                                                            const spirv::detail::operand& exponent) {
   const lanes x{base};
-  const auto clamped = [](const lanes& a, float limit) {
-    const lanes below = a.if_less(a.like(limit), a, a.like(limit));
-    return a.if_less(a.like(-limit), a.like(-limit), below);
-  };
-  const lanes y = clamped(lanes{exponent}, 0x1p40f);  // beyond, x^y is 0, 1 or infinity
+  const lanes y = lanes{exponent}.at_most(0x1p40f).at_least(-0x1p40f);  // beyond, x^y is 0, 1 or infinity
   const long_log2 logarithm = accurate_log2(x);
   const lanes y_high = y.head();
   const lanes high = y_high * logarithm.high, low = (y - y_high) * logarithm.high + y * logarithm.low;
-  const lanes whole = clamped((high + low).function(spirv::glsl::round_even), 252.0f);
-  const lanes fraction = clamped((high - whole) + low, 1.0f);
-  lanes series = x.like(0x1.44149ap-13f);  // (2^f - 1) / f for |f| <= 0.501, interpolated at Chebyshev nodes: 9e-09 off
-  for (const float c : {0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f, 0x1.ebfbep-3f, 0x1.62e43p-1f}) {
-    series = series * fraction + c;
+  const lanes whole = (high + low).function(spirv::glsl::round_even).at_most(252).at_least(-252);
+  return scaled_exp2(whole, ((high - whole) + low).at_most(1).at_least(-1)).value;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+// r of x = k log(2) + r, |r| <= 0.348, and expm1(r) by it, 1.5e-8 off; k is exact up to 2^8.
+struct reduced_exponential {
+  lanes k, expm1;
+};
+
+[[nodiscard]] inline reduced_exponential reduce_exponential(const lanes& high, const lanes& low) {
+  const lanes k = ((high + low) * 0x1.715476p+0f).function(spirv::glsl::round_even);
+  const lanes r = ((high - k * 0x1.62e3p-1f) - k * 0x1.2fefa2p-17f) + low;
+  const lanes series =
+      polynomial(r, {0x1.a1a43cp-13f, 0x1.6d75f8p-10f, 0x1.11108ep-7f, 0x1.5554aep-5f, 0x1.555556p-3f, 0x1p-1f});
+  return {k, r + r * (r * series)};
+}
+
+/// e^(high + low) for |high + low| <= 174, within 3 ulp of an exact sum.
+[[nodiscard]] inline lanes accurate_exp(const lanes& high, const lanes& low) {
+  const auto [k, expm1] = reduce_exponential(high, low);
+  const lanes half = (k * 0.5f).function(spirv::glsl::floor);
+  return (expm1 + 1.0f) * power_of_two(half) * power_of_two(k - half);
+}
+
+/// 2^x within 2 ulp, exact where x is whole.
+[[nodiscard]] inline spirv::detail::operand accurate_exp2(const spirv::detail::operand& value) {
+  const lanes x = lanes{value}.at_most(252).at_least(-252);
+  const lanes whole = x.function(spirv::glsl::round_even);
+  return scaled_exp2(whole, x - whole).value;
+}
+
+/// e^x - 1 within 4 ulp.
+[[nodiscard]] inline spirv::detail::operand accurate_expm1(const spirv::detail::operand& value) {
+  const lanes whole{value}, x = whole.at_most(88.8f).at_least(-30);
+  const auto [k, expm1] = reduce_exponential(x, x.like(0.0f));
+  const lanes half = power_of_two(k - 1.0f), scaled = expm1 * half + (half - 0.5f);
+  return x.abs().if_less(x.like(0.34f), expm1.with_sign_of(x), scaled + scaled).value;
+}
+
+// sinh and cosh: e^|x| / 2, which is in range where e^|x| is not, and 1/4 over it; sinh below 1 by expm1.
+[[nodiscard]] inline spirv::detail::operand accurate_sinh(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs(), near{accurate_expm1(size.at_most(1).value)};
+  const lanes half = accurate_exp(size.at_most(100), x.like(-0x1.62e43p-1f));
+  const lanes below = (near + near / (near + 1.0f)) * 0.5f, beyond = half - x.like(0.25f) / half;
+  return size.if_less(x.like(1), below, beyond).with_sign_of(x).value;
+}
+[[nodiscard]] inline spirv::detail::operand accurate_cosh(const spirv::detail::operand& value) {
+  const lanes x{value}, half = accurate_exp(x.abs().at_most(100), x.like(-0x1.62e43p-1f));
+  return (half + x.like(0.25f) / half).value;
+}
+
+// Their inverses; beyond 2^28 the logarithm of 2 |x|.
+[[nodiscard]] inline lanes log_of_double(const lanes& x) { return lanes{accurate_log(x.value)} + 0x1.62e43p-1f; }
+[[nodiscard]] inline spirv::detail::operand accurate_asinh(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs(), a = size.at_most(0x1p28f), square = a * a;
+  const lanes near{accurate_log1p((a + square / ((square + 1.0f).function(spirv::glsl::sqrt) + 1.0f)).value)};
+  return size.if_less(x.like(0x1p28f), near, log_of_double(size)).with_sign_of(x).value;
+}
+[[nodiscard]] inline spirv::detail::operand accurate_acosh(const spirv::detail::operand& value) {
+  const lanes x{value}, t = x.at_most(0x1p28f) - 1.0f;
+  const lanes near{accurate_log1p((t + (t * (t + 2.0f)).function(spirv::glsl::sqrt)).value)};
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  return x.if_less(x.like(1), nan, x.if_less(x.like(0x1p28f), near, log_of_double(x))).value;
+}
+[[nodiscard]] inline spirv::detail::operand accurate_atanh(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs(), ratio = (size + size) / (x.like(1) - size);
+  return (lanes{accurate_log1p(ratio.value)} * 0.5f).with_sign_of(x).value;
+}
+
+/// A power, and one of Newton's steps.
+[[nodiscard]] inline spirv::detail::operand accurate_cbrt(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs();
+  const lanes y{accurate_power(size.value, x.like(0x1.555556p-2f).value)};
+  const lanes root = (y - (y - size / (y * y)) * 0x1.555556p-2f).with_sign_of(x);
+  const lanes finite = size.if_less(x.like(std::numeric_limits<float>::infinity()), root, x);
+  return x.like(0).if_less(size, finite, x).value;  // a NaN is itself
+}
+
+/// With the larger one taken out.
+[[nodiscard]] inline spirv::detail::operand accurate_hypot(const spirv::detail::operand& a,
+                                                           const spirv::detail::operand& b) {
+  const lanes x = lanes{a}.abs(), y = lanes{b}.abs(), less = x.if_less(y, x, y), more = x.if_less(y, y, x);
+  const lanes ratio = less / more, size = more * (ratio * ratio + 1.0f).function(spirv::glsl::sqrt);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes bounded = more.if_less(more.like(infinity), more.like(0).if_less(more, size, more), more);
+  const lanes nan = more.like(std::numeric_limits<float>::quiet_NaN());
+  return x.or_if_nan(y.or_if_nan(bounded, nan), nan).value;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Of |x| <= 1; erf(x) / x - 1 in x^2, 1.2e-9 off.
+[[nodiscard]] inline lanes erf_near_zero(const lanes& x) {
+  const lanes series = polynomial(x * x, {0x1.496a3p-14f, -0x1.a3f7p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f,
+                                          0x1.ce2cf8p-4f, -0x1.81273ep-2f, 0x1.06eba8p-3f});
+  return x * (series + 1.0f);
+}
+
+/// Within 5 ulp: beyond 1 by log(1 - erf(x)) / x up to 4, where erf is 1 in f32, 2.5e-9 of erf off.
+[[nodiscard]] inline spirv::detail::operand accurate_erf(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs(), one = x.like(1), t = size.at_most(4);
+  const lanes far = polynomial(
+      t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
+  const lanes beyond = (one - (t * far).function(spirv::glsl::exp)).with_sign_of(x);
+  return one.if_less(size, beyond, erf_near_zero(x)).value;  // a NaN is not beyond
+}
+
+/// 1 - erf(x) as t e^(-x^2) e^P(t) with t = 2 / (2 + |x|): relative to the result, which is small for great x.
+[[nodiscard]] inline spirv::detail::operand accurate_erfc(const spirv::detail::operand& value) {
+  const lanes x{value}, size = x.abs().at_most(11);
+  const lanes t = x.like(2) / (size + 2.0f);
+  const lanes rest = polynomial(t, {0x1.775beap-3f, -0x1.5aacaep+0f, 0x1.154ca2p+2f, -0x1.f055cap+2f, 0x1.0c1918p+3f,
+                                    -0x1.672bcap+2f, 0x1.49a1a6p+1f, -0x1.0889b8p+0f, 0x1.f81284p-4f, 0x1.95be7ep-5f,
+                                    0x1.83a916p-2f, 0x1.ffe2ecp-1f, -0x1.43f834p+0f});
+  const lanes head = size.head(), square = head * head;  // exact
+  const lanes above = t * accurate_exp(x.like(0) - square, rest - (size - head) * (size + head));
+  const lanes beyond = x.if_less(x.like(0), x.like(2) - above, above);
+  return x.abs().if_less(x.like(0.5f), x.like(1) - erf_near_zero(x), beyond).value;
+}
+
+/// The angle of (x, y), in (-pi, pi]; of signed zeros and infinities as C has it. Within 4 ulp.
+[[nodiscard]] inline spirv::detail::operand accurate_atan2(const spirv::detail::operand& ordinate,
+                                                           const spirv::detail::operand& abscissa) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes y{ordinate}, x{abscissa}, a = y.abs(), b = x.abs();
+  const lanes less = a.if_less(b, a, b), more = a.if_less(b, b, a), one = x.like(1);
+  // 0 / 0 is 0 here and infinity / infinity 1; a NaN is neither.
+  const lanes finite = x.like(0).if_less(more, less / more, less);
+  const lanes t = less.if_less(x.like(infinity), finite, one), z = t * t;
+  const lanes series = polynomial(z, {-0x1.defcf6p-10f, 0x1.6a8e8cp-7f, -0x1.01af0ap-5f, 0x1.dd0e56p-5f, -0x1.58dc5p-4f,
+                                      0x1.c0d278p-4f, -0x1.2426f8p-3f, 0x1.999276p-3f, -0x1.55554p-2f});
+  constexpr float half_pi = 0x1.921fb6p+0f, half_pi_rest = -0x1.777a5cp-25f;
+  const lanes low = t + t * (z * series), turned = x.like(half_pi) - (low - half_pi_rest);
+  const lanes right = b.if_less(a, turned, low);
+  const lanes left = x.like(2 * half_pi) - (right - 2 * half_pi_rest);
+  const lanes is_left = lanes::with(binary_op::bit_and, x.bits(), x.word(0x80000000u));
+  const lanes angle = x.word(0).if_less(is_left, left, right).with_sign_of(y);
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  return x.or_if_nan(y.or_if_nan(angle, nan), nan).value;
+}
+
+// The angles of (sqrt(1 - x^2), x) and (x, sqrt(1 - x^2)).
+[[nodiscard]] inline spirv::detail::operand accurate_arc(const spirv::detail::operand& value, bool sine) {
+  const lanes x{value}, side = ((x.like(1) - x) * (x + 1.0f)).function(spirv::glsl::sqrt);
+  return sine ? accurate_atan2(value, side.value) : accurate_atan2(side.value, value);
+}
+
+inline constexpr float pi = 0x1.921fb6p+1f;
+
+/// sin and cos of pi x, 0 and +-1 where they are.
+struct half_turns {
+  lanes sine, cosine;
+};
+[[nodiscard]] inline half_turns sin_cos_pi(const lanes& x) {
+  const lanes n = x.function(spirv::glsl::round_even), r = x - n, size = r.abs();  // exact
+  const lanes quarter = x.like(0.25f), other = x.like(0.5f) - size;
+  const lanes a = quarter.if_less(size, other, size) * pi, z = a * a;  // at most pi / 4
+  const lanes odd = a + a * z * polynomial(z, {-0x1.9a9652p-13f, 0x1.110c5ap-7f, -0x1.555548p-3f});
+  const lanes even =
+      x.like(1) - (z * 0.5f - z * z * polynomial(z, {0x1.9bae84p-16f, -0x1.6c1338p-10f, 0x1.555548p-5f}));
+  const lanes sign = x.like(0).if_less(size, r, x);  // x - x is 0 of either zero
+  const lanes sine = quarter.if_less(size, even, odd).with_sign_of(sign), cosine = quarter.if_less(size, odd, even);
+  const lanes half = n * 0.5f, is_odd = half - half.function(spirv::glsl::floor);  // 0.5 of an odd n
+  const lanes turn = x.like(1) - is_odd * 4.0f;
+  return {sine * turn, cosine * turn};
+}
+
+/// The logarithm of |gamma(x)|: a polynomial from 1 to 3, Stirling's series beyond, gamma(x) x = gamma(x + 1) down to
+/// 0.5 and gamma(x) gamma(1 - x) = pi / sin(pi x) below. Within 1e-6 of the larger of the result and 1.
+[[nodiscard]] inline spirv::detail::operand accurate_lgamma(const spirv::detail::operand& value) {
+  const lanes x{value}, one = x.like(1), half = x.like(0.5f), three = x.like(3);
+  const lanes z = x.if_less(half, one - x, x), y = z.if_less(one, z + 1.0f, z);
+  const lanes u = z.if_less(one, z - 1.0f, z.at_most(3) - 2.0f);  // exact
+  const lanes near = (u + 1.0f) * u *
+                     polynomial(u, {0x1.441fd4p-16f, -0x1.45010ep-15f, 0x1.533614p-16f, -0x1.b7831ap-15f, 0x1.9ab1p-13f,
+                                    -0x1.be4546p-12f, 0x1.dd5bdep-11f, -0x1.13851cp-9f, 0x1.47a56cp-8f, -0x1.95d4b8p-7f,
+                                    0x1.0e0c8p-5f, -0x1.9ae648p-4f, 0x1.b0ee6p-2f});
+  const lanes w = y.at_least(3), inverse = one / w, square = inverse * inverse;
+  const lanes series = polynomial(square, {1.0f / 1188, -1.0f / 1680, 1.0f / 1260, -1.0f / 360, 1.0f / 12});
+  constexpr float rest = 0.41893853320467274f;  // (log(2 pi) - 1) / 2
+  const lanes far = (w - 0.5f) * (lanes{accurate_log(w.value)} - 1.0f) + (inverse * series + rest);
+  const lanes base = y.if_less(three, near, far), lower = z.if_less(one, z, one);
+  const lanes sine = sin_cos_pi(x).sine.abs();
+  const lanes moved{accurate_log(x.if_less(half, lower * pi / sine, lower).value)};
+  const lanes infinity = x.like(std::numeric_limits<float>::infinity());
+  const lanes signed_zero = x.if_less(half, moved - base, base - moved), size = signed_zero.abs();
+  const lanes result = size.if_less(x.like(0x1p-126f), size, signed_zero);
+  return x.if_less(x.like(-0x1p23f), infinity, result).value;  // poles
+}
+
+/// The derivative of lgamma; NaN at the poles below 0, an infinity at 0. Within 1e-6 of the larger of the result and 1.
+[[nodiscard]] inline spirv::detail::operand accurate_digamma(const spirv::detail::operand& value) {
+  const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6), zero = x.like(0);
+  const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
+  const lanes inverse = one / w, square = inverse * inverse;
+  const lanes series = polynomial(square, {-1.0f / 240, 1.0f / 252, -1.0f / 120, 1.0f / 12}) * square;
+  const lanes far = lanes{accurate_log(w.value)} - (inverse * 0.5f + series);
+  const lanes q = z * (z + 5.0f);  // 1/z + .. + 1/(z + 5)
+  const lanes below = (z + z + 5.0f) * (one / q + one / (q + 4.0f) + one / (q + 6.0f));
+  const lanes above = z.if_less(six, far - below, far);
+  const auto [sine, cosine] = sin_cos_pi(x);
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes is_pole = x.if_less(zero, zero.if_less(sine.abs(), above, nan), above);
+  return x.if_less(half, is_pole - cosine / sine * pi, above).value;
+}
+
+/// The derivative of digamma: infinity at the poles. Within 1e-6 of the larger of the result and 1.
+[[nodiscard]] inline spirv::detail::operand accurate_trigamma(const spirv::detail::operand& value) {
+  const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6);
+  const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
+  const lanes inverse = one / w, square = inverse * inverse;
+  const lanes series = polynomial(square, {-1.0f / 30, 1.0f / 42, -1.0f / 30, 1.0f / 6, 1.0f});
+  const lanes far = inverse * (series + inverse * 0.5f);
+  lanes below = x.like(0);
+  for (int k = 5; k >= 0; --k) {
+    const lanes term = one / (z + static_cast<float>(k));
+    below = below + term * term;
   }
-  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
-  const auto power_of_two = [&](const lanes& n) {  // -126 <= n <= 126; the sum is a whole number below 2^8
-    const lanes biased{spirv::detail::convert({spirv::scalar_kind::u32, base.type.components}, (n + 127.0f).value)};
-    return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
-  };
-  return ((series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half)).value;
+  const lanes above = z.if_less(six, below + far, far), turn = x.like(pi) / sin_cos_pi(x).sine;
+  return x.if_less(half, turn * turn - above, above).value;
+}
+
+/// The gamma function: Stirling's series from 4 on, reached by products, below 0.5 by reflection. Within 1e-6.
+[[nodiscard]] inline spirv::detail::operand accurate_tgamma(const spirv::detail::operand& value) {
+  const lanes x{value}, one = x.like(1), half = x.like(0.5f), four = x.like(4), zero = x.like(0);
+  const lanes z = x.if_less(half, one - x, x).at_most(36), w = z.if_less(four, z + 4.0f, z), inverse = one / w;
+  const lanes series = polynomial(inverse, {5246819.0f / 75246796800, 163879.0f / 209018880, -571.0f / 2488320,
+                                            -139.0f / 51840, 1.0f / 288, 1.0f / 12, 1.0f});
+  const lanes root{accurate_power(w.value, (w * 0.5f - 0.25f).value)};  // its square might be beyond f32
+  const lanes whole = root * (accurate_exp(zero - w, zero) * 0x1.40d932p+1f) * series * root;  // sqrt(2 pi)
+  const lanes q = z * (z + 3.0f), above = z.if_less(four, whole / (q * (q + 2.0f)), whole);
+  const lanes lost = (one - z) - x, slope = z.function(spirv::glsl::log);  // of 1 - x as it was rounded
+  const lanes below = x.like(pi) / (sin_cos_pi(x).sine * (above + above * (lost * slope)));
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes sine = sin_cos_pi(x).sine.abs();
+  const lanes reflected = x.if_less(zero, zero.if_less(sine, below, nan), below);
+  return x.if_less(half, reflected, above).value;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
@@ -32375,26 +33121,6 @@ class beside_zero {
   return spirv::detail::select(is_one, one, result);
 }
 
-// erf(x) / x - 1 in x^2 up to 1, log(1 - erf(x)) / x up to 4, where erf is 1 in f32: minimax polynomials, off by 1.2e-9
-// and 2.5e-9 of erf.
-[[nodiscard]] inline scalar_value accurate_erf(const scalar_value& a) {
-  const lanes x{a}, size = x.function(spirv::glsl::f_abs), one = x.like(1), z = x * x;
-  const lanes t = size.if_less(x.like(4), size, x.like(4));
-  const auto polynomial = [](const lanes& at, std::initializer_list<float> coefficients) {  // the highest power first
-    lanes sum = at.like(*coefficients.begin());
-    for (const float* c = coefficients.begin() + 1; c != coefficients.end(); ++c) sum = sum * at + *c;
-    return sum;
-  };
-  const lanes near = polynomial(z, {0x1.496a3p-14f, -0x1.a3f7p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f, 0x1.ce2cf8p-4f,
-                                    -0x1.81273ep-2f, 0x1.06eba8p-3f});
-  const lanes far = polynomial(
-      t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
-  const lanes size_far = one - (t * far).function(spirv::glsl::exp);
-  const lanes sign = lanes::with(binary_op::bit_and, x.bits(), x.word(0x80000000u));
-  const lanes beyond = lanes::with(binary_op::bit_or, size_far.bits(), sign).as_float();
-  return one.if_less(size, beyond, x * (near + 1.0f)).value;  // a NaN is not beyond
-}
-
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
   using namespace spirv::detail;
@@ -32451,6 +33177,20 @@ class beside_zero {
   return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
 }
 
+// SPIR-V leaves a shift by 32 and more open, and with it one by a negative number.
+[[nodiscard]] inline scalar_value emit_shift(const scalar_value& a, const scalar_value& b, bool left) {
+  using namespace spirv::detail;
+  const auto word = [&](std::uint32_t bits) { return word_like(b, bits); };
+  const scalar_value by = bitcast(word(0).type, b), fits = compare(comparison::less, by, word(32));
+  if (left) {
+    const scalar_value zero = widened(literal(dtype_of(a), 0), a.type.components);
+    return spirv::detail::select(fits, binary(binary_op::shift_left, a, by), zero);
+  }
+  const scalar_value whole = binary(binary_op::shift_right, a, word(31));
+  const scalar_value beyond = binary(binary_op::shift_right, whole, word(1));  // -1 of a negative i32
+  return spirv::detail::select(fits, binary(binary_op::shift_right, a, by), beyond);
+}
+
 // Of operands of one width, as many as the operation has.
 [[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
                                                  const scalar_value& b, const scalar_value& c) {
@@ -32475,24 +33215,66 @@ class beside_zero {
       return math(spirv::glsl::sqrt, a.type, {negate(negate(a))});
     case scalar_op::rsqrt:
       return function(spirv::glsl::inverse_sqrt);
+    case scalar_op::cbrt:
+      return accurate_cbrt(a);
     case scalar_op::exp:
       return function(spirv::glsl::exp);
+    case scalar_op::exp2:
+      return accurate_exp2(a);
+    case scalar_op::expm1:
+      return accurate_expm1(a);
     case scalar_op::log:
       return accurate_log(a);
+    case scalar_op::log2:
+      return scaled_log2(lanes{a}, 1, 0).value;
+    case scalar_op::log10:
+      return scaled_log2(lanes{a}, 0x1.344p-2f, 0x1.3509f8p-18f).value;
+    case scalar_op::log1p:
+      return accurate_log1p(a);
     case scalar_op::sin:
     case scalar_op::cos:
       if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
     case scalar_op::tanh:
       return accurate_tanh(a);
+    case scalar_op::tan:
+      if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
+      return binary(binary_op::divide, accurate_sin_cos(a, 0), accurate_sin_cos(a, 1));
+    case scalar_op::asin:
+    case scalar_op::acos:
+      return accurate_arc(a, node.op == scalar_op::asin);
+    case scalar_op::atan:
+      return accurate_atan2(a, float_like(a, 1));
+    case scalar_op::sinh:
+      return accurate_sinh(a);
+    case scalar_op::cosh:
+      return accurate_cosh(a);
+    case scalar_op::asinh:
+      return accurate_asinh(a);
+    case scalar_op::acosh:
+      return accurate_acosh(a);
+    case scalar_op::atanh:
+      return accurate_atanh(a);
     case scalar_op::erf:
       return accurate_erf(a);
+    case scalar_op::erfc:
+      return accurate_erfc(a);
+    case scalar_op::tgamma:
+      return accurate_tgamma(a);
+    case scalar_op::lgamma:
+      return accurate_lgamma(a);
+    case scalar_op::digamma:
+      return accurate_digamma(a);
+    case scalar_op::trigamma:
+      return accurate_trigamma(a);
     case scalar_op::floor:
       return function(spirv::glsl::floor);
     case scalar_op::ceil:
       return function(spirv::glsl::ceil);
     case scalar_op::round:
       return function(spirv::glsl::round_even);
+    case scalar_op::trunc:
+      return function(spirv::glsl::trunc);
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
@@ -32502,6 +33284,10 @@ class beside_zero {
         return emit_select(a, number(1), number(0));
       }
       return converted(a, value_type(node.type));
+    case scalar_op::reinterpret:
+      return a.type.kind == value_type(node.type).kind
+                 ? a
+                 : bitcast(widened(literal(node.type, 0), a.type.components).type, a);
     case scalar_op::add:
       if (is_float_zero(a)) return a.bits ? b : beside_zero(b).plus_zero();
       if (is_float_zero(b)) return b.bits ? a : beside_zero(a).plus_zero();
@@ -32521,6 +33307,21 @@ class beside_zero {
         return binary(binary_op::multiply, a, float_like(a, std::copysign(infinity, std::bit_cast<float>(b.bits))));
       }
       return binary(binary_op::divide, a, b);
+    case scalar_op::bitwise_and:
+      return binary(binary_op::bit_and, a, b);
+    case scalar_op::bitwise_or:
+      return binary(binary_op::bit_or, a, b);
+    case scalar_op::bitwise_xor:
+      return binary(binary_op::bit_xor, a, b);
+    case scalar_op::shift_left:
+    case scalar_op::shift_right:
+      return emit_shift(a, b, node.op == scalar_op::shift_left);
+    case scalar_op::copysign:
+      return lanes{a}.with_sign_of({b}).value;
+    case scalar_op::hypot:
+      return accurate_hypot(a, b);
+    case scalar_op::atan2:
+      return accurate_atan2(a, b);
     case scalar_op::power:
       return emit_power(a, b);
     case scalar_op::minimum:

@@ -7,9 +7,9 @@
 #include <meganeura/data/batches.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/expr/summary.hpp>
-#include <meganeura/frontend.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/io/safetensors.hpp>
+#include <meganeura/operations.hpp>
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/gradient.hpp>
 #include <meganeura/runtime/parameters.hpp>

@@ -57,7 +57,7 @@ def check_errors(root):
             known[name].update(*[reached(other) for _, other in INCLUDE.findall(text) if other.startswith("meganeura/")])
         return known[name]
 
-    front_end = reached("meganeura/frontend.hpp")
+    front_end = reached("meganeura/operations.hpp")
     for path in sorted(base.rglob("*.hpp")):
         name, body = str(path.relative_to(base)), path.with_suffix(".ipp")
         text = path.read_text() + (body.read_text() if body.exists() else "")

@@ -21,7 +21,8 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
 /// The largest error of one operation on floats whose true result is `result`, by the Vulkan specification, appendix
 /// "Vulkan Environment for SPIR-V", section "Precision and Operation of SPIR-V Instructions"; 0 for what is exact. The
 /// direction of roundings is open there, so that "correctly rounded" is an error of an ulp. Sine, cosine, tanh
-/// (spirv/value.ipp), erf (kernels/scalar_emit.ipp), log and power (kernels/logarithm.hpp) are the library's own.
+/// (spirv/value.ipp), and what kernels/logarithm.hpp, exponential.hpp and special_functions.hpp have, are the library's
+/// own.
 /// Narrow values are computed in f32 and rounded.
 [[nodiscard]] inline double permitted_error(scalar_op kind, dtype type, double a, double b, double result) {
   if (!std::isfinite(result) || result == 0) return 0;
@@ -46,8 +47,15 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
       return ulps(2 + 2.5);
     case scalar_op::exp:
       return ulps(3 + 2 * std::fabs(a));
+    case scalar_op::exp2:
+    case scalar_op::log2:
+    case scalar_op::log10:
+      return ulps(2);
+    case scalar_op::expm1:
     case scalar_op::log:
       return ulps(4);
+    case scalar_op::log1p:
+      return ulps(6);
     case scalar_op::power:  // integers up to 64 by multiplications
       return ulps(b == std::trunc(b) && std::fabs(b) <= 64 ? std::max(8.0, 2 * std::fabs(b) + 3) : 8);
     case scalar_op::sin:
@@ -57,6 +65,27 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
       return ulps(std::fabs(a) < 0.648 ? 4 : 9);
     case scalar_op::erf:
       return ulps(5);
+    case scalar_op::cbrt:
+    case scalar_op::atan:
+    case scalar_op::atan2:
+    case scalar_op::hypot:
+      return ulps(6);
+    case scalar_op::tan:
+    case scalar_op::asin:
+    case scalar_op::acos:
+    case scalar_op::sinh:
+    case scalar_op::cosh:
+    case scalar_op::asinh:
+    case scalar_op::acosh:
+    case scalar_op::atanh:
+      return ulps(12);
+    case scalar_op::erfc:
+    case scalar_op::tgamma:
+      return ulps(16);
+    case scalar_op::lgamma:
+    case scalar_op::digamma:
+    case scalar_op::trigamma:
+      return std::max(ulps(16), 16 * ulp(1, dtype::f32));
     default:
       return 0;
   }

@@ -5,7 +5,9 @@
 
 #include <oracle/tensor.hpp>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -41,6 +43,16 @@ inline constexpr bool is_field = std::is_same_v<Real, prime_field>;
       return std::min(a, b);
     case scalar_op::maximum:
       return std::max(a, b);
+    case scalar_op::bitwise_and:
+      return wrapped(a & b, type);
+    case scalar_op::bitwise_or:
+      return wrapped(a | b, type);
+    case scalar_op::bitwise_xor:
+      return wrapped(a ^ b, type);
+    case scalar_op::shift_left:
+      return b < 0 || b > 31 ? 0 : wrapped(static_cast<std::int64_t>(static_cast<std::uint64_t>(a) << b), type);
+    case scalar_op::shift_right:
+      return a >> (b < 0 || b > 31 ? 63 : b);
     case scalar_op::less:
       return a < b;
     case scalar_op::less_equal:
@@ -56,6 +68,23 @@ inline constexpr bool is_field = std::is_same_v<Real, prime_field>;
     default:
       fail(error_category::internal, "oracle: {} on {} is not defined", info(kind).name, to_string(type));
   }
+}
+
+/// digamma and trigamma: the terms of their sums one after the other, and Euler and Maclaurin's rest of them.
+[[nodiscard]] inline double polygamma(int order, double x) {
+  if (x < 0 && std::isinf(x)) return NAN;
+  if (x < 0 && x == std::floor(x)) return order == 0 ? NAN : INFINITY;
+  if (x < 0.5 && x != 0) {
+    const double sine = std::sin(M_PI * (x - 2 * std::round(x / 2)));
+    if (order == 1) return M_PI * M_PI / (sine * sine) - polygamma(1, 1 - x);
+    return polygamma(0, 1 - x) - M_PI * std::cos(M_PI * (x - 2 * std::round(x / 2))) / sine;
+  }
+  double sum = 0;
+  const int terms = x < 1e6 ? 200 : 0;
+  for (int k = 0; k < terms; ++k) sum += order == 0 ? -1 / (x + k) : 1 / ((x + k) * (x + k));
+  const double y = x + terms;
+  if (order == 0) return sum + std::log(y) - 1 / (2 * y) - 1 / (12 * y * y);
+  return sum + 1 / y + 1 / (2 * y * y) + 1 / (6 * y * y * y);
 }
 
 template <class Real>
@@ -75,16 +104,58 @@ template <class Real>
       return 1 / std::sqrt(a);
     case scalar_op::exp:
       return std::exp(a);
+    case scalar_op::exp2:
+      return std::exp2(a);
+    case scalar_op::expm1:
+      return std::expm1(a);
     case scalar_op::log:
       return std::log(a);
+    case scalar_op::log2:
+      return std::log2(a);
+    case scalar_op::log10:
+      return std::log10(a);
+    case scalar_op::log1p:
+      return std::log1p(a);
     case scalar_op::sin:
       return std::sin(a);
     case scalar_op::cos:
       return std::cos(a);
     case scalar_op::tanh:
       return std::tanh(a);
+    case scalar_op::cbrt:
+      return std::cbrt(a);
+    case scalar_op::tan:
+      return std::tan(a);
+    case scalar_op::asin:
+      return std::asin(a);
+    case scalar_op::acos:
+      return std::acos(a);
+    case scalar_op::atan:
+      return std::atan(a);
+    case scalar_op::sinh:
+      return std::sinh(a);
+    case scalar_op::cosh:
+      return std::cosh(a);
+    case scalar_op::asinh:
+      return std::asinh(a);
+    case scalar_op::acosh:
+      return std::acosh(a);
+    case scalar_op::atanh:
+      return std::atanh(a);
+    case scalar_op::trunc:
+      return std::trunc(a);
     case scalar_op::erf:
       return std::erf(a);
+    case scalar_op::erfc:
+      return std::erfc(a);
+    case scalar_op::tgamma:
+      return std::tgamma(a);
+    case scalar_op::lgamma:
+      return std::lgamma(a);
+    case scalar_op::digamma:
+      return static_cast<Real>(polygamma(0, static_cast<double>(a)));
+    case scalar_op::trigamma:
+      return static_cast<Real>(polygamma(1, static_cast<double>(a)));
     case scalar_op::floor:
       return std::floor(a);
     case scalar_op::ceil:
@@ -99,6 +170,12 @@ template <class Real>
       return a * b;
     case scalar_op::divide:
       return a / b;
+    case scalar_op::copysign:
+      return std::copysign(a, b);
+    case scalar_op::hypot:
+      return std::isnan(a) || std::isnan(b) ? a + b : std::hypot(a, b);
+    case scalar_op::atan2:
+      return std::atan2(a, b);
     case scalar_op::power:
       return std::pow(a, b);
     case scalar_op::minimum:
@@ -158,6 +235,15 @@ template <class Real>
       fail(error_category::unsupported, "oracle: a finite field does not truncate");
     else
       return Real(double(truncated(double(a), result)));
+  }
+  if (kind == scalar_op::reinterpret) {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no bits");
+    } else {
+      const std::uint32_t bits = is_float(type) ? std::bit_cast<std::uint32_t>(static_cast<float>(a))
+                                                : static_cast<std::uint32_t>(to_integer(a));
+      return Real(is_float(result) ? static_cast<double>(std::bit_cast<float>(bits)) : double(wrapped(bits, result)));
+    }
   }
   return is_float(type) ? float_op(kind, a, b) : Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
 }

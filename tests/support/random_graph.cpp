@@ -237,9 +237,11 @@ class builder {
                                              scalar_op::abs,     scalar_op::sign};
     static const std::vector<scalar_op> comparisons{scalar_op::less, scalar_op::less_equal, scalar_op::equal};
     static const std::vector<scalar_op> floats{
-        scalar_op::divide, scalar_op::divide, scalar_op::reciprocal, scalar_op::sqrt, scalar_op::rsqrt,
-        scalar_op::exp,    scalar_op::log,    scalar_op::sin,        scalar_op::cos,  scalar_op::tanh,
-        scalar_op::erf,    scalar_op::floor,  scalar_op::ceil,       scalar_op::round};
+        scalar_op::divide, scalar_op::divide,   scalar_op::reciprocal, scalar_op::sqrt,  scalar_op::rsqrt,
+        scalar_op::exp,    scalar_op::log,      scalar_op::sin,        scalar_op::cos,   scalar_op::tanh,
+        scalar_op::erf,    scalar_op::floor,    scalar_op::ceil,       scalar_op::round, scalar_op::trunc,
+        scalar_op::expm1,  scalar_op::atan,     scalar_op::asinh,      scalar_op::erfc,  scalar_op::cbrt,
+        scalar_op::hypot,  scalar_op::copysign, scalar_op::atan2};
     if (dice_.chance(0.15)) {
       scalar_ref condition = b.binary(dice_.pick(comparisons), x, y);
       if (!conditions.empty() && dice_.chance(0.4))

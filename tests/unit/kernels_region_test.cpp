@@ -351,8 +351,17 @@ TEST(kernels_region, unary_functions_are_accurate_element_by_element) {
       {scalar_op::exp, -20, 20},        {scalar_op::log, 1e-6, 2},       {scalar_op::log, 0.5, 1e6},
       {scalar_op::sin, -1e4, 1e4},      {scalar_op::cos, -1e4, 1e4},     {scalar_op::tanh, -1e-3, 1e-3},
       {scalar_op::tanh, -12, 12},       {scalar_op::erf, -1e-30, 1e-30}, {scalar_op::erf, -1.2, 1.2},
-      {scalar_op::erf, -6, 6},          {scalar_op::floor, -9, 9},       {scalar_op::ceil, -9, 9},
-      {scalar_op::round, -9, 9}};
+      {scalar_op::tan, -9, 9},          {scalar_op::asin, -1, 1},        {scalar_op::acos, -1, 1},
+      {scalar_op::atan, -9, 9},         {scalar_op::sinh, -9, 9},        {scalar_op::sinh, -89, 89},
+      {scalar_op::cosh, -9, 9},         {scalar_op::asinh, -2, 2},       {scalar_op::asinh, -1e20, 1e20},
+      {scalar_op::acosh, 1, 9},         {scalar_op::acosh, 1, 1.001},    {scalar_op::atanh, -1, 1},
+      {scalar_op::atanh, -1e-4, 1e-4},  {scalar_op::cbrt, -9, 9},        {scalar_op::trunc, -9, 9},
+      {scalar_op::exp2, -9, 9},         {scalar_op::expm1, -1e-3, 1e-3}, {scalar_op::expm1, -12, 12},
+      {scalar_op::log2, 1e-6, 9},       {scalar_op::log10, 0.1, 1e6},    {scalar_op::log1p, -0.9, 1},
+      {scalar_op::log1p, -1e-3, 1e-3},  {scalar_op::erfc, -4, 9},        {scalar_op::tgamma, -9, 30},
+      {scalar_op::lgamma, -20, 20},     {scalar_op::lgamma, 0.3, 3},     {scalar_op::digamma, -9, 30},
+      {scalar_op::trigamma, -9, 30},    {scalar_op::erf, -6, 6},         {scalar_op::floor, -9, 9},
+      {scalar_op::ceil, -9, 9},         {scalar_op::round, -9, 9}};
   for (const unary_case& each : cases) {
     SCOPED_TRACE(info(each.kind).name);
     const shape space{4096};
@@ -368,8 +377,9 @@ TEST(kernels_region, unary_functions_are_accurate_element_by_element) {
 TEST(kernels_region, binary_comparison_and_select_operations) {
   const shape space{1000};
   const dtype types[] = {dtype::f32, dtype::f32};
-  for (scalar_op kind : {scalar_op::add, scalar_op::subtract, scalar_op::multiply, scalar_op::divide, scalar_op::power,
-                         scalar_op::minimum, scalar_op::maximum}) {
+  for (scalar_op kind :
+       {scalar_op::add, scalar_op::subtract, scalar_op::multiply, scalar_op::divide, scalar_op::power,
+        scalar_op::minimum, scalar_op::maximum, scalar_op::atan2, scalar_op::hypot, scalar_op::copysign}) {
     SCOPED_TRACE(info(kind).name);
     region_attribute region{.space = space,
                             .program = single_op_program(kind, types),
@@ -392,8 +402,9 @@ TEST(kernels_region, binary_comparison_and_select_operations) {
     expect_region(region, dtype::f32, space, {{space}, {space}});
   }
   const dtype integers[] = {dtype::i32, dtype::i32};
-  for (scalar_op kind :
-       {scalar_op::divide, scalar_op::minimum, scalar_op::maximum, scalar_op::multiply, scalar_op::subtract}) {
+  for (scalar_op kind : {scalar_op::divide, scalar_op::minimum, scalar_op::maximum, scalar_op::multiply,
+                         scalar_op::subtract, scalar_op::bitwise_and, scalar_op::bitwise_or, scalar_op::bitwise_xor,
+                         scalar_op::shift_left, scalar_op::shift_right}) {
     region_attribute region{.space = space,
                             .program = single_op_program(kind, integers),
                             .accesses = {dense(space, 0), dense(space, 1)},

@@ -41,6 +41,17 @@
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
                   (::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a condition is no number; select(condition, a, b)", a, b)
+#define MEGANEURA_CHECK_FLOATS(call, a, b)                                                       \
+  MEGANEURA_CHECK(::meganeura::is_float(::meganeura::detail::common_type(a, b)),                 \
+                  (::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
+                  "meganeura: " call ": operands must be floats; cast them", a, b)
+#define MEGANEURA_CHECK_INTEGERS(call, a, b)                                                      \
+  MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
+  MEGANEURA_CHECK(::meganeura::is_integer(::meganeura::detail::common_type(a, b)),                \
+                  (!::meganeura::detail::is_float_dtype<::meganeura::detail::common_type(a, b)>), \
+                  "meganeura: " call ": operands must be integers; cast them", a, b)
+#define MEGANEURA_EXPECT_FLOATS(call, a) \
+  MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
 #define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \

@@ -69,7 +69,7 @@ class program_writer {
 
   // Conditions among the operands are written into the program, each once and behind those it reads; everything else
   // becomes an operand.
-  scalar_ref write(scalar_op function, std::span<const node_value> operands) {
+  scalar_ref write(scalar_op function, std::span<const node_value> operands, dtype type) {
     std::vector<const condition*> open;
     for (add_unwritten(operands, open); !open.empty();) {
       const condition* next = open.back();
@@ -79,7 +79,7 @@ class program_writer {
       open.pop_back();
       if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
     }
-    return applied(function, operands);
+    return applied(function, operands, type);
   }
   node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
 
@@ -91,7 +91,7 @@ class program_writer {
       if (inner && !conditions_.contains(inner)) open.push_back(inner);
     }
   }
-  scalar_ref applied(scalar_op function, std::span<const node_value> operands) {
+  scalar_ref applied(scalar_op function, std::span<const node_value> operands, dtype type = dtype::boolean) {
     scalar_ref refs[3]{};
     for (std::size_t k = 0; k < operands.size(); ++k) {
       if (const condition* inner = condition::of(operands[k])) {
@@ -104,7 +104,7 @@ class program_writer {
       if (place == operands_.end()) operands_.push_back(id);
       refs[k] = builder_.argument(index, graph_[id].type);
     }
-    return builder_.apply(function, {refs, operands.size()});
+    return builder_.apply(function, {refs, operands.size()}, type);
   }
 
   graph& graph_;
@@ -135,7 +135,7 @@ inline node_value map_node(graph& g, const node_spec& spec, std::span<const node
     return {g, g.operand(operands[0], 0)};  // -(-x)
   }
   program_writer writer(g, whole, operands);
-  return {g, writer.finish(writer.write(function, operands), spec.type)};
+  return {g, writer.finish(writer.write(function, operands, spec.type), spec.type)};
 }
 
 inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {

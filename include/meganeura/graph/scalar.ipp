@@ -134,6 +134,10 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
   };
   const dtype first = operands[0].type;
   if (kind == scalar_op::convert) return compute_type(convert_to);
+  if (kind == scalar_op::reinterpret) {
+    if (first == dtype::boolean || convert_to == dtype::boolean) refuse("operand and result must be numbers");
+    return compute_type(convert_to);
+  }
   if (kind == scalar_op::select) {
     if (first != dtype::boolean) refuse("the condition must be boolean");
     if (operands[1].type != operands[2].type) refuse("both branches must have one type");
@@ -145,6 +149,7 @@ inline dtype scalar_result_type(scalar_op kind, std::span<const scalar_node> ope
     refuse(is.logical ? "operands must be boolean" : "operands must be numbers");
   }
   if (is.floats_only && !is_float(first)) refuse("operands must be floats; cast them");
+  if (is.integers_only && !is_integer(first)) refuse("operands must be integers; cast them");
   return is.compares ? dtype::boolean : first;
 }
 
@@ -300,13 +305,37 @@ inline double wrapped(double value, dtype type) {
   return (rest > highest(type) ? rest - count : rest < lowest(type) ? rest + count : rest) + 0.0;  // never -0
 }
 
+inline std::int64_t evaluate_bits(scalar_op kind, std::int64_t a, std::int64_t b, dtype type) {
+  const bool beyond = b < 0 || b >= 32;
+  switch (kind) {
+    case scalar_op::bitwise_and:
+      return a & b;
+    case scalar_op::bitwise_or:
+      return a | b;
+    case scalar_op::bitwise_xor:
+      return a ^ b;
+    case scalar_op::shift_left:
+      return beyond ? 0 : static_cast<std::int64_t>(static_cast<std::uint32_t>(a) << b);
+    default:
+      return beyond ? (is_signed(type) && a < 0 ? -1 : 0) : a >> b;
+  }
+}
+
+inline double reinterpreted(double value, dtype from, dtype to) {
+  const std::uint32_t bits = is_float(from) ? std::bit_cast<std::uint32_t>(static_cast<float>(value))
+                                            : static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+  if (is_float(to)) return static_cast<double>(std::bit_cast<float>(bits));
+  return is_signed(to) ? static_cast<double>(static_cast<std::int32_t>(bits)) : static_cast<double>(bits);
+}
+
 // Products are taken modulo 2^32 first, which the count of a type's numbers divides.
 inline double evaluate_integer(scalar_op kind, double a, double b, dtype type) {
   const bool multiplies = kind == scalar_op::multiply, divides = kind == scalar_op::divide;
-  if (!multiplies && !divides) return wrapped(evaluate_real(kind, a, b, 0), type);
+  if (!multiplies && !divides && !info(kind).is.integers_only) return wrapped(evaluate_real(kind, a, b, 0), type);
   if (!std::isfinite(a) || !std::isfinite(b)) return 0;
   const auto x = static_cast<std::int64_t>(a), y = static_cast<std::int64_t>(b);
   if (divides) return y == 0 ? 0 : wrapped(static_cast<double>(x / y), type);
+  if (info(kind).is.integers_only) return wrapped(static_cast<double>(evaluate_bits(kind, x, y, type)), type);
   const std::uint64_t product = static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y);
   return wrapped(static_cast<double>(static_cast<std::uint32_t>(product)), type);
 }
@@ -365,7 +394,9 @@ MEGANEURA_INLINE double evaluate(scalar_op kind, double a, double b, double c, d
     fail(error_category::internal, "evaluate: {} is not a function of scalars", info(kind).name);
   }
   if (kind == scalar_op::convert) return detail::converted(a, from, type);
-  if (is_integer(type) && info(kind).is.arithmetic) return detail::evaluate_integer(kind, a, b, type);
+  if (kind == scalar_op::reinterpret) return detail::reinterpreted(a, from, type);
+  if (is_integer(type) && (info(kind).is.arithmetic || info(kind).is.integers_only))
+    return detail::evaluate_integer(kind, a, b, type);
   return detail::evaluate_real(kind, a, b, c);
 }
 

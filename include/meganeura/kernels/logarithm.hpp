@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// log and power in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and 2,
-// which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
+// Logarithms and powers in f32 arithmetic of our own. Vulkan permits its Log an absolute error of 2^-21 between 0.5 and
+// 2, which is all of log(x) near 1, and its Pow that error times b: drivers use the permission.
 #pragma once
-#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/kernels/lanes.hpp>
 
 #include <bit>
 #include <cmath>
@@ -10,41 +10,6 @@
 #include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
-
-/// A float or u32 of any number of components with C++ operators; numbers are repeated.
-struct lanes {
-  spirv::detail::operand value;
-
-  [[nodiscard]] lanes like(float number) const { return {spirv::detail::float_like(value, number)}; }
-  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::detail::word_like(value, bits)}; }
-  [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
-  [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
-  [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
-  /// The first 12 bits of the number: a product of two such is exact.
-  [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
-  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
-  [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
-    return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
-  }
-
-  [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
-    return {spirv::detail::binary(code, a.value, b.value)};
-  }
-  [[nodiscard]] friend lanes operator+(const lanes& a, const lanes& b) { return with(binary_op::add, a, b); }
-  [[nodiscard]] friend lanes operator-(const lanes& a, const lanes& b) { return with(binary_op::subtract, a, b); }
-  [[nodiscard]] friend lanes operator*(const lanes& a, const lanes& b) { return with(binary_op::multiply, a, b); }
-  [[nodiscard]] friend lanes operator/(const lanes& a, const lanes& b) { return with(binary_op::divide, a, b); }
-  [[nodiscard]] friend lanes operator+(const lanes& a, float b) { return a + a.like(b); }
-  [[nodiscard]] friend lanes operator-(const lanes& a, float b) { return a - a.like(b); }
-  [[nodiscard]] friend lanes operator*(const lanes& a, float b) { return a * a.like(b); }
-
- private:
-  [[nodiscard]] spirv::data_type bits_type() const { return {spirv::scalar_kind::u32, value.type.components}; }
-  [[nodiscard]] spirv::data_type float_type() const { return {spirv::scalar_kind::f32, value.type.components}; }
-};
 
 /// x = 2^exponent * mantissa with a mantissa in [sqrt(1/2), sqrt(2)), for finite x > 0; denormal numbers by their bits,
 /// since a device may read them as 0.
@@ -62,6 +27,16 @@ struct split_number {
   return {biased.to_float() - bits.if_less(limit, x.like(127 + 149), x.like(127)), mantissa.as_float()};
 }
 
+/// `finite` where x is a finite number above 0, and otherwise what a logarithm is there.
+[[nodiscard]] inline lanes of_logarithm(const lanes& x, const lanes& finite) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
+  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
+  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
+  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
+  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special);
+}
+
 /// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
 /// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
 [[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
@@ -73,12 +48,7 @@ struct split_number {
   const lanes half_square = f * f * 0.5f;
   const lanes finite =
       s * (half_square + series) + exponent * 0x1.2fefa2p-17f - half_square + f + exponent * 0x1.62e3p-1f;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
-  const lanes beyond = x.if_less(x.like(0.0f), nan, x);  // an infinity or NaN of its own
-  const lanes doubled = x.bits() + x.bits();             // 0 of either zero
-  const lanes special = doubled.if_less(x.word(1), x.like(-infinity), beyond);
-  return (x.bits() - x.word(1)).if_less(x.word(0x7f7fffffu), finite, special).value;
+  return of_logarithm(x, finite).value;
 }
 
 /// log2(x) in two floats, the first of 12 bits, together within 2^-30 of it, for finite x > 0 (fdlibm, e_powf.c).
@@ -103,30 +73,40 @@ struct long_log2 {
   return {total, q - ((total - exponent) - p)};
 }
 
+/// log2(x) times high + low, a number of which `high` has at most 12 bits; whole where x is 2^n and `low` is 0.
+[[nodiscard]] inline lanes scaled_log2(const lanes& x, float high, float low) {
+  const long_log2 logarithm = accurate_log2(x);
+  return of_logarithm(x, logarithm.high * high + (logarithm.low * high + (logarithm.high + logarithm.low) * low));
+}
+
+/// log(1 + x): the logarithm of u = 1 + x as it was rounded, and what the rounding lost.
+[[nodiscard]] inline spirv::detail::operand accurate_log1p(const spirv::detail::operand& value) {
+  const lanes x{value}, u = x + 1.0f, zero = x.like(0.0f);
+  const lanes lost = (x - (u - 1.0f)) / u;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const lanes inside = x.like(-1.0f).if_less(x, x.if_less(x.like(infinity), lost, zero), zero);
+  const lanes size = x.abs();
+  return size.if_less(x.like(0x1p-30f), x, lanes{accurate_log(u.value)} + inside).value;
+}
+
+/// 2^(whole + fraction), |whole| <= 252, |fraction| <= 0.501: within 1.1e-8 where the fraction is exact.
+[[nodiscard]] inline lanes scaled_exp2(const lanes& whole, const lanes& fraction) {
+  const lanes series = polynomial(fraction, {0x1.44149ap-13f, 0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f,
+                                             0x1.ebfbep-3f, 0x1.62e43p-1f});  // (2^f - 1) / f at Chebyshev nodes
+  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
+  return (series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half);
+}
+
 /// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
 [[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
                                                            const spirv::detail::operand& exponent) {
   const lanes x{base};
-  const auto clamped = [](const lanes& a, float limit) {
-    const lanes below = a.if_less(a.like(limit), a, a.like(limit));
-    return a.if_less(a.like(-limit), a.like(-limit), below);
-  };
-  const lanes y = clamped(lanes{exponent}, 0x1p40f);  // beyond, x^y is 0, 1 or infinity
+  const lanes y = lanes{exponent}.at_most(0x1p40f).at_least(-0x1p40f);  // beyond, x^y is 0, 1 or infinity
   const long_log2 logarithm = accurate_log2(x);
   const lanes y_high = y.head();
   const lanes high = y_high * logarithm.high, low = (y - y_high) * logarithm.high + y * logarithm.low;
-  const lanes whole = clamped((high + low).function(spirv::glsl::round_even), 252.0f);
-  const lanes fraction = clamped((high - whole) + low, 1.0f);
-  lanes series = x.like(0x1.44149ap-13f);  // (2^f - 1) / f for |f| <= 0.501, interpolated at Chebyshev nodes: 9e-09 off
-  for (const float c : {0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f, 0x1.ebfbep-3f, 0x1.62e43p-1f}) {
-    series = series * fraction + c;
-  }
-  const lanes half = (whole * 0.5f).function(spirv::glsl::floor);
-  const auto power_of_two = [&](const lanes& n) {  // -126 <= n <= 126; the sum is a whole number below 2^8
-    const lanes biased{spirv::detail::convert({spirv::scalar_kind::u32, base.type.components}, (n + 127.0f).value)};
-    return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
-  };
-  return ((series * fraction + 1.0f) * power_of_two(half) * power_of_two(whole - half)).value;
+  const lanes whole = (high + low).function(spirv::glsl::round_even).at_most(252).at_least(-252);
+  return scaled_exp2(whole, ((high - whole) + low).at_most(1).at_least(-1)).value;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail

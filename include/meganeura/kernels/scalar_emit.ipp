@@ -2,8 +2,8 @@
 // Definitions for kernels/scalar_emit.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
-#include <meganeura/kernels/logarithm.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
+#include <meganeura/kernels/special_functions.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -184,26 +184,6 @@ class beside_zero {
   return spirv::detail::select(is_one, one, result);
 }
 
-// erf(x) / x - 1 in x^2 up to 1, log(1 - erf(x)) / x up to 4, where erf is 1 in f32: minimax polynomials, off by 1.2e-9
-// and 2.5e-9 of erf.
-[[nodiscard]] inline scalar_value accurate_erf(const scalar_value& a) {
-  const lanes x{a}, size = x.function(spirv::glsl::f_abs), one = x.like(1), z = x * x;
-  const lanes t = size.if_less(x.like(4), size, x.like(4));
-  const auto polynomial = [](const lanes& at, std::initializer_list<float> coefficients) {  // the highest power first
-    lanes sum = at.like(*coefficients.begin());
-    for (const float* c = coefficients.begin() + 1; c != coefficients.end(); ++c) sum = sum * at + *c;
-    return sum;
-  };
-  const lanes near = polynomial(z, {0x1.496a3p-14f, -0x1.a3f7p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f, 0x1.ce2cf8p-4f,
-                                    -0x1.81273ep-2f, 0x1.06eba8p-3f});
-  const lanes far = polynomial(
-      t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
-  const lanes size_far = one - (t * far).function(spirv::glsl::exp);
-  const lanes sign = lanes::with(binary_op::bit_and, x.bits(), x.word(0x80000000u));
-  const lanes beyond = lanes::with(binary_op::bit_or, size_far.bits(), sign).as_float();
-  return one.if_less(size, beyond, x * (near + 1.0f)).value;  // a NaN is not beyond
-}
-
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
   using namespace spirv::detail;
@@ -260,6 +240,20 @@ class beside_zero {
   return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
 }
 
+// SPIR-V leaves a shift by 32 and more open, and with it one by a negative number.
+[[nodiscard]] inline scalar_value emit_shift(const scalar_value& a, const scalar_value& b, bool left) {
+  using namespace spirv::detail;
+  const auto word = [&](std::uint32_t bits) { return word_like(b, bits); };
+  const scalar_value by = bitcast(word(0).type, b), fits = compare(comparison::less, by, word(32));
+  if (left) {
+    const scalar_value zero = widened(literal(dtype_of(a), 0), a.type.components);
+    return spirv::detail::select(fits, binary(binary_op::shift_left, a, by), zero);
+  }
+  const scalar_value whole = binary(binary_op::shift_right, a, word(31));
+  const scalar_value beyond = binary(binary_op::shift_right, whole, word(1));  // -1 of a negative i32
+  return spirv::detail::select(fits, binary(binary_op::shift_right, a, by), beyond);
+}
+
 // Of operands of one width, as many as the operation has.
 [[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
                                                  const scalar_value& b, const scalar_value& c) {
@@ -284,24 +278,66 @@ class beside_zero {
       return math(spirv::glsl::sqrt, a.type, {negate(negate(a))});
     case scalar_op::rsqrt:
       return function(spirv::glsl::inverse_sqrt);
+    case scalar_op::cbrt:
+      return accurate_cbrt(a);
     case scalar_op::exp:
       return function(spirv::glsl::exp);
+    case scalar_op::exp2:
+      return accurate_exp2(a);
+    case scalar_op::expm1:
+      return accurate_expm1(a);
     case scalar_op::log:
       return accurate_log(a);
+    case scalar_op::log2:
+      return scaled_log2(lanes{a}, 1, 0).value;
+    case scalar_op::log10:
+      return scaled_log2(lanes{a}, 0x1.344p-2f, 0x1.3509f8p-18f).value;
+    case scalar_op::log1p:
+      return accurate_log1p(a);
     case scalar_op::sin:
     case scalar_op::cos:
       if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
       return accurate_sin_cos(a, node.op == scalar_op::sin ? 0 : 1);
     case scalar_op::tanh:
       return accurate_tanh(a);
+    case scalar_op::tan:
+      if (a.type.components > 1) return emit_by_component(owner, node, {&a, 1});
+      return binary(binary_op::divide, accurate_sin_cos(a, 0), accurate_sin_cos(a, 1));
+    case scalar_op::asin:
+    case scalar_op::acos:
+      return accurate_arc(a, node.op == scalar_op::asin);
+    case scalar_op::atan:
+      return accurate_atan2(a, float_like(a, 1));
+    case scalar_op::sinh:
+      return accurate_sinh(a);
+    case scalar_op::cosh:
+      return accurate_cosh(a);
+    case scalar_op::asinh:
+      return accurate_asinh(a);
+    case scalar_op::acosh:
+      return accurate_acosh(a);
+    case scalar_op::atanh:
+      return accurate_atanh(a);
     case scalar_op::erf:
       return accurate_erf(a);
+    case scalar_op::erfc:
+      return accurate_erfc(a);
+    case scalar_op::tgamma:
+      return accurate_tgamma(a);
+    case scalar_op::lgamma:
+      return accurate_lgamma(a);
+    case scalar_op::digamma:
+      return accurate_digamma(a);
+    case scalar_op::trigamma:
+      return accurate_trigamma(a);
     case scalar_op::floor:
       return function(spirv::glsl::floor);
     case scalar_op::ceil:
       return function(spirv::glsl::ceil);
     case scalar_op::round:
       return function(spirv::glsl::round_even);
+    case scalar_op::trunc:
+      return function(spirv::glsl::trunc);
     case scalar_op::logical_not:
       return logical_not(a);
     case scalar_op::convert:
@@ -311,6 +347,10 @@ class beside_zero {
         return emit_select(a, number(1), number(0));
       }
       return converted(a, value_type(node.type));
+    case scalar_op::reinterpret:
+      return a.type.kind == value_type(node.type).kind
+                 ? a
+                 : bitcast(widened(literal(node.type, 0), a.type.components).type, a);
     case scalar_op::add:
       if (is_float_zero(a)) return a.bits ? b : beside_zero(b).plus_zero();
       if (is_float_zero(b)) return b.bits ? a : beside_zero(a).plus_zero();
@@ -330,6 +370,21 @@ class beside_zero {
         return binary(binary_op::multiply, a, float_like(a, std::copysign(infinity, std::bit_cast<float>(b.bits))));
       }
       return binary(binary_op::divide, a, b);
+    case scalar_op::bitwise_and:
+      return binary(binary_op::bit_and, a, b);
+    case scalar_op::bitwise_or:
+      return binary(binary_op::bit_or, a, b);
+    case scalar_op::bitwise_xor:
+      return binary(binary_op::bit_xor, a, b);
+    case scalar_op::shift_left:
+    case scalar_op::shift_right:
+      return emit_shift(a, b, node.op == scalar_op::shift_left);
+    case scalar_op::copysign:
+      return lanes{a}.with_sign_of({b}).value;
+    case scalar_op::hypot:
+      return accurate_hypot(a, b);
+    case scalar_op::atan2:
+      return accurate_atan2(a, b);
     case scalar_op::power:
       return emit_power(a, b);
     case scalar_op::minimum:

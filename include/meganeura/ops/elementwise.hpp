@@ -219,6 +219,13 @@ template <value A>
   return detail::unary<scalar_op::round>(a);
 }
 
+/// Towards zero.
+template <value A>
+[[nodiscard]] constexpr auto trunc(A a) {
+  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: trunc(x): x must be floats; cast it", a)
+  return detail::unary<scalar_op::trunc>(a);
+}
+
 /// The opposite condition.
 template <value A>
 [[nodiscard]] constexpr auto logical_not(A a) {

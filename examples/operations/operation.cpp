@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The list of all operations, and what is found out by using them.
+#include "operation.hpp"
+
+#include <meganeura/autodiff/gradient.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace operations {
+
+namespace {
+
+// The operation on operands of another dtype than the first has; those that have none but it, too.
+mn::node_value made(mn::graph& g, const operation& asked, mn::dtype type, std::vector<mn::node_id>& operands) {
+  std::vector<mn::node_value> values;
+  for (const operand& x : asked.operands) {
+    const mn::dtype own = x.type == asked.operands[0].type ? type : x.type;
+    operands.push_back(g.input("x" + std::to_string(operands.size()), own, x.extents));
+    values.emplace_back(g, operands.back());
+  }
+  return asked.build(values);
+}
+
+bool takes(const operation& asked, mn::dtype type) {
+  mn::graph g;
+  std::vector<mn::node_id> operands;
+  try {
+    static_cast<void>(made(g, asked, type, operands).id());
+    return true;
+  } catch (const mn::error&) {
+    return false;
+  }
+}
+
+std::string dtypes_of(const operation& asked) {
+  const bool f32 = takes(asked, mn::dtype::f32), f16 = takes(asked, mn::dtype::f16),
+             bf16 = takes(asked, mn::dtype::bf16);
+  const bool i32 = takes(asked, mn::dtype::i32), u32 = takes(asked, mn::dtype::u32);
+  if (f32 && f16 && bf16 && i32 && u32) return "numbers";
+  if (f32 && f16 && bf16 && !i32 && !u32) return "floats";
+  if (!f32 && !f16 && !bf16 && i32 && u32) return "integers";
+  std::string list;
+  for (const auto& [is, name] : {std::pair{f32, "f32"}, {f16, "f16"}, {bf16, "bf16"}, {i32, "i32"}, {u32, "u32"}}) {
+    if (is) list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  return list;
+}
+
+std::string gradient_of(const operation& asked) {
+  mn::graph g;
+  std::vector<mn::node_id> operands, wrt;
+  const mn::node_value y = made(g, asked, asked.operands[0].type, operands);
+  for (const mn::node_id id : operands) {
+    if (is_float(g[id].type)) wrt.push_back(id);
+  }
+  if (wrt.empty() || !is_float(g[y.id()].type)) return "none";
+  try {
+    const auto reached = reached_gradients(g, sum(mn::cast(y, mn::dtype::f32)).id(), wrt);
+    return std::all_of(reached.begin(), reached.end(), [](mn::node_id id) { return id == mn::no_id; }) ? "none" : "yes";
+  } catch (const mn::error&) {
+    return "refused";
+  }
+}
+
+std::vector<operation> make_all() {
+  std::vector<operation> list;
+  add_elementwise(list);
+  std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
+  return list;
+}
+
+std::string quoted(const std::string& name) { return name.empty() ? "" : "`" + name + "`"; }
+
+}  // namespace
+
+found ask(const operation& asked) { return {dtypes_of(asked), gradient_of(asked)}; }
+
+const std::vector<operation>& all() {
+  static const std::vector<operation> list = make_all();
+  return list;
+}
+
+std::string markdown() {
+  std::set<std::string> names;
+  for (const operation& each : all()) names.insert(each.call.substr(0, each.call.find_first_of("<(")));
+  std::string text =
+      "# Operations\n\n"
+      "Written by `examples/operations --markdown`, which asks each operation; a test compares this file with it, the\n"
+      "operations with their definitions in plain numbers, and their gradients with differences of these. Gradient:\n"
+      "`none` flows back through integers, steps and comparisons; a request for one that is `refused` is an "
+      "error.\n\n" +
+      std::to_string(names.size()) + " operations.\n\n" +
+      "| operation | shapes | dtypes | gradient | PyTorch | ONNX |\n|---|---|---|---|---|---|\n";
+  for (const operation& each : all()) {
+    const found says = ask(each);
+    text += "| `" + each.call + "` | " + each.shapes + " | " + says.dtypes + " | " + says.gradient + " | " +
+            quoted(each.torch) + " | " + quoted(each.onnx) + " |\n";
+  }
+  return text;
+}
+
+}  // namespace operations

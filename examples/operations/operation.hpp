@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// What is told of an operation: how it is written, its names elsewhere, and its definition in plain numbers.
+#pragma once
+#include <meganeura/expr/value.hpp>
+#include <meganeura/operations.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace operations {
+
+namespace mn = meganeura;
+
+// An operand to try the operation with; its numbers are drawn between `low` and `high`, whole ones for integers.
+struct operand {
+  mn::shape extents;
+  double low = -2, high = 2;
+  mn::dtype type = mn::dtype::f32;
+};
+
+using numbers = std::vector<double>;  // a tensor in row-major order
+
+struct operation {
+  std::string call;         // "softmax<axis>(x)"
+  std::string shapes;       // "[.., n, ..] -> [.., n, ..]"
+  std::string torch, onnx;  // "" where there is none
+  std::vector<operand> operands;
+  std::function<mn::node_value(const std::vector<mn::node_value>&)> build;
+  std::function<numbers(const std::vector<numbers>&)> definition;
+  double tolerance = 1e-6;  // of the result, beside its largest number; constants of a graph are f32
+};
+
+// What operations say of themselves when they are asked to.
+struct found {
+  std::string dtypes, gradient;
+};
+[[nodiscard]] found ask(const operation& asked);
+
+[[nodiscard]] const std::vector<operation>& all();
+// docs/operations.md
+[[nodiscard]] std::string markdown();
+
+// One of each file.
+void add_elementwise(std::vector<operation>& list);
+
+}  // namespace operations

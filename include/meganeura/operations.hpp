@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// Every operation and layer: those of frontend.hpp, which most models need, and all others.
+#pragma once
+#include <meganeura/frontend.hpp>
+#include <meganeura/ops/bits.hpp>
+#include <meganeura/ops/exponential.hpp>
+#include <meganeura/ops/special.hpp>
+#include <meganeura/ops/trigonometry.hpp>
