@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: MIT
 // Lists all operations: how each is written, what it takes and gives, whether it has a gradient, its names elsewhere.
-#include "operation.hpp"
+#include "run.hpp"
 
 #include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <fstream>
 
 int main(int argc, char** argv) {
   CLI::App app{"The operations of meganeura."};
   bool markdown = false;
-  std::string part;
+  std::string part, json;
   app.add_flag("--markdown", markdown, "print docs/operations.md");
+  app.add_option("--json", json, "run each on a device and write what went in and came out, for other libraries");
   app.add_option("part", part, "only those in whose names this is");
   CLI11_PARSE(app, argc, argv);
   if (markdown) {
     fmt::print("{}", operations::markdown());
+    return 0;
+  }
+  if (!json.empty()) {
+    std::ofstream(json) << operations::json(meganeura::device{});
     return 0;
   }
   fmt::print("{:<44} {:<9} {:<9} {:<28} {}\n", "operation", "dtypes", "gradient", "PyTorch", "ONNX");

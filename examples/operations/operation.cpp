@@ -5,6 +5,8 @@
 #include <meganeura/autodiff/gradient.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 #include <set>
 
 namespace operations {
@@ -75,6 +77,25 @@ std::string quoted(const std::string& name) { return name.empty() ? "" : "`" + n
 }  // namespace
 
 found ask(const operation& asked) { return {dtypes_of(asked), gradient_of(asked)}; }
+
+std::vector<numbers> drawn(const operation& asked) {
+  std::mt19937_64 random(7);
+  std::vector<numbers> result;
+  for (const operand& x : asked.operands) {
+    numbers& list = result.emplace_back(static_cast<std::size_t>(x.extents.elements()));
+    for (double& number : list) {
+      number = x.low + (x.high - x.low) * static_cast<double>(random() >> 11) * 0x1p-53;
+      number = is_float(x.type) ? static_cast<float>(number) : std::floor(number);
+    }
+  }
+  return result;
+}
+
+numbers weights(std::size_t count) {
+  numbers list(count);
+  for (std::size_t i = 0; i < count; ++i) list[i] = 0.5 + static_cast<double>(i * 5 % 8) / 8;
+  return list;
+}
 
 const std::vector<operation>& all() {
   static const std::vector<operation> list = make_all();

@@ -4,6 +4,7 @@
 #include <meganeura/expr/value.hpp>
 #include <meganeura/operations.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct found {
 [[nodiscard]] found ask(const operation& asked);
 
 [[nodiscard]] const std::vector<operation>& all();
+// The same numbers each time: for each operand, and to weigh the elements of a result with, whose sum has gradients.
+[[nodiscard]] std::vector<numbers> drawn(const operation& asked);
+[[nodiscard]] numbers weights(std::size_t count);
 // docs/operations.md
 [[nodiscard]] std::string markdown();
 

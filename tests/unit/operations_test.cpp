@@ -5,13 +5,11 @@
 
 #include <operations/operation.hpp>
 #include <oracle/interpreter.hpp>
-#include <support/drawn_operands.hpp>
+#include <support/operation_check.hpp>
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
-#include <random>
 #include <sstream>
 
 namespace {
@@ -35,53 +33,6 @@ struct tried {
   }
 };
 
-double largest(const numbers& list) {
-  double most = 1;
-  for (const double x : list) most = std::fmax(most, std::fabs(x));
-  return most;
-}
-
-// The largest error beside the largest number.
-double distance(const numbers& found, const numbers& expected) {
-  if (found.size() != expected.size()) return INFINITY;
-  double most = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const bool same = found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i]));
-    if (!same)
-      most = std::fmax(most, std::isfinite(found[i] - expected[i]) ? std::fabs(found[i] - expected[i]) : INFINITY);
-  }
-  return most / largest(expected);
-}
-
-numbers weights(std::size_t count) {
-  std::mt19937_64 random(11);
-  std::uniform_real_distribution<double> draw(0.5, 1.5);
-  numbers list(count);
-  for (double& x : list) x = draw(random);
-  return list;
-}
-
-double weighted(const numbers& list, const numbers& by) {
-  double sum = 0;
-  for (std::size_t i = 0; i < list.size(); ++i) sum += list[i] * by[i];
-  return sum;
-}
-
-// By central differences of the definition.
-numbers slope(const operation& asked, std::vector<numbers> at, std::size_t operand, const numbers& by) {
-  constexpr double step = 1e-5;
-  numbers result;
-  for (double& x : at[operand]) {
-    const double middle = x;
-    x = middle + step;
-    const double above = weighted(asked.definition(at), by);
-    x = middle - step;
-    result.push_back((above - weighted(asked.definition(at), by)) / (2 * step));
-    x = middle;
-  }
-  return result;
-}
-
 class operations_test : public testing::TestWithParam<const operation*> {};
 std::vector<const operation*> each_operation() {
   std::vector<const operation*> list;
@@ -95,7 +46,7 @@ TEST_P(operations_test, is_what_its_definition_says) {
   SCOPED_TRACE(asked.call);
   tried t(asked);
   oracle::interpreter<double> run(t.g, t.leaves);
-  EXPECT_LT(distance(run.value(t.result).values, asked.definition(t.values)), asked.tolerance);
+  EXPECT_LT(support::distance(run.value(t.result).values, asked.definition(t.values)), asked.tolerance);
 }
 
 TEST_P(operations_test, has_the_gradient_that_differences_of_its_definition_give) {
@@ -105,7 +56,7 @@ TEST_P(operations_test, has_the_gradient_that_differences_of_its_definition_give
   if (gradient == "refused") return;
   tried t(asked);
   if (!is_float(t.g[t.result].type)) return;
-  const numbers by = weights(asked.definition(t.values).size());
+  const numbers by = operations::weights(asked.definition(t.values).size());
   const node_id seed = t.g.input("seed", t.g[t.result].type, t.g[t.result].extents);
   t.leaves["seed"] = {t.g[t.result].extents, by, t.g[t.result].type};
   for (std::size_t i = 0; i < t.operands.size(); ++i) {
@@ -116,7 +67,8 @@ TEST_P(operations_test, has_the_gradient_that_differences_of_its_definition_give
     if (gradient == "none" && asked.call == "stop_gradient(x)") {
       EXPECT_EQ(run.value(found).values, numbers(t.values[i].size(), 0.0));
     } else {
-      EXPECT_LT(distance(run.value(found).values, slope(asked, t.values, i, by)), 1e-5) << "by operand " << i;
+      EXPECT_LT(support::distance(run.value(found).values, support::slope(asked, t.values, i)), 1e-5)
+          << "by operand " << i;
     }
   }
 }
