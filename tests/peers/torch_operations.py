@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""torch_operations.py PROGRAM: compares what PROGRAM, examples/operations, runs on a device with PyTorch.
+
+Results and gradients of every operation that has a name there, in f32 against PyTorch's f64; the table says how far they
+are apart, beside the largest number of a tensor. What PyTorch calls is the name that the operation is listed with, or
+the expression in CALLS, over the operands x[0], x[1], ... Exits with 1 if something differs that DIFFERS does not name.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print("no PyTorch was found (Debian: python3-torch)")
+    sys.exit(77)
+
+TOLERANCE = 5e-5
+
+# Where a name alone does not say it.
+CALLS = {
+    "gelu_tanh(x)": "F.gelu(x[0], approximate='tanh')",
+    "trigamma(x)": "torch.polygamma(1, x[0])",
+    "reinterpret<dtype>(x)": "x[0].to(torch.float32).view(torch.int32)",
+    "cast<dtype>(x)": "x[0].to(torch.int32)",
+    "select(condition, a, b)": "torch.where(x[0] < x[1], x[0], x[1])",
+    "logical_and(a, b)": "torch.logical_and(x[0] < x[1], x[1] < 1)",
+    "logical_or(a, b)": "torch.logical_or(x[0] < x[1], x[1] < 1)",
+    "logical_not(x)": "torch.logical_not(x[0] < 1)",
+    "stop_gradient(x)": "x[0].detach()",
+}
+
+# By design; the reason is printed.
+DIFFERS = {}
+
+
+def function(name):
+    for home in (torch, F, torch.special, torch.linalg):
+        if hasattr(home, name):
+            return getattr(home, name)
+    return None
+
+
+def tensor(values, shape, dtype):
+    real = [float("nan") if v is None else v for v in values]
+    return torch.tensor(real, dtype=torch.float64 if dtype in ("f32", "f16", "bf16") else torch.int32).reshape(shape)
+
+
+def apart(found, expected):
+    found, expected = found.double().flatten(), expected.double().flatten()
+    if found.shape != expected.shape:
+        return float("inf")
+    both = torch.isnan(found) & torch.isnan(expected) | (found == expected)
+    difference = torch.where(both, torch.zeros_like(found), (found - expected).abs())
+    finite = expected[torch.isfinite(expected)].abs()
+    scale = max(1.0, finite.max().item() if finite.numel() else 1.0)
+    worst = difference.max().item() / scale if difference.numel() else 0.0
+    return worst if worst == worst else float("inf")
+
+
+def compare(row):
+    x = [tensor(o["values"], o["shape"], o["dtype"]) for o in row["operands"]]
+    for operand, told in zip(x, row["operands"]):
+        operand.requires_grad_(bool(told["gradient"]))
+    if row["call"] in CALLS:
+        y = eval(CALLS[row["call"]], {"torch": torch, "F": F, "x": x})
+    else:
+        y = function(row["torch"])(*x)
+    if y.dtype == torch.bool:
+        y = y.to(torch.int32)
+    if list(y.shape) != row["shape"]:
+        return float("inf"), float("inf"), f"its shape is {list(y.shape)} instead of {row['shape']}"
+    of_result = apart(tensor(row["result"], row["shape"], row["dtype"]), y.detach())
+    of_gradient = 0.0
+    if y.requires_grad:
+        weights = torch.tensor(row["weights"], dtype=torch.float64).reshape(y.shape)
+        (y * weights).sum().backward()
+    for operand, told in zip(x, row["operands"]):
+        if told["gradient"]:
+            expected = operand.grad if operand.grad is not None else torch.zeros_like(operand)
+            of_gradient = max(of_gradient, apart(tensor(told["gradient"], told["shape"], "f32"), expected))
+    return of_result, of_gradient, ""
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "operations.json"
+        subprocess.run([sys.argv[1], "--json", file], check=True)
+        rows = json.loads(file.read_text())
+    failed, compared, alone = [], 0, []
+    print(f"{'operation':<46} {'result':>9} {'gradient':>9}")
+    for row in rows:
+        call = row["call"]
+        if call not in CALLS and (not row["torch"] or function(row["torch"]) is None):
+            alone.append(call)
+            continue
+        compared += 1
+        try:
+            of_result, of_gradient, problem = compare(row)
+        except Exception as problem_:  # what PyTorch refuses is told like the rest
+            of_result = of_gradient = float("inf")
+            problem = str(problem_).splitlines()[0]
+        wrong = max(of_result, of_gradient) > TOLERANCE
+        if wrong and call not in DIFFERS:
+            failed.append(call)
+        said = problem or (DIFFERS.get(call, "DIFFERS") if wrong else "")
+        print(f"{call:<46} {of_result:9.1e} {of_gradient:9.1e} {said}".rstrip())
+    print(f"\n{compared} operations compared with PyTorch {torch.__version__}, {len(failed)} differ: {', '.join(failed) or 'none'}")
+    print(f"{len(alone)} have no counterpart of one name there: {', '.join(alone)}")
+    return 1 if failed or not compared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
