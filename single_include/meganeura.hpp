@@ -8291,6 +8291,286 @@ template <dtype Type, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Lengths of rows, and how far two rows are apart.
+// Variance, deviation and the logarithm of a sum of exponentials over axes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// How many degrees of freedom a variance leaves out: variance<-1>(x, c<correction{0}>) divides by n.
+struct correction {
+  int by = 1;
+  friend constexpr bool operator==(const correction&, const correction&) = default;
+};
+
+namespace detail {
+
+template <class T>
+concept correction_like = std::is_convertible_v<T, correction>;
+
+// The axes as one argument of a layer: bit i for axis i.
+template <value A, class... Axes>
+constexpr auto axes_of([[maybe_unused]] A x, Axes... axes) {
+  if constexpr (is_expr<A>) {
+    return c<axis_bits(A::facts().shape.rank, known<Axes>()...)>;
+  } else {
+    return axis_bits(x.facts().shape.rank, axes...);
+  }
+}
+
+constexpr auto reduced(value auto x, reduce_kind kind, int axes) { return make<describe_reduce_of>(x, kind, axes); }
+
+constexpr symbolic_shape kept_shape(symbolic_shape shape, int axes) {
+  for (int i = 0; i < shape.rank; ++i) {
+    if (axes >> i & 1) shape[i] = 1;
+  }
+  return shape;
+}
+// What was reduced over the axes, to stand beside x again.
+constexpr auto beside(value auto reduced, value auto x, int axes) {
+  return make<describe_reshape>(reduced, kept_shape(x.facts().shape, axes));
+}
+
+// of(x), but 0 and without gradient where x is 0.
+constexpr auto unless_zero(value auto x, double at_zero, auto of) {
+  const auto zero = equal(x, 0);
+  return select(zero, at_zero, of(select(zero, 1, x)));
+}
+constexpr auto root_unless_zero(value auto x) {
+  return unless_zero(x, 0, [](value auto y) { return sqrt(y); });
+}
+
+constexpr node_spec describe_count_of(const facts&, int axes) {
+  return {.kind = primitive::element_count, .type = dtype::i32, .count = axes};
+}
+
+constexpr auto variance_of(value auto wide, int axes, int by) {
+  const auto share = make<describe_share_of>(wide, axes);
+  const auto centred = wide - beside(reduced(wide, reduce_kind::sum, axes) * share, wide, axes);
+  const auto freedom = cast(make<describe_count_of>(wide, axes), wide.facts().type) - by;
+  return reduced(centred * centred, reduce_kind::sum, axes) / maximum(freedom, 0);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct variance {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::variance_of(detail::widened(x), axes, freedom.by), x);
+  }
+};
+
+struct standard_deviation {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::root_unless_zero(detail::variance_of(detail::widened(x), axes, freedom.by)), x);
+  }
+};
+
+// The shift cancels; an infinite one would not.
+struct logsumexp {
+  static constexpr auto forward(value auto x, int axes) {
+    const auto wide = detail::widened(x);
+    const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
+    const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
+    const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
+    return detail::narrowed(log(sum) + shift, x);
+  }
+};
+
+}  // namespace layers
+
+/// The mean square distance from the mean over axes, as an estimate for what x was drawn from: the sum divided by
+/// n - 1, or by n - by: variance<-1>(x, c<correction{0}>), or variance(x, correction{0}, -1). Without axes, over all.
+/// Where n - by is not above 0 that is NaN or an infinity. In two passes, the mean first.
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
+/// twice", "x must be floats". source: torch.var.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("variance<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("variance<axes...>(x)", x)
+  return detail::layer<layers::variance>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, More... axes) {
+  return variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// The root of the variance. gradient: 0 where it is 0. Otherwise as variance. source: torch.std.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("standard_deviation<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("standard_deviation<axes...>(x)", x)
+  return detail::layer<layers::standard_deviation>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...),
+                                                   freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, More... axes) {
+  return standard_deviation<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf,
+/// one with +inf is +inf, and their gradients are NaN (as PyTorch's).
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("logsumexp<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("logsumexp<axes...>(x)", x)
+  return detail::layer<layers::logsumexp>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Which norm: norm<-1>(x, c<norm_order{1}>) sums absolute values; an infinity takes the largest or, below 0, the
+/// smallest; 0 counts what is not 0.
+struct norm_order {
+  double p = 2;
+  friend constexpr bool operator==(const norm_order&, const norm_order&) = default;
+};
+
+namespace detail {
+
+template <class T>
+concept order_like = std::is_convertible_v<T, norm_order>;
+
+inline constexpr double infinite_order = __builtin_inf();
+
+constexpr auto norm_of(value auto wide, int axes, double p) {
+  if (p == 2) return root_unless_zero(reduced(wide * wide, reduce_kind::sum, axes));
+  if (p == 0) return reduced(abs(sign(wide)), reduce_kind::sum, axes);
+  const auto size = abs(wide);
+  if (p == infinite_order) return reduced(size, reduce_kind::max, axes);
+  if (p == -infinite_order) return reduced(size, reduce_kind::min, axes);
+  if (p == 1) return reduced(size, reduce_kind::sum, axes);
+  const auto to_power = [](value auto x, double exponent) {
+    const double at_zero = exponent > 0 ? 0 : infinite_order;
+    return unless_zero(x, at_zero, [&](value auto y) { return power(y, exponent); });
+  };
+  return to_power(reduced(to_power(size, p), reduce_kind::sum, axes), 1 / p);
+}
+
+template <value A, value B>
+constexpr int joint_rank(const A& a, const B& b) {
+  return broadcast(a.facts().shape, b.facts().shape).rank;
+}
+template <class... Axes>
+constexpr bool are_axes(int rank, Axes... axes) {
+  return axes_exist(rank, axes...) && axes_differ(rank, axes...);
+}
+// The wider one of two operands that agree tells the axes.
+template <value A, value B, class... Axes>
+constexpr auto axes_of_both(A a, B b, Axes... axes) {
+  if constexpr (all_typed<A, B>::value) {
+    return c<axis_bits(joint_rank(A{}, B{}), known<Axes>()...)>;
+  } else {
+    return axis_bits(joint_rank(a, b), axes...);
+  }
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct norm {
+  static constexpr auto forward(value auto x, int axes, norm_order order) {
+    return detail::narrowed(detail::norm_of(detail::widened(x), axes, order.p), x);
+  }
+};
+
+struct l2_normalize {
+  static constexpr auto forward(value auto x, int axes) {
+    const auto wide = detail::widened(x);
+    return detail::narrowed(wide / maximum(detail::beside(detail::norm_of(wide, axes, 2), x, axes), 1e-12), x);
+  }
+};
+
+struct distance {
+  static constexpr auto forward(value auto a, value auto b, int axes, norm_order order) {
+    return detail::narrowed(detail::norm_of(detail::widened(a) - detail::widened(b), axes, order.p), a);
+  }
+};
+
+struct cosine_similarity {
+  static constexpr auto forward(value auto a, value auto b, int axes) {
+    const symbolic_shape joint = detail::broadcast(a.facts().shape, b.facts().shape);
+    const auto u = detail::make<detail::describe_expand>(detail::widened(a), joint);
+    const auto v = detail::make<detail::describe_expand>(detail::widened(b), joint);
+    const auto length = [&](value auto x) { return maximum(detail::norm_of(x, axes, 2), 1e-8); };
+    return detail::narrowed(detail::reduced(u * v, reduce_kind::sum, axes) / (length(u) * length(v)), a);
+  }
+};
+
+}  // namespace layers
+
+/// (sum |x|^p)^(1 / p) over axes, the root of the sum of squares unless an order is named: norm<-1>(x,
+/// c<norm_order{1}>), or norm(x, norm_order{1}, -1). Without axes, over all. gradient: 0 where x, or all of a row, is
+/// 0. shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
+/// twice", "x must be floats". source: torch.linalg.vector_norm.
+template <int... Axes, value A, detail::order_like Order, detail::axis_like... More>
+[[nodiscard]] constexpr auto norm(A x, Order order, More... axes) {
+  MEGANEURA_EXPECT_AXES("norm<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("norm<axes...>(x)", x)
+  return detail::layer<layers::norm>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), order);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto norm(A x, More... axes) {
+  return norm<Axes...>(x, c<norm_order{}>, axes...);
+}
+
+/// x / max(norm(x), 1e-12), the norm over the axes. shapes: unchanged. Otherwise as norm.
+/// source: torch.nn.functional.normalize.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto l2_normalize(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("l2_normalize<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("l2_normalize<axes...>(x)", x)
+  return detail::layer<layers::l2_normalize>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
+}
+
+/// sum(a b) / (max(norm(a), 1e-8) max(norm(b), 1e-8)) over axes of the two, broadcast.
+/// shapes: [.., n, ..], [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "extents must be equal or 1",
+/// "operands must be floats", "each axis must be one of theirs, named once". source: torch.cosine_similarity.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto cosine_similarity(A a, B b, More... axes) {
+  MEGANEURA_CHECK_OPERANDS("cosine_similarity<axes...>(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("cosine_similarity<axes...>(a, b)", a, b)
+  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
+                   "meganeura: cosine_similarity<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  return detail::layer<layers::cosine_similarity>(fixed_text<"">{}, a, b,
+                                                  detail::axes_of_both(a, b, c<Axes>..., axes...));
+}
+
+/// The norm of a - b over axes of the two, broadcast, by its order: minkowski_distance<-1>(a, b, c<norm_order{3}>), or
+/// minkowski_distance(a, b, norm_order{3}, -1). shapes, dtypes, errors: as cosine_similarity.
+template <int... Axes, value A, value B, detail::order_like Order, detail::axis_like... More>
+[[nodiscard]] constexpr auto minkowski_distance(A a, B b, Order order, More... axes) {
+  MEGANEURA_CHECK_OPERANDS("a distance<axes...>(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("a distance<axes...>(a, b)", a, b)
+  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
+                   "meganeura: a distance<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  return detail::layer<layers::distance>(fixed_text<"">{}, a, b, detail::axes_of_both(a, b, c<Axes>..., axes...),
+                                         order);
+}
+
+/// The root of the sum of squares of a - b; as minkowski_distance.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto euclidean_distance(A a, B b, More... axes) {
+  return minkowski_distance<Axes...>(a, b, c<norm_order{2}>, axes...);
+}
+
+/// The sum of |a - b|; as minkowski_distance.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto manhattan_distance(A a, B b, More... axes) {
+  return minkowski_distance<Axes...>(a, b, c<norm_order{1}>, axes...);
+}
+
+/// The largest |a - b|; as minkowski_distance.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto chebyshev_distance(A a, B b, More... axes) {
+  return minkowski_distance<Axes...>(a, b, c<norm_order{detail::infinite_order}>, axes...);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Exponentials, logarithms and roots besides exp, log and sqrt.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -8335,6 +8615,85 @@ template <value A>
 [[nodiscard]] constexpr auto cbrt(A a) {
   MEGANEURA_EXPECT_FLOATS("cbrt(x)", a)
   return detail::unary<scalar_op::cbrt>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Where the extremum of a row is, and how many of its elements a condition holds for.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Of rank 0 there is one element, at place 0.
+constexpr node_spec describe_place_of(const facts& x, reduce_kind kind, int bits) {
+  if (bits == 0) return constant_spec(0, dtype::i32);
+  return node_of(op::reduce, dtype::i32, reduced_shape(x.shape, static_cast<std::uint32_t>(bits)),
+                 reduce_attribute{kind, static_cast<std::uint32_t>(bits)});
+}
+template <class... Axes>
+constexpr node_spec describe_place(const facts& x, reduce_kind kind, Axes... axes) {
+  return describe_place_of(x, kind, axis_bits(x.shape.rank, axes...));
+}
+template <class... T>
+inline constexpr auto place_description = &describe_place<std::conditional_t<true, int, T>...>;
+
+// 1 where a condition holds, or a number is not 0, and 0 elsewhere, as i32.
+template <value A>
+constexpr auto ones_where(A x) {
+  constexpr auto one = constant<1, dtype::i32>;
+  constexpr auto zero = constant<0, dtype::i32>;
+  if constexpr (!is_expr<A>) {
+    return x.facts().type == dtype::boolean ? select(x, one, zero) : select(equal(x, 0), zero, one);
+  } else if constexpr (A::facts().type == dtype::boolean) {
+    return select(x, one, zero);
+  } else {
+    return select(equal(x, constant<0>), zero, one);
+  }
+}
+
+}  // namespace detail
+
+/// The place of the largest element along the axes, which disappear: argmax<-1>(x), or argmax(x, -1). Of several axes
+/// and without any, over all, it is the row-major position among them. The first of equal elements; the first NaN is
+/// larger than every number. shapes: [.., n, ..] -> [.., ..]. dtypes: numbers -> i32. gradient: none.
+/// errors: "x has no such axis", "an axis is named twice".
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto argmax(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("argmax<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::place_description<fixed<Axes>..., More...>>(x, c<reduce_kind::arg_max>, c<Axes>...,
+                                                                          axes...);
+}
+
+/// The place of the smallest element; the first NaN is smaller than every number. Otherwise as argmax.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto argmin(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("argmin<axes...>(x)", x, c<Axes>..., axes...)
+  return detail::make<detail::place_description<fixed<Axes>..., More...>>(x, c<reduce_kind::arg_min>, c<Axes>...,
+                                                                          axes...);
+}
+
+/// How many elements along the axes a condition holds for, or are numbers other than 0 (a NaN is):
+/// count_nonzero<-1>(less(x, y)). Without axes, of all. shapes: as argmax. dtypes: conditions, numbers -> i32.
+/// gradient: none. errors: as argmax.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto count_nonzero(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("count_nonzero<axes...>(x)", x, c<Axes>..., axes...)
+  return sum<Axes...>(detail::ones_where(x), axes...);
+}
+
+/// 1 where a condition holds for some element along the axes, otherwise 0: conditions are not stored. Otherwise as
+/// count_nonzero.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto any(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("any<axes...>(x)", x, c<Axes>..., axes...)
+  return max<Axes...>(detail::ones_where(x), axes...);
+}
+
+/// 1 where a condition holds for every element along the axes, otherwise 0. Otherwise as count_nonzero.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto all(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("all<axes...>(x)", x, c<Axes>..., axes...)
+  return min<Axes...>(detail::ones_where(x), axes...);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -68,6 +68,7 @@ std::string gradient_of(const operation& asked) {
 std::vector<operation> make_all() {
   std::vector<operation> list;
   add_elementwise(list);
+  add_reductions(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
   return list;
 }

@@ -3,6 +3,9 @@
 #pragma once
 #include <meganeura/frontend.hpp>
 #include <meganeura/ops/bits.hpp>
+#include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>
+#include <meganeura/ops/search.hpp>
 #include <meganeura/ops/special.hpp>
+#include <meganeura/ops/statistics.hpp>
 #include <meganeura/ops/trigonometry.hpp>
