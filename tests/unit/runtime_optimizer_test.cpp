@@ -20,36 +20,38 @@ namespace {
 
 using namespace meganeura;
 
-// source: Chen et al. 2023, algorithm 2.
-struct lion {
-  float learning_rate = 1e-4f;
-  float beta1 = 0.9f, beta2 = 0.99f;
-  float weight_decay = 0;
+// source: Kingma and Ba 2015, algorithm 2; torch.optim.Adamax.
+struct adamax {
+  float learning_rate = 2e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-8f;
 
-  static constexpr optimizer_rate<lion> rates[] = {{"learning_rate", &lion::learning_rate},
-                                                   {"weight_decay", &lion::weight_decay},
-                                                   {"beta1", &lion::beta1, true},
-                                                   {"beta2", &lion::beta2, true}};
-  [[nodiscard]] std::string name() const { return "lion"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return {"m"}; }
-  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
-    return {learning_rate, weight_decay, beta1, 1 - beta1, beta2, 1 - beta2};
+  static constexpr optimizer_rate<adamax> rates[] = {{"learning_rate", &adamax::learning_rate},
+                                                     {"beta1", &adamax::beta1, true},
+                                                     {"beta2", &adamax::beta2, true},
+                                                     {"epsilon", &adamax::epsilon}};
+  [[nodiscard]] std::string name() const { return "adamax"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "u"}; }
+  [[nodiscard]] std::array<float, 5> numbers(std::uint32_t step) const {
+    const double corrected = learning_rate / (1 - std::pow(static_cast<double>(beta1), step));
+    return {static_cast<float>(corrected), beta1, 1 - beta1, beta2, epsilon};
   }
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto &p = e.parameter, &g = e.gradient, &m = e.moments[0];
-    const auto direction = apply(scalar_op::sign, e.numbers[2] * m + e.numbers[3] * g);
-    return {p - e.numbers[0] * (direction + e.numbers[1] * p), e.numbers[4] * m + e.numbers[5] * g};
+    const auto &g = e.gradient, &now = e.numbers[0];
+    const auto m = e.numbers[1] * e.moments[0] + e.numbers[2] * g;
+    const auto u = apply(scalar_op::maximum, e.numbers[3] * e.moments[1], apply(scalar_op::abs, g) + e.numbers[4]);
+    return {e.parameter - now * (m / u), m, u};
   }
 };
-static_assert(std::convertible_to<lion, optimizer>);
+static_assert(std::convertible_to<adamax, optimizer>);
 
-struct without_learning_rate : lion {
-  static constexpr optimizer_rate<lion> rates[] = {{"beta1", &lion::beta1, true}};
+struct without_learning_rate : adamax {
+  static constexpr optimizer_rate<adamax> rates[] = {{"beta1", &adamax::beta1, true}};
 };
-struct without_update : lion {
+struct without_update : adamax {
   void update() const;
 };
-struct with_too_many_numbers : lion {
+struct with_too_many_numbers : adamax {
   [[nodiscard]] std::array<float, 14> numbers(std::uint32_t) const;
 };
 static_assert(!optimizer_definition<without_learning_rate>);
@@ -63,17 +65,18 @@ using offset = model<offset_layer, input<"x", dtype::f32, dims<6>>>;
 using offset_trainer = trainer<offset, mean_squared_error<"y">>;
 
 TEST(runtime_optimizer, one_defined_by_its_user_follows_its_published_rule) {
-  const lion chosen{.learning_rate = 0.03f, .beta1 = 0.8f, .beta2 = 0.95f, .weight_decay = 0.1f};
+  const adamax chosen{.learning_rate = 0.03f, .beta1 = 0.8f, .beta2 = 0.95f};
   offset_trainer run(support::shared_device(), chosen, {});
   const std::vector<float> x(6, 0), y{-1, 0.5f, 2, 0.25f, 0, -3};
-  std::vector<double> p{0, 0.125, -0.5, 1, 4, 2}, m(6, 0.0);
+  std::vector<double> p{0, 0.125, -0.5, 1, 4, 2}, m(6, 0.0), u(6, 0.0);
   run.parameters().set("p", std::vector<float>(p.begin(), p.end()));
   for (int step = 0; step < 5; ++step) {
     run.step(bind<"x">(x), bind<"y">(y)).wait();
-    for (std::size_t i = 0; i < p.size(); ++i) {  // as lion-pytorch has it, the gradient written out
-      const double g = 2 * (p[i] - static_cast<double>(y[i])) / 6, c = 0.8 * m[i] + 0.2 * g;
-      p[i] = p[i] * (1 - 0.03 * 0.1) - 0.03 * (c > 0 ? 1 : -1);
-      m[i] = 0.95 * m[i] + 0.05 * g;
+    for (std::size_t i = 0; i < p.size(); ++i) {  // the gradient written out
+      const double g = 2 * (p[i] - static_cast<double>(y[i])) / 6;
+      m[i] = 0.8 * m[i] + 0.2 * g;
+      u[i] = std::max(0.95 * u[i], std::fabs(g) + 1e-8);
+      p[i] -= 0.03 / (1 - std::pow(0.8, step + 1)) * m[i] / u[i];
     }
   }
   EXPECT_LT(oracle::relative_error(run.parameters().get("p"), p), oracle::tolerance(dtype::f32, 16));
@@ -81,7 +84,7 @@ TEST(runtime_optimizer, one_defined_by_its_user_follows_its_published_rule) {
 
 TEST(runtime_optimizer, one_defined_by_its_user_follows_the_oracle_and_learns) {
   using mlp = support::mlp<23>;
-  const optimizer chosen = lion{.learning_rate = 0.01f};
+  const optimizer chosen = adamax{.learning_rate = 0.01f};
   const symbol_extent symbols[] = {{"batch", 16}};
   const graph g = make_training_graph<mlp, cross_entropy<"label">>(chosen, symbols);
   trainer<mlp, cross_entropy<"label">> run(support::shared_device(), chosen, {{"batch", 16}});
@@ -113,7 +116,7 @@ TEST(runtime_optimizer, one_defined_by_its_user_goes_on_from_a_checkpoint) {
     for (int step = 0; step < 3; ++step) run.step(bind<"x">(x), bind<"y">(y)).wait();
     return run.parameters().get("p");
   };
-  const auto whole = make(lion{.learning_rate = 0.02f, .beta2 = 0.5f}), resumed = make(lion{});
+  const auto whole = make(adamax{.learning_rate = 0.02f, .beta2 = 0.5f}), resumed = make(adamax{});
   whole->parameters().init();
   train(*whole);
   whole->save_checkpoint(path);
@@ -122,9 +125,9 @@ TEST(runtime_optimizer, one_defined_by_its_user_goes_on_from_a_checkpoint) {
   EXPECT_EQ(support::sentence_of([&] { make(sgd{.momentum = 0.5f})->load_checkpoint(path); }),
             path +
                 " is of another training run and nothing was loaded; the optimizer: expected sgd with momentum, found "
-                "\"lion\"");
-  EXPECT_EQ(support::sentence_of([&] { make(lion{.beta2 = 1}); }),
-            "lion: beta2 is 1; it must be at least 0 and less than 1");
+                "\"adamax\"");
+  EXPECT_EQ(support::sentence_of([&] { make(adamax{.beta2 = 1}); }),
+            "adamax: beta2 is 1; it must be at least 0 and less than 1");
 }
 
 TEST(runtime_optimizer, rates_are_changed_by_name) {

@@ -25,9 +25,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 // Of checkpoint_key. In a file of the first format "state." stands before the names of states; one of the second does
-// not say what groups were.
-inline constexpr std::string_view checkpoint_format = "3", second_checkpoint_format = "2",
-                                  first_checkpoint_format = "1";
+// not say what groups were, and one before the fourth lacks rates that optimisers got later.
+inline constexpr std::string_view checkpoint_formats[] = {"1", "2", "3", "4"};
+inline constexpr std::string_view checkpoint_format = checkpoint_formats[3];
 inline constexpr std::string_view group_key = "group.";  // and a parameter's name
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
@@ -54,8 +54,7 @@ class checkpoint_metadata {
            shown_path(file.path()));
     }
     format_ = *format;
-    if (format_ == checkpoint_format || format_ == second_checkpoint_format || format_ == first_checkpoint_format)
-      return;
+    if (std::ranges::count(checkpoint_formats, format_) == 1) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
          "by the newer one",
@@ -64,16 +63,21 @@ class checkpoint_metadata {
 
   /// Where the file has that parameter or state.
   [[nodiscard]] std::string name_of(const plan::named_tensor& tensor) const {
-    return tensor.kind == op::state && format_ == first_checkpoint_format ? "state." + tensor.name : tensor.name;
+    return tensor.kind == op::state && format_ == "1" ? "state." + tensor.name : tensor.name;
   }
 
   [[nodiscard]] std::optional<std::map<std::string, std::string>> groups() const {
-    if (format_ != checkpoint_format) return {};
+    if (format_ < "3") return {};
     std::map<std::string, std::string> all;
     for (const auto& [key, value] : file_.metadata()) {
       if (key.starts_with(group_key)) all.emplace(key.substr(group_key.size()), value);
     }
     return all;
+  }
+
+  /// `own` where the file was written before there was such a rate.
+  [[nodiscard]] float rate(std::string_view name, float own) const {
+    return format_ < checkpoint_format && !find(name) ? own : number<float>(name);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -231,8 +235,8 @@ MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, para
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),
          position.step);
   }
-  expected.each_rate([&](std::string_view name, float) {
-    position.chosen = position.chosen.with_rate(name, metadata.number<float>(name));
+  expected.each_rate([&](std::string_view name, float own) {
+    position.chosen = position.chosen.with_rate(name, metadata.rate(name, own));
   });
   detail::check_chosen(file, position.chosen, expected);
   std::vector<std::vector<std::byte>> values;  // all of them first: a disk that fails half-way changes nothing

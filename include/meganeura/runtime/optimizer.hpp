@@ -58,10 +58,13 @@ template <class T>
 /// What an optimiser is: a struct of rates, one of them learning_rate, with
 ///   rates              their names and members
 ///   name()             of its kernels and checkpoints; another name where other moments are kept
-///   moments()          names of what it keeps of each parameter, as checkpoints have them
+///   moments()          names of what it keeps of each parameter, as checkpoints have them; every device has kernels
+///                      for two
 ///   numbers(step)      the floats that change from step to step (1, 2, ...), computed on the host; at most
 ///                      max_optimizer_numbers
 ///   update(element)    the new parameter, then each new moment
+/// and, where choices exclude each other,
+///   problem()          which ones do, as a sentence; empty if none
 /// See `adam`. Whatever has these converts to `optimizer`.
 template <class T>
 concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyable<T> &&
@@ -83,43 +86,60 @@ concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimize
 };
 }  // namespace detail
 
-/// p -= learning_rate * v with v = momentum * v + g (v = g in the first step) and g += weight_decay * p before.
-/// source: torch.optim.SGD, dampening 0, no Nesterov.
+/// p -= learning_rate * v with v = momentum * v + (1 - dampening) * g (v = g in the first step) and g += weight_decay *
+/// p before; Nesterov's moves by g + momentum * v, and needs a momentum and no dampening. source: torch.optim.SGD.
 struct sgd {
   float learning_rate = 1e-2f;
   float momentum = 0;
   float weight_decay = 0;
+  float dampening = 0;
+  bool nesterov = false;
 
-  static constexpr optimizer_rate<sgd> rates[] = {
-      {"learning_rate", &sgd::learning_rate}, {"weight_decay", &sgd::weight_decay}, {"momentum", &sgd::momentum}};
-  [[nodiscard]] std::string name() const { return momentum != 0 ? "sgd with momentum" : "sgd"; }
-  [[nodiscard]] std::vector<std::string> moments() const {
-    return momentum != 0 ? std::vector<std::string>{"m"} : std::vector<std::string>();
+  static constexpr optimizer_rate<sgd> rates[] = {{"learning_rate", &sgd::learning_rate},
+                                                  {"weight_decay", &sgd::weight_decay},
+                                                  {"momentum", &sgd::momentum},
+                                                  {"dampening", &sgd::dampening}};
+  [[nodiscard]] std::string name() const {
+    return nesterov ? "sgd with nesterov momentum" : momentum != 0 ? "sgd with momentum" : "sgd";
   }
-  [[nodiscard]] std::array<float, 3> numbers(std::uint32_t) const { return {learning_rate, weight_decay, momentum}; }
+  [[nodiscard]] std::string problem() const {
+    if (!nesterov || (momentum != 0 && dampening == 0)) return {};
+    return fmt::format("{}: momentum is {} and dampening {}; it needs a momentum above 0 and no dampening", name(),
+                       momentum, dampening);
+  }
+  [[nodiscard]] std::vector<std::string> moments() const {
+    return nesterov || momentum != 0 ? std::vector<std::string>{"m"} : std::vector<std::string>();
+  }
+  [[nodiscard]] std::array<float, 4> numbers(std::uint32_t step) const {
+    return {learning_rate, weight_decay, momentum, step == 1 ? 1 : 1 - dampening};
+  }
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto &p = e.parameter, &rate = e.numbers[0], &decay = e.numbers[1];
+    const auto &p = e.parameter, &rate = e.numbers[0], &decay = e.numbers[1], &kept = e.numbers[2];
     const auto slope = e.gradient + decay * p;
     if (e.moments.empty()) return {p - rate * slope};
-    const auto velocity = e.numbers[2] * e.moments[0] + slope;
-    return {p - rate * velocity, velocity};
+    const auto velocity = kept * e.moments[0] + e.numbers[3] * slope;
+    return {p - rate * (nesterov ? slope + kept * velocity : velocity), velocity};
   }
 };
 
-/// source: Kingma and Ba 2015, torch.optim.Adam; weight decay is added to the gradient.
+/// Weight decay is added to the gradient. With amsgrad it is the largest mean of squares so far that divides. source:
+/// Kingma and Ba 2015, Reddi et al. 2018, torch.optim.Adam.
 struct adam {
   float learning_rate = 1e-3f;
   float beta1 = 0.9f, beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weight_decay = 0;
+  bool amsgrad = false;
 
   static constexpr optimizer_rate<adam> rates[] = {{"learning_rate", &adam::learning_rate},
                                                    {"weight_decay", &adam::weight_decay},
                                                    {"beta1", &adam::beta1, true},
                                                    {"beta2", &adam::beta2, true},
                                                    {"epsilon", &adam::epsilon}};
-  [[nodiscard]] std::string name() const { return "adam"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  [[nodiscard]] std::string name() const { return amsgrad ? "adam with amsgrad" : "adam"; }
+  [[nodiscard]] std::vector<std::string> moments() const {
+    return amsgrad ? std::vector<std::string>{"m", "v", "v_max"} : std::vector<std::string>{"m", "v"};
+  }
   /// Decay, step size, root of the second correction, beta1, 1 - beta1, beta2, 1 - beta2, epsilon: corrections in
   /// double, because 1 - beta2^1 loses half of f32's digits.
   [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
@@ -136,30 +156,38 @@ struct adam {
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
     return moved(e, e.parameter, e.gradient + e.numbers[0] * e.parameter);
   }
-  /// `p` moved by running means of gradients `g` and of their squares, corrected for having begun as zeros.
+  /// `p` moved by running means of gradients `g` and of their squares, corrected for having begun as zeros; by the
+  /// largest of the latter where there is a third moment.
   [[nodiscard]] static std::vector<scalar_expression> moved(const optimizer_element& e, const scalar_expression& p,
                                                             const scalar_expression& g) {
     const auto& now = e.numbers;
     const auto m = now[3] * e.moments[0] + now[4] * g;
     const auto v = now[5] * e.moments[1] + now[6] * g * g;
-    return {p - now[1] * (m / (apply(scalar_op::sqrt, v) / now[2] + now[7])), m, v};
+    const auto step = [&](const scalar_expression& squares) {
+      return now[1] * (m / (apply(scalar_op::sqrt, squares) / now[2] + now[7]));
+    };
+    if (e.moments.size() == 2) return {p - step(v), m, v};
+    const auto largest = apply(scalar_op::maximum, e.moments[2], v);
+    return {p - step(largest), m, v, largest};
   }
 };
 
-/// source: Loshchilov and Hutter 2019, torch.optim.AdamW; weight decay shrinks the parameter directly.
+/// Weight decay shrinks the parameter directly; the rest is adam. source: Loshchilov and Hutter 2019,
+/// torch.optim.AdamW.
 struct adamw {
   float learning_rate = 1e-3f;
   float beta1 = 0.9f, beta2 = 0.999f;
   float epsilon = 1e-8f;
   float weight_decay = 1e-2f;
+  bool amsgrad = false;
 
   static constexpr optimizer_rate<adamw> rates[] = {{"learning_rate", &adamw::learning_rate},
                                                     {"weight_decay", &adamw::weight_decay},
                                                     {"beta1", &adamw::beta1, true},
                                                     {"beta2", &adamw::beta2, true},
                                                     {"epsilon", &adamw::epsilon}};
-  [[nodiscard]] std::string name() const { return "adamw"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return {"m", "v"}; }
+  [[nodiscard]] std::string name() const { return amsgrad ? "adamw with amsgrad" : "adamw"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return adam{.amsgrad = amsgrad}.moments(); }
   /// As adam's, but first what a step leaves of the parameter.
   [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
     auto all = adam{learning_rate, beta1, beta2, epsilon}.numbers(step);
@@ -168,6 +196,104 @@ struct adamw {
   }
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
     return adam::moved(e, e.numbers[0] * e.parameter, e.gradient);
+  }
+};
+
+/// p -= learning_rate * g / (sqrt(v) + epsilon) with v = alpha * v + (1 - alpha) * g^2 and g += weight_decay * p
+/// before; centered: of v less the square of the running mean of g; with momentum p moves by m = momentum * m + that
+/// quotient. source: Hinton 2012, Graves 2013, torch.optim.RMSprop.
+struct rmsprop {
+  float learning_rate = 1e-2f;
+  float alpha = 0.99f;
+  float epsilon = 1e-8f;
+  float weight_decay = 0;
+  float momentum = 0;
+  bool centered = false;
+
+  static constexpr optimizer_rate<rmsprop> rates[] = {{"learning_rate", &rmsprop::learning_rate},
+                                                      {"weight_decay", &rmsprop::weight_decay},
+                                                      {"alpha", &rmsprop::alpha, true},
+                                                      {"epsilon", &rmsprop::epsilon},
+                                                      {"momentum", &rmsprop::momentum}};
+  [[nodiscard]] std::string name() const {
+    return std::string(centered ? "centered rmsprop" : "rmsprop") + (momentum != 0 ? " with momentum" : "");
+  }
+  [[nodiscard]] std::vector<std::string> moments() const {
+    std::vector<std::string> all{"v"};
+    if (centered) all.emplace_back("mean");
+    if (momentum != 0) all.emplace_back("m");
+    return all;
+  }
+  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
+    return {learning_rate, weight_decay, alpha, 1 - alpha, epsilon, momentum};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto& now = e.numbers;
+    const auto slope = e.gradient + now[1] * e.parameter;
+    const auto v = now[2] * e.moments[0] + now[3] * slope * slope;
+    std::vector<scalar_expression> all{e.parameter, v};
+    auto spread = v;
+    if (centered) {
+      const auto mean = now[2] * e.moments[1] + now[3] * slope;
+      spread = apply(scalar_op::maximum, v - mean * mean, v.number(0));  // of equal gradients no more than rounding
+      all.push_back(mean);
+    }
+    auto step = slope / (apply(scalar_op::sqrt, spread) + now[4]);
+    if (momentum != 0) all.push_back(step = now[5] * e.moments.back() + step);
+    all[0] = e.parameter - now[0] * step;
+    return all;
+  }
+};
+
+/// p -= rate * g / (sqrt(v) + epsilon) with v += g^2, g += weight_decay * p before and a rate of learning_rate / (1 +
+/// learning_rate_decay * (step - 1)). source: Duchi et al. 2011, torch.optim.Adagrad.
+struct adagrad {
+  float learning_rate = 1e-2f;
+  float learning_rate_decay = 0;
+  float weight_decay = 0;
+  float initial_accumulator_value = 0;  // of v, whose moment is the sum without it
+  float epsilon = 1e-10f;
+
+  static constexpr optimizer_rate<adagrad> rates[] = {
+      {"learning_rate", &adagrad::learning_rate},
+      {"learning_rate_decay", &adagrad::learning_rate_decay},
+      {"weight_decay", &adagrad::weight_decay},
+      {"initial_accumulator_value", &adagrad::initial_accumulator_value},
+      {"epsilon", &adagrad::epsilon}};
+  [[nodiscard]] std::string name() const { return "adagrad"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"v"}; }
+  [[nodiscard]] std::array<float, 4> numbers(std::uint32_t step) const {
+    const double slower = 1 + static_cast<double>(learning_rate_decay) * (step - 1.0);
+    return {static_cast<float>(learning_rate / slower), weight_decay, initial_accumulator_value, epsilon};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto& now = e.numbers;
+    const auto slope = e.gradient + now[1] * e.parameter;
+    const auto v = e.moments[0] + slope * slope;
+    return {e.parameter - now[0] * (slope / (apply(scalar_op::sqrt, now[2] + v) + now[3])), v};
+  }
+};
+
+/// p -= learning_rate * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * p), then m = beta2 * m + (1 - beta2) * g;
+/// the sign of 0 is 0. source: Chen et al. 2023, algorithm 2.
+struct lion {
+  float learning_rate = 1e-4f;
+  float beta1 = 0.9f, beta2 = 0.99f;
+  float weight_decay = 0;
+
+  static constexpr optimizer_rate<lion> rates[] = {{"learning_rate", &lion::learning_rate},
+                                                   {"weight_decay", &lion::weight_decay},
+                                                   {"beta1", &lion::beta1, true},
+                                                   {"beta2", &lion::beta2, true}};
+  [[nodiscard]] std::string name() const { return "lion"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {"m"}; }
+  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
+    return {learning_rate, weight_decay, beta1, 1 - beta1, beta2, 1 - beta2};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    const auto &p = e.parameter, &g = e.gradient, &m = e.moments[0];
+    const auto direction = apply(scalar_op::sign, e.numbers[2] * m + e.numbers[3] * g);
+    return {p - e.numbers[0] * (direction + e.numbers[1] * p), e.numbers[4] * m + e.numbers[5] * g};
   }
 };
 
@@ -208,7 +334,7 @@ class optimizer {
     rethrow_as_error("changing a rate");
   }
   /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
-  /// as torch.optim has it. Empty if all are fine.
+  /// as torch.optim has it; or what it says itself. Empty if all are fine.
   [[nodiscard]] std::string wrong_rate() const {
     for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
       const rate_view rate = definition_->rate_at(i);
@@ -217,7 +343,7 @@ class optimizer {
       return fmt::format("{}: {} is {}; it must be {}", name(), rate.name, rate.value,
                          rate.below_one ? "at least 0 and less than 1" : "finite and at least 0");
     }
-    return {};
+    return definition_->problem();
   }
   /// What a graph's optimizer_step holds.
   [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
@@ -239,6 +365,7 @@ class optimizer {
   struct interface {
     virtual ~interface() = default;
     [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual std::string problem() const = 0;
     [[nodiscard]] virtual std::size_t rate_count() const = 0;
     [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
     [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
@@ -249,6 +376,10 @@ class optimizer {
   struct defined_by final : interface {
     explicit defined_by(const T& chosen) : self(chosen) {}
     [[nodiscard]] std::string name() const override { return self.name(); }
+    [[nodiscard]] std::string problem() const override {
+      if constexpr (requires { self.problem(); }) return self.problem();
+      return {};
+    }
     [[nodiscard]] std::size_t rate_count() const override { return std::size(T::rates); }
     [[nodiscard]] rate_view rate_at(std::size_t i) const override {
       return {T::rates[i].name, self.*T::rates[i].value, T::rates[i].below_one};
