@@ -281,7 +281,7 @@ class beside_zero {
     case scalar_op::cbrt:
       return accurate_cbrt(a);
     case scalar_op::exp:
-      return function(spirv::glsl::exp);
+      return accurate_exp(a);
     case scalar_op::exp2:
       return accurate_exp2(a);
     case scalar_op::expm1:
