@@ -3142,6 +3142,11 @@ struct mnist_data {
                   "meganeura: " call ": operands must be integers; cast them", a, b)
 #define MEGANEURA_EXPECT_FLOATS(call, a) \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
+// A prediction and its target.
+#define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
+  MEGANEURA_EXPECT(                                                                                          \
+      (::meganeura::detail::are_of_one_type(a.facts(), b.facts()) && ::meganeura::is_float(a.facts().type)), \
+      "meganeura: " call ": both must be floats of one shape and dtype", a, b)
 #define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
@@ -7909,59 +7914,164 @@ using trained = trained_model<Model, decltype(as_loss(std::declval<const Loss&>(
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// What becomes of the losses of all elements: themselves, their mean, their sum, or their sum for each of the first
+/// axis.
+enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
+
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
+  int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]
+  float label_smoothing = 0;         // the share of the target that all classes have alike
+  loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
 };
 
 namespace detail {
 
-constexpr node_spec describe_class_index(const facts& labels, const facts& logits, cross_entropy_options options) {
+constexpr auto reduced_loss(value auto losses, loss_reduction how) {
+  if (how == loss_reduction::none) return losses;
+  if (how == loss_reduction::mean) return mean(losses);
+  if (how == loss_reduction::sum || losses.facts().shape.rank == 0) return sum(losses);
+  return sum(losses) * losses.added(describe_share_of(losses.facts(), 1), &losses, 1);
+}
+
+constexpr node_spec describe_class_index(const facts& labels, std::int64_t classes, std::int32_t ignore_index) {
   return {.kind = primitive::class_index,
           .type = dtype::i32,
           .shape = labels.shape,
-          .count = logits.shape.last().coefficient,
-          .value = static_cast<double>(options.ignore_index)};
+          .count = classes,
+          .value = static_cast<double>(ignore_index)};
 }
 
-constexpr bool can_label(const facts& logits, const facts& labels) {
-  const symbolic_shape& shape = logits.shape;
-  return shape.rank >= 1 && labels.type == dtype::i32 && is_float(logits.type) && shape.last().is_static() &&
-         labels.shape == reduced_shape(shape, 1u << (shape.rank - 1));
+// The shape of labels; rank 0 where there is no such axis.
+constexpr symbolic_shape label_shape(const symbolic_shape& logits, int axis) {
+  axis = normal_axis(axis, logits.rank);
+  return axis < 0 ? symbolic_shape{} : reduced_shape(logits, 1u << axis);
 }
 
-template <symbolic_shape Logits>
+constexpr bool can_label(const facts& logits, const facts& labels, int axis) {
+  const int at = normal_axis(axis, logits.shape.rank);
+  return at >= 0 && labels.type == dtype::i32 && is_float(logits.type) && logits.shape[at].is_static() &&
+         labels.shape == label_shape(logits.shape, axis);
+}
+constexpr bool can_match(const facts& logits, const facts& target, int axis) {
+  const int at = normal_axis(axis, logits.shape.rank);
+  return can_label(logits, target, axis) ||
+         (at >= 0 && logits.shape[at].is_static() && is_float(logits.type) && are_of_one_type(logits, target));
+}
+constexpr bool can_weigh(const facts& logits, const facts& weights, int axis) {
+  return is_float(weights.type) && weights.shape.rank == 1 &&
+         weights.shape[0] == logits.shape[normal_axis(axis, logits.shape.rank)];
+}
+
+template <symbolic_shape Logits, int Axis>
 constexpr tensor_type label_type() {
-  return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
+  return {dtype::i32, interned_shape<label_shape(Logits, Axis)>};
 }
+
+// [classes] as [classes, 1, ..], to broadcast over scores.
+constexpr auto along_classes(value auto each, value auto scores, int axis) {
+  symbolic_shape shape = each.facts().shape;
+  while (shape.rank < scores.facts().shape.rank - axis) shape.push_back(1);
+  return reshape(each, shape);
+}
+
+// Labels beside scores of classes along an axis.
+template <value Value>
+struct class_labels {
+  int axis;
+  std::int64_t classes;
+  std::int32_t ignored;
+  Value label;
+
+  constexpr class_labels(Value scores, Value labels, const cross_entropy_options& options)
+      : axis(normal_axis(options.axis, scores.facts().shape.rank)),
+        classes(scores.facts().shape[axis].coefficient),
+        ignored(options.ignore_index),
+        label(scores.added(describe_class_index(labels.facts(), classes, ignored), &labels, 1)) {}
+
+  // No one-hot tensor, no gather.
+  [[nodiscard]] constexpr Value picked_of(Value scores) const {
+    const Value index = along_classes(coordinates_of(scores, extents_of(classes), 0), scores, axis);
+    return sum(select(equal(index, unsqueeze(label, axis)), scores, 0.0f), axis);
+  }
+
+  // A class, and not the one that is left out.
+  [[nodiscard]] constexpr Value counts(Value of) const {
+    const Value is_class = logical_and(less_equal(0, of), less(of, classes));
+    if (ignored < 0 || ignored >= classes) return is_class;
+    return logical_and(is_class, logical_not(equal(of, ignored)));
+  }
+
+  [[nodiscard]] constexpr Value reduced(Value losses, loss_reduction how) const {
+    const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
+    if (how != loss_reduction::mean) return reduced_loss(select(counts(label), losses, zero), how);
+    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
+    // reader, and the gradient stays one kernel over the logits.
+    const Value padded = counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0));
+    const Value share = reciprocal(maximum(sum(select(padded, one, zero)), one));
+    return sum(select(counts(label), losses * share, zero));
+  }
+
+  // Each position's weight is that of its label; what does not count has none.
+  [[nodiscard]] constexpr Value weights_of(Value weights) const {
+    return select(counts(label), gather(weights, label, 0), 0.0f);
+  }
+  [[nodiscard]] constexpr Value reduced(Value losses, Value weights, loss_reduction how) const {
+    const Value counted = select(counts(label), losses, 0.0f);
+    if (how != loss_reduction::mean) return reduced_loss(counted, how);
+    const Value total = sum(weights_of(weights));
+    return sum(counted) / select(equal(total, 0.0f), 1.0f, total);
+  }
+};
+template <value A, value B>
+class_labels(A, B, const cross_entropy_options&) -> class_labels<A>;
 
 }  // namespace detail
 
 namespace layers {
 
 struct cross_entropy {
-  static constexpr auto forward(value auto logits, value auto labels, cross_entropy_options options) {
-    const std::int64_t classes = logits.facts().shape.last().coefficient;
-    const auto label = logits.added(detail::describe_class_index(labels.facts(), logits.facts(), options), &labels, 1);
-    const auto wide = detail::widened(logits);
-    const auto shifted = detail::shifted_by_max(wide, -1);
-    const auto is_label = equal(detail::coordinates_of(logits, detail::extents_of(classes), 0), unsqueeze(label, -1));
-    const auto at_label = sum(select(is_label, shifted, 0.0f), -1);  // no one-hot tensor, no gather
-    const auto losses = log(sum(exp(shifted), -1)) - at_label;
-    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
-    // reader, and the gradient stays one kernel over the logits.
-    const auto padded = counted(pad(unsqueeze(label, -1), -1, 0, 1, -1.0), classes, options);
-    const auto one = detail::number_of(logits, 1.0), zero = detail::number_of(logits, 0.0);
-    const auto share = reciprocal(maximum(sum(select(padded, one, zero)), one));
-    return sum(select(counted(label, classes, options), losses * share, zero));
+  static constexpr auto forward(value auto logits, value auto target, cross_entropy_options options) {
+    const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
+    const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
+    if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options), axis, options);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    const detail::class_labels labels(logits, target, options);
+    const auto at_label = labels.picked_of(shifted);
+    const auto total = log(sum(exp(shifted), axis));
+    if (smooth == 0) return labels.reduced(total - at_label, options.reduction);
+    return labels.reduced(total - at_label * (1 - smooth) - mean(shifted, axis) * smooth, options.reduction);
+  }
+
+  static constexpr auto forward(value auto logits, value auto target, value auto weights,
+                                cross_entropy_options options) {
+    const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
+    const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
+    const auto each = detail::widened(weights);
+    const auto along = detail::along_classes(each, logits, axis);
+    if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options) * along, axis, options);
+    const detail::class_labels labels(logits, target, options);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    const auto total = log(sum(exp(shifted), axis));
+    const auto losses = (total - labels.picked_of(shifted)) * labels.weights_of(each);
+    if (smooth == 0) return labels.reduced(losses, each, options.reduction);
+    const auto spread = total * sum(each) - sum(shifted * along, axis);
+    return labels.reduced(losses * (1 - smooth) + spread * (smooth / static_cast<double>(labels.classes)), each,
+                          options.reduction);
   }
 
  private:
-  // A class, and not the one that is left out.
-  static constexpr auto counted(value auto label, std::int64_t classes, cross_entropy_options options) {
-    const auto is_class = logical_and(less_equal(0, label), less(label, classes));
-    if (options.ignore_index < 0 || options.ignore_index >= classes) return is_class;
-    return logical_and(is_class, logical_not(equal(label, options.ignore_index)));
+  static constexpr auto shares(value auto target, int axis, const cross_entropy_options& options) {
+    const auto given = detail::widened(target);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    if (smooth == 0) return given;
+    return given * (1 - smooth) + smooth / static_cast<double>(target.facts().shape[axis].coefficient);
+  }
+  static constexpr auto of_shares(value auto shifted, value auto shares, int axis,
+                                  const cross_entropy_options& options) {
+    const auto log_chances = shifted - unsqueeze(log(sum(exp(shifted), axis)), axis);
+    return detail::reduced_loss(-sum(log_chances * shares, axis), options.reduction);
   }
 };
 
@@ -7977,19 +8087,35 @@ struct mean_squared_error {
 /// Mean over the positions that count of log(sum(exp(logits))) - logits[label], in f32, as
 /// torch.nn.functional.cross_entropy. A label that is `ignore_index` or no class at all adds nothing, neither to the
 /// mean nor to the gradient, and the option `checks` names the latter. If no position counts the loss is 0 (PyTorch's
-/// is NaN). shapes: logits [.., classes], labels i32 [..] -> []. errors: "labels must be i32 of the logits' shape less
-/// the last axis, which must be a number".
+/// is NaN). Floats of the logits' shape are shares of the classes instead of labels. `weights`, one for each class,
+/// weigh the losses, and labels in the mean. shapes: logits [.., classes], labels i32 [..] -> []; the option `axis`
+/// tells where else the classes are. errors: "labels must be i32 of the logits' shape less the axis of the classes,
+/// which must be a number, or shares of its shape and dtype", "weights must be floats, one for each class".
 template <value Logits, value Labels, class Options>
+  requires(!value<Options>)
 [[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Options options) {
-  MEGANEURA_EXPECT(detail::can_label(logits.facts(), labels.facts()),
-                   "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the "
-                   "last axis, which must be a number",
-                   logits, labels)
+  MEGANEURA_EXPECT(
+      detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+      "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
+      "classes, which must be a number, or shares of its shape and dtype",
+      logits, labels)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, options);
 }
-template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels>
-[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels) {
-  return cross_entropy_loss(logits, labels, c<Options>);
+template <value Logits, value Labels, value Weights, class Options>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Weights weights, Options options) {
+  MEGANEURA_EXPECT(
+      detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+      "meganeura: cross_entropy_loss(logits, labels, weights): labels must be i32 of the logits' shape less the axis "
+      "of the classes, which must be a number, or shares of its shape and dtype",
+      logits, labels, weights)
+  MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
+                   "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",
+                   logits, labels, weights)
+  return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, weights, options);
+}
+template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels, value... Weights>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Weights... weights) {
+  return cross_entropy_loss(logits, labels, weights..., c<Options>);
 }
 
 /// Mean over all elements of (prediction - target)^2, of floats in f32.
@@ -8001,13 +8127,13 @@ template <value A, value B>
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
 }
 
-/// Labels that a loss compares the model's first result with: i32, of its shape less the last axis.
-template <fixed_string Name>
+/// Labels that a loss compares the model's first result with: i32, of its shape less the axis of the classes.
+template <fixed_string Name, int Axis = -1>
 struct labels {
   static constexpr auto text = Name;
   static constexpr const symbol& name = detail::input_symbol<Name>();
   template <class Model>
-  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape>();
+  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape, Axis>();
 };
 
 namespace detail {
@@ -8026,7 +8152,7 @@ struct mean_squared_error_module {
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
 template <fixed_string Label, cross_entropy_options Options = cross_entropy_options{}>
-struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label>> {};
+struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label, Options.axis>> {};
 
 /// mean_squared_error_loss of a model's result, with what is bound by this name.
 template <fixed_string Target>
@@ -8196,6 +8322,764 @@ template <class Forward, class Backward, value... X>
                      x...)
     return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
   }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Losses of classes: of two, as logits, chances or margins, and of many, as logarithms of chances.
+// Losses of a prediction beside a target of its shape, as torch.nn.functional has them: as functions of values, and as
+// what a trainer minimises, trainer<mlp, huber<"target">>.
+// Exponentials, logarithms and roots besides exp, log and sqrt.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// 2^x, exact where x is whole.
+template <value A>
+[[nodiscard]] constexpr auto exp2(A a) {
+  MEGANEURA_EXPECT_FLOATS("exp2(x)", a)
+  return detail::unary<scalar_op::exp2>(a);
+}
+
+/// exp(x) - 1, which keeps its digits near 0.
+template <value A>
+[[nodiscard]] constexpr auto expm1(A a) {
+  MEGANEURA_EXPECT_FLOATS("expm1(x)", a)
+  return detail::unary<scalar_op::expm1>(a);
+}
+
+/// The logarithm to base 2, exact for powers of two.
+template <value A>
+[[nodiscard]] constexpr auto log2(A a) {
+  MEGANEURA_EXPECT_FLOATS("log2(x)", a)
+  return detail::unary<scalar_op::log2>(a);
+}
+
+/// The logarithm to base 10.
+template <value A>
+[[nodiscard]] constexpr auto log10(A a) {
+  MEGANEURA_EXPECT_FLOATS("log10(x)", a)
+  return detail::unary<scalar_op::log10>(a);
+}
+
+/// log(1 + x), which keeps its digits near 0.
+template <value A>
+[[nodiscard]] constexpr auto log1p(A a) {
+  MEGANEURA_EXPECT_FLOATS("log1p(x)", a)
+  return detail::unary<scalar_op::log1p>(a);
+}
+
+/// The cube root, of negative numbers too.
+template <value A>
+[[nodiscard]] constexpr auto cbrt(A a) {
+  MEGANEURA_EXPECT_FLOATS("cbrt(x)", a)
+  return detail::unary<scalar_op::cbrt>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Trigonometric and hyperbolic functions besides sin, cos and tanh.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Of radians; NaN beyond |x| = 2^24, as `sin`.
+template <value A>
+[[nodiscard]] constexpr auto tan(A a) {
+  MEGANEURA_EXPECT_FLOATS("tan(x)", a)
+  return detail::unary<scalar_op::tan>(a);
+}
+
+/// In [-pi / 2, pi / 2]; NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto asin(A a) {
+  MEGANEURA_EXPECT_FLOATS("asin(x)", a)
+  return detail::unary<scalar_op::asin>(a);
+}
+
+/// In [0, pi]; NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto acos(A a) {
+  MEGANEURA_EXPECT_FLOATS("acos(x)", a)
+  return detail::unary<scalar_op::acos>(a);
+}
+
+/// In [-pi / 2, pi / 2].
+template <value A>
+[[nodiscard]] constexpr auto atan(A a) {
+  MEGANEURA_EXPECT_FLOATS("atan(x)", a)
+  return detail::unary<scalar_op::atan>(a);
+}
+
+/// The angle of the point (x, y), in [-pi, pi]; of zeros and infinities as C has it.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto atan2(A y, B x) {
+  MEGANEURA_CHECK_OPERANDS("atan2(y, x)", y, x)
+  MEGANEURA_CHECK_FLOATS("atan2(y, x)", y, x)
+  return detail::binary<scalar_op::atan2>(y, x);
+}
+
+/// sqrt(a^2 + b^2), also where the squares leave the range. gradient: 0 at (0, 0).
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto hypot(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("hypot(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("hypot(a, b)", a, b)
+  return detail::binary<scalar_op::hypot>(a, b);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto sinh(A a) {
+  MEGANEURA_EXPECT_FLOATS("sinh(x)", a)
+  return detail::unary<scalar_op::sinh>(a);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto cosh(A a) {
+  MEGANEURA_EXPECT_FLOATS("cosh(x)", a)
+  return detail::unary<scalar_op::cosh>(a);
+}
+
+template <value A>
+[[nodiscard]] constexpr auto asinh(A a) {
+  MEGANEURA_EXPECT_FLOATS("asinh(x)", a)
+  return detail::unary<scalar_op::asinh>(a);
+}
+
+/// NaN below 1.
+template <value A>
+[[nodiscard]] constexpr auto acosh(A a) {
+  MEGANEURA_EXPECT_FLOATS("acosh(x)", a)
+  return detail::unary<scalar_op::acosh>(a);
+}
+
+/// NaN beyond |x| = 1.
+template <value A>
+[[nodiscard]] constexpr auto atanh(A a) {
+  MEGANEURA_EXPECT_FLOATS("atanh(x)", a)
+  return detail::unary<scalar_op::atanh>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct loss_options {
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const loss_options&, const loss_options&) = default;
+};
+/// beta: where the parabola meets the line; 0: no parabola.
+struct smooth_l1_options {
+  float beta = 1;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const smooth_l1_options&, const smooth_l1_options&) = default;
+};
+struct huber_options {
+  float delta = 1;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const huber_options&, const huber_options&) = default;
+};
+/// q: the share of targets that are to lie below the prediction.
+struct quantile_options {
+  float q = 0.5f;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const quantile_options&, const quantile_options&) = default;
+};
+struct kl_div_options {
+  bool log_target = false;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const kl_div_options&, const kl_div_options&) = default;
+};
+struct poisson_nll_options {
+  bool log_input = true;  // the prediction is the logarithm of a rate
+  bool full = false;      // with Stirling's approximation of log(target!) where the target is above 1
+  float epsilon = 1e-8f;  // added to a rate
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const poisson_nll_options&, const poisson_nll_options&) = default;
+};
+/// epsilon: the least variance that counts; its gradient goes on below.
+struct gaussian_nll_options {
+  bool full = false;  // with log(2 pi) / 2
+  float epsilon = 1e-6f;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const gaussian_nll_options&, const gaussian_nll_options&) = default;
+};
+
+namespace detail {
+
+constexpr double as_double(float x) { return static_cast<double>(x); }
+
+// A layer of `Rule::each(prediction, target, options)`, in f32 and reduced.
+template <class Rule>
+struct pairwise_loss {
+  static constexpr auto forward(value auto prediction, value auto target, auto options) {
+    return reduced_loss(Rule::each(widened(prediction), widened(target), options), options.reduction);
+  }
+};
+
+// The same as a trainer's loss.
+template <class Layer, auto Options>
+struct pairwise_module {
+  static constexpr auto forward(value auto prediction, value auto target) {
+    MEGANEURA_EXPECT(is_float(prediction.facts().type),
+                     "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
+    return layer<Layer>(fixed_text<"">{}, prediction, target, c<Options>);
+  }
+};
+
+}  // namespace detail
+
+namespace layers {
+
+struct squared_error : detail::pairwise_loss<squared_error> {
+  static constexpr auto each(value auto x, value auto y, loss_options) { return (x - y) * (x - y); }
+};
+
+struct l1 : detail::pairwise_loss<l1> {
+  static constexpr auto each(value auto x, value auto y, loss_options) { return abs(x - y); }
+};
+
+// Of a distance, `bend` where the parabola ends: d^2 / 2 and then bend (d - bend / 2).
+struct huber : detail::pairwise_loss<huber> {
+  static constexpr auto each(value auto x, value auto y, huber_options options) {
+    const auto distance = abs(x - y);
+    const double bend = detail::as_double(options.delta);
+    const auto inside = less(distance, bend);
+    const auto near = select(inside, distance, 0.0f);  // a square that is not taken must not overflow
+    return select(inside, near * near * 0.5f, distance * bend - bend * bend / 2);
+  }
+};
+
+struct smooth_l1 : detail::pairwise_loss<smooth_l1> {
+  static constexpr auto each(value auto x, value auto y, smooth_l1_options options) {
+    if (options.beta == 0) return abs(x - y);
+    return huber::each(x, y, {.delta = options.beta}) * (1 / detail::as_double(options.beta));
+  }
+};
+
+struct log_cosh : detail::pairwise_loss<log_cosh> {
+  static constexpr auto each(value auto x, value auto y, loss_options) {
+    const auto difference = x - y;
+    const auto inside = less(abs(difference), 4.0f);
+    const auto half = sinh(select(inside, difference, 0.0f) * 0.5f);  // cosh(d) = 1 + 2 sinh(d / 2)^2: digits near 0
+    const auto far = abs(difference) + log1p(exp(abs(difference) * -2.0f)) - 0.6931471805599453;
+    return select(inside, log1p(half * half * 2.0f), far);
+  }
+};
+
+struct quantile : detail::pairwise_loss<quantile> {
+  static constexpr auto each(value auto x, value auto y, quantile_options options) {
+    const auto above = y - x;
+    return maximum(above * detail::as_double(options.q), above * (detail::as_double(options.q) - 1));
+  }
+};
+
+struct kl_div : detail::pairwise_loss<kl_div> {
+  static constexpr auto each(value auto x, value auto y, kl_div_options options) {
+    if (options.log_target) return exp(y) * (y - x);
+    const auto is_zero = equal(y, 0.0f);
+    return select(is_zero, 0.0f, y * log(select(is_zero, 1.0f, y))) - y * x;
+  }
+};
+
+struct poisson_nll : detail::pairwise_loss<poisson_nll> {
+  static constexpr auto each(value auto x, value auto y, poisson_nll_options options) {
+    const auto losses = options.log_input ? exp(x) - y * x : x - y * log(x + detail::as_double(options.epsilon));
+    return options.full ? losses + log_factorial(y) : losses;
+  }
+
+ private:
+  static constexpr auto log_factorial(value auto y) {
+    const auto many = less(1.0f, y);
+    const auto count = select(many, y, 1.0f);
+    return select(many, count * log(count) - count + log(count * 6.283185307179586) * 0.5f, 0.0f);
+  }
+};
+
+struct gaussian_nll {
+  static constexpr auto forward(value auto prediction, value auto target, value auto variance,
+                                gaussian_nll_options options) {
+    const auto given = detail::widened(variance);
+    const auto square = given + stop_gradient(relu(detail::as_double(options.epsilon) - given));
+    const auto difference = detail::widened(prediction) - detail::widened(target);
+    const auto losses = (log(square) + difference * difference / square) * 0.5f;
+    return detail::reduced_loss(options.full ? losses + 0.9189385332046727 : losses, options.reduction);
+  }
+};
+
+}  // namespace layers
+
+// prediction, target: floats of one shape and dtype, computed in f32, as the result is: [] or, with
+// loss_reduction::none, of their shape. Each has a form of run time, huber_loss(prediction, target, huber_options{..}),
+// and one for a trainer, where the target is bound by its name. errors: "both must be floats of one shape and dtype".
+
+/// (prediction - target)^2 with a choice of reduction.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("mean_squared_error_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::squared_error>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options, value A, value B>
+[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
+  return mean_squared_error_loss(prediction, target, c<Options>);
+}
+
+/// |prediction - target|. torch.nn.functional.l1_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto l1_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("l1_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::l1>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
+[[nodiscard]] constexpr auto l1_loss(A prediction, B target) {
+  return l1_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct l1 : loss<detail::pairwise_module<layers::l1, Options>, target<Target>> {};
+
+/// d^2 / (2 beta) for a distance d below beta, d - beta / 2 from there. torch.nn.functional.smooth_l1_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto smooth_l1_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("smooth_l1_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::smooth_l1>(fixed_text<"">{}, prediction, target, options);
+}
+template <smooth_l1_options Options = smooth_l1_options{}, value A, value B>
+[[nodiscard]] constexpr auto smooth_l1_loss(A prediction, B target) {
+  return smooth_l1_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, smooth_l1_options Options = smooth_l1_options{}>
+struct smooth_l1 : loss<detail::pairwise_module<layers::smooth_l1, Options>, target<Target>> {};
+
+/// d^2 / 2 for a distance d below delta, delta (d - delta / 2) from there. torch.nn.functional.huber_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto huber_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("huber_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::huber>(fixed_text<"">{}, prediction, target, options);
+}
+template <huber_options Options = huber_options{}, value A, value B>
+[[nodiscard]] constexpr auto huber_loss(A prediction, B target) {
+  return huber_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, huber_options Options = huber_options{}>
+struct huber : loss<detail::pairwise_module<layers::huber, Options>, target<Target>> {};
+
+/// log(cosh(prediction - target)).
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto log_cosh_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("log_cosh_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::log_cosh>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
+[[nodiscard]] constexpr auto log_cosh_loss(A prediction, B target) {
+  return log_cosh_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct log_cosh_error : loss<detail::pairwise_module<layers::log_cosh, Options>, target<Target>> {};
+
+/// q d where the target is d above the prediction, (1 - q) d where it is d below: the pinball loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto quantile_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("quantile_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::quantile>(fixed_text<"">{}, prediction, target, options);
+}
+template <quantile_options Options = quantile_options{}, value A, value B>
+[[nodiscard]] constexpr auto quantile_loss(A prediction, B target) {
+  return quantile_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, quantile_options Options = quantile_options{}>
+struct quantile_error : loss<detail::pairwise_module<layers::quantile, Options>, target<Target>> {};
+
+/// target (log(target) - prediction), the prediction being a logarithm of chances and, with log_target, the target too.
+/// The divergence of rows is loss_reduction::batch_mean. torch.nn.functional.kl_div.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto kl_div_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("kl_div_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::kl_div>(fixed_text<"">{}, prediction, target, options);
+}
+template <kl_div_options Options = kl_div_options{}, value A, value B>
+[[nodiscard]] constexpr auto kl_div_loss(A prediction, B target) {
+  return kl_div_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, kl_div_options Options = kl_div_options{}>
+struct kl_div : loss<detail::pairwise_module<layers::kl_div, Options>, target<Target>> {};
+
+/// exp(prediction) - target prediction, of counts. torch.nn.functional.poisson_nll_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto poisson_nll_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("poisson_nll_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::poisson_nll>(fixed_text<"">{}, prediction, target, options);
+}
+template <poisson_nll_options Options = poisson_nll_options{}, value A, value B>
+[[nodiscard]] constexpr auto poisson_nll_loss(A prediction, B target) {
+  return poisson_nll_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, poisson_nll_options Options = poisson_nll_options{}>
+struct poisson_nll : loss<detail::pairwise_module<layers::poisson_nll, Options>, target<Target>> {};
+
+/// (log(variance) + (prediction - target)^2 / variance) / 2, of a normal distribution. `variance` is of the
+/// prediction's shape or has 1 for its last extent. torch.nn.functional.gaussian_nll_loss.
+template <value A, value B, value Variance, class Options>
+[[nodiscard]] constexpr auto gaussian_nll_loss(A prediction, B target, Variance variance, Options options) {
+  MEGANEURA_EXPECT_ALIKE("gaussian_nll_loss<options>(prediction, target, variance)", prediction, target)
+  MEGANEURA_EXPECT((prediction.facts().type == variance.facts().type &&
+                    detail::can_expand(variance.facts().shape, prediction.facts().shape)),
+                   "meganeura: gaussian_nll_loss<options>(prediction, target, variance): the variance must broadcast "
+                   "over the prediction and have its dtype",
+                   prediction, target, variance)
+  return detail::layer<layers::gaussian_nll>(fixed_text<"">{}, prediction, target, variance, options);
+}
+template <gaussian_nll_options Options = gaussian_nll_options{}, value A, value B, value Variance>
+[[nodiscard]] constexpr auto gaussian_nll_loss(A prediction, B target, Variance variance) {
+  return gaussian_nll_loss(prediction, target, variance, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct hinge_options {
+  float margin = 1;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const hinge_options&, const hinge_options&) = default;
+};
+/// alpha: the weight of targets that are 1, 1 - alpha that of zeros; below 0: neither.
+struct focal_options {
+  float alpha = 0.25f, gamma = 2;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const focal_options&, const focal_options&) = default;
+};
+
+namespace detail {
+
+// log(1 + exp(z)), of which no step overflows; at 0 its gradient is 1/2, not that of a bound.
+constexpr auto log_of_one_and_exp(value auto z) { return (z + abs(z)) * 0.5f + log1p(exp(-abs(z))); }
+
+}  // namespace detail
+
+namespace layers {
+
+struct binary_cross_entropy : detail::pairwise_loss<binary_cross_entropy> {
+  static constexpr auto each(value auto x, value auto y, loss_options) {
+    const auto no_chance = less_equal(x, 1e-38f), certain = less_equal(1.0f, x);
+    const auto log_of = select(no_chance, -100.0f, maximum(log(select(no_chance, 1.0f, x)), -100.0f));
+    const auto log_of_rest = select(certain, -100.0f, log1p(-select(certain, 0.0f, x)));
+    return (y - 1.0f) * log_of_rest - y * log_of;
+  }
+};
+
+struct binary_cross_entropy_with_logits : detail::pairwise_loss<binary_cross_entropy_with_logits> {
+  using pairwise_loss::forward;
+  static constexpr auto forward(value auto logits, value auto target, value auto weight, loss_options options) {
+    const auto x = detail::widened(logits), y = detail::widened(target);
+    const auto share = y * (detail::widened(weight) - 1.0f) + 1.0f;
+    return detail::reduced_loss((1.0f - y) * x + share * detail::log_of_one_and_exp(-x), options.reduction);
+  }
+  static constexpr auto each(value auto x, value auto y, loss_options) {
+    return (1.0f - y) * x + detail::log_of_one_and_exp(-x);
+  }
+};
+
+struct focal : detail::pairwise_loss<focal> {
+  static constexpr auto each(value auto x, value auto y, focal_options options) {
+    const auto entropy = binary_cross_entropy_with_logits::each(x, y, {});
+    const auto miss = sigmoid::forward(x) * (1.0f - y) + sigmoid::forward(-x) * y;
+    const auto losses = options.gamma == 0 ? entropy : entropy * raised(miss, detail::as_double(options.gamma));
+    const double alpha = detail::as_double(options.alpha);
+    return alpha < 0 ? losses : losses * (y * (2 * alpha - 1) + (1 - alpha));
+  }
+
+ private:
+  static constexpr auto raised(value auto x, double exponent) {
+    return exponent == 1 ? x : exponent == 2 ? x * x : power(x, exponent);
+  }
+};
+
+struct squared_hinge : detail::pairwise_loss<squared_hinge> {
+  static constexpr auto each(value auto x, value auto y, hinge_options options) {
+    const auto below = relu(detail::as_double(options.margin) - x * y);
+    return below * below;
+  }
+};
+
+struct soft_margin : detail::pairwise_loss<soft_margin> {
+  static constexpr auto each(value auto x, value auto y, loss_options) { return detail::log_of_one_and_exp(-(x * y)); }
+};
+
+/// Of logarithms of chances.
+struct nll {
+  static constexpr auto forward(value auto scores, value auto target, cross_entropy_options options) {
+    const detail::class_labels labels(scores, target, options);
+    return labels.reduced(-labels.picked_of(detail::widened(scores)), options.reduction);
+  }
+  static constexpr auto forward(value auto scores, value auto target, value auto weights,
+                                cross_entropy_options options) {
+    const detail::class_labels labels(scores, target, options);
+    const auto each = detail::widened(weights);
+    const auto losses = -labels.picked_of(detail::widened(scores)) * labels.weights_of(each);
+    return labels.reduced(losses, each, options.reduction);
+  }
+};
+
+}  // namespace layers
+
+/// -target log(p) - (1 - target) log(1 - p) of a chance p, each logarithm at least -100, where its gradient ends.
+/// torch.nn.functional.binary_cross_entropy.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto binary_cross_entropy_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("binary_cross_entropy_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::binary_cross_entropy>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
+[[nodiscard]] constexpr auto binary_cross_entropy_loss(A prediction, B target) {
+  return binary_cross_entropy_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct binary_cross_entropy : loss<detail::pairwise_module<layers::binary_cross_entropy, Options>, target<Target>> {};
+
+/// The same of logits, p = sigmoid(logits), which keeps its digits. `pos_weight` weighs targets that are 1 and
+/// broadcasts over them: one number for each class. torch.nn.functional.binary_cross_entropy_with_logits. errors:
+/// "pos_weight must broadcast over the logits".
+template <value A, value B, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto binary_cross_entropy_with_logits_loss(A logits, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("binary_cross_entropy_with_logits_loss<options>(logits, target)", logits, target)
+  return detail::layer<layers::binary_cross_entropy_with_logits>(fixed_text<"">{}, logits, target, options);
+}
+template <value A, value B, value Weight, class Options>
+[[nodiscard]] constexpr auto binary_cross_entropy_with_logits_loss(A logits, B target, Weight pos_weight,
+                                                                   Options options) {
+  MEGANEURA_EXPECT_ALIKE("binary_cross_entropy_with_logits_loss<options>(logits, target, pos_weight)", logits, target)
+  MEGANEURA_EXPECT((detail::both_fit(logits.facts(), pos_weight.facts()) &&
+                    detail::can_expand(pos_weight.facts().shape, logits.facts().shape)),
+                   "meganeura: binary_cross_entropy_with_logits_loss<options>(logits, target, pos_weight): pos_weight "
+                   "must broadcast over the logits and have their dtype",
+                   logits, target, pos_weight)
+  return detail::layer<layers::binary_cross_entropy_with_logits>(fixed_text<"">{}, logits, target, pos_weight, options);
+}
+template <loss_options Options = loss_options{}, value A, value B, value... Weight>
+[[nodiscard]] constexpr auto binary_cross_entropy_with_logits_loss(A logits, B target, Weight... pos_weight) {
+  return binary_cross_entropy_with_logits_loss(logits, target, pos_weight..., c<Options>);
+}
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct binary_cross_entropy_with_logits
+    : loss<detail::pairwise_module<layers::binary_cross_entropy_with_logits, Options>, target<Target>> {};
+
+/// binary_cross_entropy_with_logits_loss times (1 - the chance of the target)^gamma and times alpha or 1 - alpha.
+/// torchvision.ops.sigmoid_focal_loss, which sums nothing by default. source: arXiv 1708.02002.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto focal_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("focal_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::focal>(fixed_text<"">{}, prediction, target, options);
+}
+template <focal_options Options = focal_options{}, value A, value B>
+[[nodiscard]] constexpr auto focal_loss(A prediction, B target) {
+  return focal_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, focal_options Options = focal_options{}>
+struct focal : loss<detail::pairwise_module<layers::focal, Options>, target<Target>> {};
+
+/// max(0, margin - target prediction)^2, targets 1 and -1.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto squared_hinge_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("squared_hinge_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::squared_hinge>(fixed_text<"">{}, prediction, target, options);
+}
+template <hinge_options Options = hinge_options{}, value A, value B>
+[[nodiscard]] constexpr auto squared_hinge_loss(A prediction, B target) {
+  return squared_hinge_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, hinge_options Options = hinge_options{}>
+struct squared_hinge : loss<detail::pairwise_module<layers::squared_hinge, Options>, target<Target>> {};
+
+/// log(1 + exp(-target prediction)), targets 1 and -1. torch.nn.functional.soft_margin_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto soft_margin_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("soft_margin_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::soft_margin>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
+[[nodiscard]] constexpr auto soft_margin_loss(A prediction, B target) {
+  return soft_margin_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct soft_margin : loss<detail::pairwise_module<layers::soft_margin, Options>, target<Target>> {};
+
+/// -scores[label], the scores being logarithms of chances: cross_entropy_loss of what log_softmax gives, with its
+/// options, labels and weights; nothing is smoothed. torch.nn.functional.nll_loss.
+template <value Scores, value Labels, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto nll_loss(Scores scores, Labels labels, Options options) {
+  MEGANEURA_EXPECT(detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+                   "meganeura: nll_loss(scores, labels): labels must be i32 of the scores' shape less the axis of the "
+                   "classes, which must be a number",
+                   scores, labels)
+  return detail::layer<layers::nll>(fixed_text<"">{}, scores, labels, options);
+}
+template <value Scores, value Labels, value Weights, class Options>
+[[nodiscard]] constexpr auto nll_loss(Scores scores, Labels labels, Weights weights, Options options) {
+  MEGANEURA_EXPECT(
+      detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+      "meganeura: nll_loss(scores, labels, weights): labels must be i32 of the scores' shape less the axis "
+      "of the classes, which must be a number",
+      scores, labels, weights)
+  MEGANEURA_EXPECT(detail::can_weigh(scores.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
+                   "meganeura: nll_loss(scores, labels, weights): weights must be floats, one for each class", scores,
+                   labels, weights)
+  return detail::layer<layers::nll>(fixed_text<"">{}, scores, labels, weights, options);
+}
+template <cross_entropy_options Options = cross_entropy_options{}, value Scores, value Labels, value... Weights>
+[[nodiscard]] constexpr auto nll_loss(Scores scores, Labels labels, Weights... weights) {
+  return nll_loss(scores, labels, weights..., c<Options>);
+}
+
+namespace detail {
+template <cross_entropy_options Options>
+struct nll_module {
+  static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
+};
+}  // namespace detail
+
+template <fixed_string Label, cross_entropy_options Options = cross_entropy_options{}>
+struct nll : loss<detail::nll_module<Options>, labels<Label, Options.axis>> {};
+
+/// cross_entropy_loss beside shares of the classes, of the shape of the model's result.
+template <fixed_string Target, cross_entropy_options Options = cross_entropy_options{}>
+struct dense_cross_entropy : loss<detail::cross_entropy_module<Options>, target<Target>> {};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Losses of distances: between rows that belong together and rows that do not.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct ranking_options {
+  float margin = 0;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const ranking_options&, const ranking_options&) = default;
+};
+/// p: of the norm that is a distance; infinity: the largest difference. epsilon: added to each difference. swap: the
+/// negative is as far as it is from the nearer one of anchor and positive.
+struct triplet_options {
+  float margin = 1, p = 2, epsilon = 1e-6f;
+  bool swap = false;
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const triplet_options&, const triplet_options&) = default;
+};
+
+namespace detail {
+// y is one number a row of x.
+constexpr bool is_row_target(const facts& x, const facts& y) {
+  return x.shape.rank >= 1 && x.type == y.type && y.shape == reduced_shape(x.shape, 1u << (x.shape.rank - 1));
+}
+}  // namespace detail
+
+namespace layers {
+
+struct hinge_embedding : detail::pairwise_loss<hinge_embedding> {
+  static constexpr auto each(value auto x, value auto y, hinge_options options) {
+    const auto below = relu(detail::as_double(options.margin) - x);
+    return select(equal(y, 1.0f), 0.0f, below) + select(equal(y, -1.0f), 0.0f, x);
+  }
+};
+
+struct margin_ranking {
+  static constexpr auto forward(value auto a, value auto b, value auto target, ranking_options options) {
+    const auto difference = detail::widened(a) - detail::widened(b);
+    const auto losses = relu(detail::as_double(options.margin) - detail::widened(target) * difference);
+    return detail::reduced_loss(losses, options.reduction);
+  }
+};
+
+struct cosine_embedding {
+  static constexpr auto forward(value auto a, value auto b, value auto target, ranking_options options) {
+    const auto x = detail::widened(a), y = detail::widened(b), sign = detail::widened(target);
+    const auto length = [](auto rows) { return sum(rows * rows, -1) + 1e-12f; };
+    const auto cosine = sum(x * y, -1) * rsqrt(length(x) * length(y));
+    const auto apart = relu(cosine - detail::as_double(options.margin));
+    const auto losses = select(equal(sign, 1.0f), 1.0f - cosine, select(equal(sign, -1.0f), apart, 0.0f));
+    return detail::reduced_loss(losses, options.reduction);
+  }
+};
+
+struct triplet_margin {
+  static constexpr auto forward(value auto anchor, value auto positive, value auto negative, triplet_options options) {
+    const auto a = detail::widened(anchor), p = detail::widened(positive), n = detail::widened(negative);
+    const auto near = distance(a, p, options), far = distance(a, n, options);
+    const auto apart = options.swap ? minimum(far, distance(p, n, options)) : far;
+    return detail::reduced_loss(relu(near - apart + detail::as_double(options.margin)), options.reduction);
+  }
+
+ private:
+  // Bounded below so that the gradient of a root at 0 is 0.
+  static constexpr auto distance(value auto x, value auto y, triplet_options options) {
+    const auto difference = abs(x - y + detail::as_double(options.epsilon));
+    const double p = detail::as_double(options.p);
+    if (p == 1) return sum(difference, -1);
+    if (p == 2) return sqrt(maximum(sum(difference * difference, -1), 1e-38f));
+    if (p > 1e38) return max(difference, -1);
+    return power(maximum(sum(power(difference, p), -1), 1e-38f), 1 / p);
+  }
+};
+
+}  // namespace layers
+
+/// A distance where the target is 1, max(0, margin - distance) where it is -1.
+/// torch.nn.functional.hinge_embedding_loss.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto hinge_embedding_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("hinge_embedding_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::hinge_embedding>(fixed_text<"">{}, prediction, target, options);
+}
+template <hinge_options Options = hinge_options{}, value A, value B>
+[[nodiscard]] constexpr auto hinge_embedding_loss(A prediction, B target) {
+  return hinge_embedding_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, hinge_options Options = hinge_options{}>
+struct hinge_embedding : loss<detail::pairwise_module<layers::hinge_embedding, Options>, target<Target>> {};
+
+/// max(0, margin - target (a - b)): a is to be above b where the target is 1, below where it is -1.
+/// torch.nn.functional.margin_ranking_loss.
+template <value A, value B, value Target, class Options>
+[[nodiscard]] constexpr auto margin_ranking_loss(A a, B b, Target target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("margin_ranking_loss<options>(a, b, target)", a, b)
+  MEGANEURA_EXPECT(detail::are_of_one_type(a.facts(), target.facts()),
+                   "meganeura: margin_ranking_loss<options>(a, b, target): the target must have their shape and dtype",
+                   a, b, target)
+  return detail::layer<layers::margin_ranking>(fixed_text<"">{}, a, b, target, options);
+}
+template <ranking_options Options = ranking_options{}, value A, value B, value Target>
+[[nodiscard]] constexpr auto margin_ranking_loss(A a, B b, Target target) {
+  return margin_ranking_loss(a, b, target, c<Options>);
+}
+
+/// Of rows, 1 - cos(a, b) where the target is 1, max(0, cos(a, b) - margin) where it is -1; 0 elsewhere.
+/// shapes: a, b [.., width], target [..]. torch.nn.functional.cosine_embedding_loss.
+template <value A, value B, value Target, class Options>
+[[nodiscard]] constexpr auto cosine_embedding_loss(A a, B b, Target target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("cosine_embedding_loss<options>(a, b, target)", a, b)
+  MEGANEURA_EXPECT(
+      detail::is_row_target(a.facts(), target.facts()),
+      "meganeura: cosine_embedding_loss<options>(a, b, target): the target must have their dtype and their "
+      "shape less the last axis",
+      a, b, target)
+  return detail::layer<layers::cosine_embedding>(fixed_text<"">{}, a, b, target, options);
+}
+template <ranking_options Options = ranking_options{}, value A, value B, value Target>
+[[nodiscard]] constexpr auto cosine_embedding_loss(A a, B b, Target target) {
+  return cosine_embedding_loss(a, b, target, c<Options>);
+}
+
+/// max(0, |anchor - positive| - |anchor - negative| + margin) of rows. shapes: [.., width] each.
+/// torch.nn.functional.triplet_margin_loss.
+template <value Anchor, value Positive, value Negative, class Options>
+[[nodiscard]] constexpr auto triplet_margin_loss(Anchor anchor, Positive positive, Negative negative, Options options) {
+  MEGANEURA_EXPECT_ALIKE("triplet_margin_loss<options>(anchor, positive, negative)", anchor, positive)
+  MEGANEURA_EXPECT(
+      (detail::are_of_one_type(anchor.facts(), negative.facts()) && anchor.facts().shape.rank >= 1),
+      "meganeura: triplet_margin_loss<options>(anchor, positive, negative): all must be rows [.., width] of "
+      "one shape and dtype",
+      anchor, positive, negative)
+  return detail::layer<layers::triplet_margin>(fixed_text<"">{}, anchor, positive, negative, options);
+}
+template <triplet_options Options = triplet_options{}, value Anchor, value Positive, value Negative>
+[[nodiscard]] constexpr auto triplet_margin_loss(Anchor anchor, Positive positive, Negative negative) {
+  return triplet_margin_loss(anchor, positive, negative, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8571,53 +9455,6 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Exponentials, logarithms and roots besides exp, log and sqrt.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// 2^x, exact where x is whole.
-template <value A>
-[[nodiscard]] constexpr auto exp2(A a) {
-  MEGANEURA_EXPECT_FLOATS("exp2(x)", a)
-  return detail::unary<scalar_op::exp2>(a);
-}
-
-/// exp(x) - 1, which keeps its digits near 0.
-template <value A>
-[[nodiscard]] constexpr auto expm1(A a) {
-  MEGANEURA_EXPECT_FLOATS("expm1(x)", a)
-  return detail::unary<scalar_op::expm1>(a);
-}
-
-/// The logarithm to base 2, exact for powers of two.
-template <value A>
-[[nodiscard]] constexpr auto log2(A a) {
-  MEGANEURA_EXPECT_FLOATS("log2(x)", a)
-  return detail::unary<scalar_op::log2>(a);
-}
-
-/// The logarithm to base 10.
-template <value A>
-[[nodiscard]] constexpr auto log10(A a) {
-  MEGANEURA_EXPECT_FLOATS("log10(x)", a)
-  return detail::unary<scalar_op::log10>(a);
-}
-
-/// log(1 + x), which keeps its digits near 0.
-template <value A>
-[[nodiscard]] constexpr auto log1p(A a) {
-  MEGANEURA_EXPECT_FLOATS("log1p(x)", a)
-  return detail::unary<scalar_op::log1p>(a);
-}
-
-/// The cube root, of negative numbers too.
-template <value A>
-[[nodiscard]] constexpr auto cbrt(A a) {
-  MEGANEURA_EXPECT_FLOATS("cbrt(x)", a)
-  return detail::unary<scalar_op::cbrt>(a);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Where the extremum of a row is, and how many of its elements a condition holds for.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -8734,89 +9571,6 @@ template <value A>
 [[nodiscard]] constexpr auto trigamma(A a) {
   MEGANEURA_EXPECT_FLOATS("trigamma(x)", a)
   return detail::unary<scalar_op::trigamma>(a);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Trigonometric and hyperbolic functions besides sin, cos and tanh.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Of radians; NaN beyond |x| = 2^24, as `sin`.
-template <value A>
-[[nodiscard]] constexpr auto tan(A a) {
-  MEGANEURA_EXPECT_FLOATS("tan(x)", a)
-  return detail::unary<scalar_op::tan>(a);
-}
-
-/// In [-pi / 2, pi / 2]; NaN beyond |x| = 1.
-template <value A>
-[[nodiscard]] constexpr auto asin(A a) {
-  MEGANEURA_EXPECT_FLOATS("asin(x)", a)
-  return detail::unary<scalar_op::asin>(a);
-}
-
-/// In [0, pi]; NaN beyond |x| = 1.
-template <value A>
-[[nodiscard]] constexpr auto acos(A a) {
-  MEGANEURA_EXPECT_FLOATS("acos(x)", a)
-  return detail::unary<scalar_op::acos>(a);
-}
-
-/// In [-pi / 2, pi / 2].
-template <value A>
-[[nodiscard]] constexpr auto atan(A a) {
-  MEGANEURA_EXPECT_FLOATS("atan(x)", a)
-  return detail::unary<scalar_op::atan>(a);
-}
-
-/// The angle of the point (x, y), in [-pi, pi]; of zeros and infinities as C has it.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto atan2(A y, B x) {
-  MEGANEURA_CHECK_OPERANDS("atan2(y, x)", y, x)
-  MEGANEURA_CHECK_FLOATS("atan2(y, x)", y, x)
-  return detail::binary<scalar_op::atan2>(y, x);
-}
-
-/// sqrt(a^2 + b^2), also where the squares leave the range. gradient: 0 at (0, 0).
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto hypot(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("hypot(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("hypot(a, b)", a, b)
-  return detail::binary<scalar_op::hypot>(a, b);
-}
-
-template <value A>
-[[nodiscard]] constexpr auto sinh(A a) {
-  MEGANEURA_EXPECT_FLOATS("sinh(x)", a)
-  return detail::unary<scalar_op::sinh>(a);
-}
-
-template <value A>
-[[nodiscard]] constexpr auto cosh(A a) {
-  MEGANEURA_EXPECT_FLOATS("cosh(x)", a)
-  return detail::unary<scalar_op::cosh>(a);
-}
-
-template <value A>
-[[nodiscard]] constexpr auto asinh(A a) {
-  MEGANEURA_EXPECT_FLOATS("asinh(x)", a)
-  return detail::unary<scalar_op::asinh>(a);
-}
-
-/// NaN below 1.
-template <value A>
-[[nodiscard]] constexpr auto acosh(A a) {
-  MEGANEURA_EXPECT_FLOATS("acosh(x)", a)
-  return detail::unary<scalar_op::acosh>(a);
-}
-
-/// NaN beyond |x| = 1.
-template <value A>
-[[nodiscard]] constexpr auto atanh(A a) {
-  MEGANEURA_EXPECT_FLOATS("atanh(x)", a)
-  return detail::unary<scalar_op::atanh>(a);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -69,6 +69,7 @@ std::vector<operation> make_all() {
   std::vector<operation> list;
   add_elementwise(list);
   add_reductions(list);
+  add_losses(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
   return list;
 }

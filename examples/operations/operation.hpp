@@ -48,5 +48,6 @@ struct found {
 // One of each file.
 void add_elementwise(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
+void add_losses(std::vector<operation>& list);
 
 }  // namespace operations

@@ -2,6 +2,9 @@
 // Every operation and layer: those of frontend.hpp, which most models need, and all others.
 #pragma once
 #include <meganeura/frontend.hpp>
+#include <meganeura/nn/class_losses.hpp>
+#include <meganeura/nn/distance_losses.hpp>
+#include <meganeura/nn/losses.hpp>
 #include <meganeura/ops/bits.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>

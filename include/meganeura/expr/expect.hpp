@@ -52,6 +52,11 @@
                   "meganeura: " call ": operands must be integers; cast them", a, b)
 #define MEGANEURA_EXPECT_FLOATS(call, a) \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
+// A prediction and its target.
+#define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
+  MEGANEURA_EXPECT(                                                                                          \
+      (::meganeura::detail::are_of_one_type(a.facts(), b.facts()) && ::meganeura::is_float(a.facts().type)), \
+      "meganeura: " call ": both must be floats of one shape and dtype", a, b)
 #define MEGANEURA_CHECK_CONDITIONS(call, a, b)                                                     \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) == ::meganeura::dtype::boolean,           \
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \

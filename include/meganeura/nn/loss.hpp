@@ -4,64 +4,170 @@
 #include <meganeura/expr/loss.hpp>
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/nn/softmax.hpp>
+#include <meganeura/ops/gather.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// What becomes of the losses of all elements: themselves, their mean, their sum, or their sum for each of the first
+/// axis.
+enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
+
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
+  int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]
+  float label_smoothing = 0;         // the share of the target that all classes have alike
+  loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
 };
 
 namespace detail {
 
-constexpr node_spec describe_class_index(const facts& labels, const facts& logits, cross_entropy_options options) {
+constexpr auto reduced_loss(value auto losses, loss_reduction how) {
+  if (how == loss_reduction::none) return losses;
+  if (how == loss_reduction::mean) return mean(losses);
+  if (how == loss_reduction::sum || losses.facts().shape.rank == 0) return sum(losses);
+  return sum(losses) * losses.added(describe_share_of(losses.facts(), 1), &losses, 1);
+}
+
+constexpr node_spec describe_class_index(const facts& labels, std::int64_t classes, std::int32_t ignore_index) {
   return {.kind = primitive::class_index,
           .type = dtype::i32,
           .shape = labels.shape,
-          .count = logits.shape.last().coefficient,
-          .value = static_cast<double>(options.ignore_index)};
+          .count = classes,
+          .value = static_cast<double>(ignore_index)};
 }
 
-constexpr bool can_label(const facts& logits, const facts& labels) {
-  const symbolic_shape& shape = logits.shape;
-  return shape.rank >= 1 && labels.type == dtype::i32 && is_float(logits.type) && shape.last().is_static() &&
-         labels.shape == reduced_shape(shape, 1u << (shape.rank - 1));
+// The shape of labels; rank 0 where there is no such axis.
+constexpr symbolic_shape label_shape(const symbolic_shape& logits, int axis) {
+  axis = normal_axis(axis, logits.rank);
+  return axis < 0 ? symbolic_shape{} : reduced_shape(logits, 1u << axis);
 }
 
-template <symbolic_shape Logits>
+constexpr bool can_label(const facts& logits, const facts& labels, int axis) {
+  const int at = normal_axis(axis, logits.shape.rank);
+  return at >= 0 && labels.type == dtype::i32 && is_float(logits.type) && logits.shape[at].is_static() &&
+         labels.shape == label_shape(logits.shape, axis);
+}
+constexpr bool can_match(const facts& logits, const facts& target, int axis) {
+  const int at = normal_axis(axis, logits.shape.rank);
+  return can_label(logits, target, axis) ||
+         (at >= 0 && logits.shape[at].is_static() && is_float(logits.type) && are_of_one_type(logits, target));
+}
+constexpr bool can_weigh(const facts& logits, const facts& weights, int axis) {
+  return is_float(weights.type) && weights.shape.rank == 1 &&
+         weights.shape[0] == logits.shape[normal_axis(axis, logits.shape.rank)];
+}
+
+template <symbolic_shape Logits, int Axis>
 constexpr tensor_type label_type() {
-  return {dtype::i32, interned_shape < Logits.rank == 0 ? Logits : reduced_shape(Logits, 1u << (Logits.rank - 1)) > };
+  return {dtype::i32, interned_shape<label_shape(Logits, Axis)>};
 }
+
+// [classes] as [classes, 1, ..], to broadcast over scores.
+constexpr auto along_classes(value auto each, value auto scores, int axis) {
+  symbolic_shape shape = each.facts().shape;
+  while (shape.rank < scores.facts().shape.rank - axis) shape.push_back(1);
+  return reshape(each, shape);
+}
+
+// Labels beside scores of classes along an axis.
+template <value Value>
+struct class_labels {
+  int axis;
+  std::int64_t classes;
+  std::int32_t ignored;
+  Value label;
+
+  constexpr class_labels(Value scores, Value labels, const cross_entropy_options& options)
+      : axis(normal_axis(options.axis, scores.facts().shape.rank)),
+        classes(scores.facts().shape[axis].coefficient),
+        ignored(options.ignore_index),
+        label(scores.added(describe_class_index(labels.facts(), classes, ignored), &labels, 1)) {}
+
+  // No one-hot tensor, no gather.
+  [[nodiscard]] constexpr Value picked_of(Value scores) const {
+    const Value index = along_classes(coordinates_of(scores, extents_of(classes), 0), scores, axis);
+    return sum(select(equal(index, unsqueeze(label, axis)), scores, 0.0f), axis);
+  }
+
+  // A class, and not the one that is left out.
+  [[nodiscard]] constexpr Value counts(Value of) const {
+    const Value is_class = logical_and(less_equal(0, of), less(of, classes));
+    if (ignored < 0 || ignored >= classes) return is_class;
+    return logical_and(is_class, logical_not(equal(of, ignored)));
+  }
+
+  [[nodiscard]] constexpr Value reduced(Value losses, loss_reduction how) const {
+    const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
+    if (how != loss_reduction::mean) return reduced_loss(select(counts(label), losses, zero), how);
+    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
+    // reader, and the gradient stays one kernel over the logits.
+    const Value padded = counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0));
+    const Value share = reciprocal(maximum(sum(select(padded, one, zero)), one));
+    return sum(select(counts(label), losses * share, zero));
+  }
+
+  // Each position's weight is that of its label; what does not count has none.
+  [[nodiscard]] constexpr Value weights_of(Value weights) const {
+    return select(counts(label), gather(weights, label, 0), 0.0f);
+  }
+  [[nodiscard]] constexpr Value reduced(Value losses, Value weights, loss_reduction how) const {
+    const Value counted = select(counts(label), losses, 0.0f);
+    if (how != loss_reduction::mean) return reduced_loss(counted, how);
+    const Value total = sum(weights_of(weights));
+    return sum(counted) / select(equal(total, 0.0f), 1.0f, total);
+  }
+};
+template <value A, value B>
+class_labels(A, B, const cross_entropy_options&) -> class_labels<A>;
 
 }  // namespace detail
 
 namespace layers {
 
 struct cross_entropy {
-  static constexpr auto forward(value auto logits, value auto labels, cross_entropy_options options) {
-    const std::int64_t classes = logits.facts().shape.last().coefficient;
-    const auto label = logits.added(detail::describe_class_index(labels.facts(), logits.facts(), options), &labels, 1);
-    const auto wide = detail::widened(logits);
-    const auto shifted = detail::shifted_by_max(wide, -1);
-    const auto is_label = equal(detail::coordinates_of(logits, detail::extents_of(classes), 0), unsqueeze(label, -1));
-    const auto at_label = sum(select(is_label, shifted, 0.0f), -1);  // no one-hot tensor, no gather
-    const auto losses = log(sum(exp(shifted), -1)) - at_label;
-    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
-    // reader, and the gradient stays one kernel over the logits.
-    const auto padded = counted(pad(unsqueeze(label, -1), -1, 0, 1, -1.0), classes, options);
-    const auto one = detail::number_of(logits, 1.0), zero = detail::number_of(logits, 0.0);
-    const auto share = reciprocal(maximum(sum(select(padded, one, zero)), one));
-    return sum(select(counted(label, classes, options), losses * share, zero));
+  static constexpr auto forward(value auto logits, value auto target, cross_entropy_options options) {
+    const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
+    const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
+    if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options), axis, options);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    const detail::class_labels labels(logits, target, options);
+    const auto at_label = labels.picked_of(shifted);
+    const auto total = log(sum(exp(shifted), axis));
+    if (smooth == 0) return labels.reduced(total - at_label, options.reduction);
+    return labels.reduced(total - at_label * (1 - smooth) - mean(shifted, axis) * smooth, options.reduction);
+  }
+
+  static constexpr auto forward(value auto logits, value auto target, value auto weights,
+                                cross_entropy_options options) {
+    const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
+    const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
+    const auto each = detail::widened(weights);
+    const auto along = detail::along_classes(each, logits, axis);
+    if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options) * along, axis, options);
+    const detail::class_labels labels(logits, target, options);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    const auto total = log(sum(exp(shifted), axis));
+    const auto losses = (total - labels.picked_of(shifted)) * labels.weights_of(each);
+    if (smooth == 0) return labels.reduced(losses, each, options.reduction);
+    const auto spread = total * sum(each) - sum(shifted * along, axis);
+    return labels.reduced(losses * (1 - smooth) + spread * (smooth / static_cast<double>(labels.classes)), each,
+                          options.reduction);
   }
 
  private:
-  // A class, and not the one that is left out.
-  static constexpr auto counted(value auto label, std::int64_t classes, cross_entropy_options options) {
-    const auto is_class = logical_and(less_equal(0, label), less(label, classes));
-    if (options.ignore_index < 0 || options.ignore_index >= classes) return is_class;
-    return logical_and(is_class, logical_not(equal(label, options.ignore_index)));
+  static constexpr auto shares(value auto target, int axis, const cross_entropy_options& options) {
+    const auto given = detail::widened(target);
+    const double smooth = static_cast<double>(options.label_smoothing);
+    if (smooth == 0) return given;
+    return given * (1 - smooth) + smooth / static_cast<double>(target.facts().shape[axis].coefficient);
+  }
+  static constexpr auto of_shares(value auto shifted, value auto shares, int axis,
+                                  const cross_entropy_options& options) {
+    const auto log_chances = shifted - unsqueeze(log(sum(exp(shifted), axis)), axis);
+    return detail::reduced_loss(-sum(log_chances * shares, axis), options.reduction);
   }
 };
 
@@ -77,19 +183,35 @@ struct mean_squared_error {
 /// Mean over the positions that count of log(sum(exp(logits))) - logits[label], in f32, as
 /// torch.nn.functional.cross_entropy. A label that is `ignore_index` or no class at all adds nothing, neither to the
 /// mean nor to the gradient, and the option `checks` names the latter. If no position counts the loss is 0 (PyTorch's
-/// is NaN). shapes: logits [.., classes], labels i32 [..] -> []. errors: "labels must be i32 of the logits' shape less
-/// the last axis, which must be a number".
+/// is NaN). Floats of the logits' shape are shares of the classes instead of labels. `weights`, one for each class,
+/// weigh the losses, and labels in the mean. shapes: logits [.., classes], labels i32 [..] -> []; the option `axis`
+/// tells where else the classes are. errors: "labels must be i32 of the logits' shape less the axis of the classes,
+/// which must be a number, or shares of its shape and dtype", "weights must be floats, one for each class".
 template <value Logits, value Labels, class Options>
+  requires(!value<Options>)
 [[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Options options) {
-  MEGANEURA_EXPECT(detail::can_label(logits.facts(), labels.facts()),
-                   "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the "
-                   "last axis, which must be a number",
-                   logits, labels)
+  MEGANEURA_EXPECT(
+      detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+      "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
+      "classes, which must be a number, or shares of its shape and dtype",
+      logits, labels)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, options);
 }
-template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels>
-[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels) {
-  return cross_entropy_loss(logits, labels, c<Options>);
+template <value Logits, value Labels, value Weights, class Options>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Weights weights, Options options) {
+  MEGANEURA_EXPECT(
+      detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
+      "meganeura: cross_entropy_loss(logits, labels, weights): labels must be i32 of the logits' shape less the axis "
+      "of the classes, which must be a number, or shares of its shape and dtype",
+      logits, labels, weights)
+  MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
+                   "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",
+                   logits, labels, weights)
+  return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, weights, options);
+}
+template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels, value... Weights>
+[[nodiscard]] constexpr auto cross_entropy_loss(Logits logits, Labels labels, Weights... weights) {
+  return cross_entropy_loss(logits, labels, weights..., c<Options>);
 }
 
 /// Mean over all elements of (prediction - target)^2, of floats in f32.
@@ -101,13 +223,13 @@ template <value A, value B>
   return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
 }
 
-/// Labels that a loss compares the model's first result with: i32, of its shape less the last axis.
-template <fixed_string Name>
+/// Labels that a loss compares the model's first result with: i32, of its shape less the axis of the classes.
+template <fixed_string Name, int Axis = -1>
 struct labels {
   static constexpr auto text = Name;
   static constexpr const symbol& name = detail::input_symbol<Name>();
   template <class Model>
-  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape>();
+  static constexpr detail::tensor_type type_for = detail::label_type<*Model::body.result(0).shape, Axis>();
 };
 
 namespace detail {
@@ -126,7 +248,7 @@ struct mean_squared_error_module {
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
 template <fixed_string Label, cross_entropy_options Options = cross_entropy_options{}>
-struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label>> {};
+struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label, Options.axis>> {};
 
 /// mean_squared_error_loss of a model's result, with what is bound by this name.
 template <fixed_string Target>
