@@ -74,13 +74,13 @@ void train(const options& o) {
   fmt::print("{} parameters, {} kernels in {} groups, ready in {:.0f} ms\n", Model::parameter_count,
              run.program().plan().steps.size(), run.program().plan().groups, run.program().times().total());
 
-  mn::data::shuffled_batches batches(digits.train, o.batch, o.seed);
+  mn::data::loader batches(digits.train, o.batch, {.shuffle = true, .seed = o.seed});
   mn::progress line(stdout, o.epochs, batches.per_epoch() * o.batch);
   for (std::size_t epoch = 0; epoch < o.epochs; ++epoch) {
     float sum = 0;
-    for (std::size_t step = 1; batches.next(); ++step) {
-      const float loss = run.step(mn::bind<"image">(batches.images()), mn::bind<"label">(batches.labels())).loss();
-      line.update(step * o.batch, loss);
+    for (const auto& each : batches) {
+      const float loss = run.step(mn::bind<"image">(each.images), mn::bind<"label">(each.labels)).loss();
+      line.update(batches.position().batch * o.batch, loss);
       sum += loss;
     }
     line.finish_epoch(sum / static_cast<float>(batches.per_epoch()));

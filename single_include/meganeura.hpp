@@ -2823,8 +2823,236 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Shuffled mini-batches of labelled images, as the numbers a model takes.
-// A set of grey images of one size, each with a class label: what every image classification example trains on.
+// Batches of any set of samples, shuffled by a seed and made on other threads ahead of whoever trains on them.
+// Where a call of this library begins: what the standard library throws below becomes the one exception type.
+
+#include <new>
+#include <system_error>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
+/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
+/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
+[[noreturn]] inline void rethrow_as_error(const char* doing) {
+  try {
+    throw;
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
+         doing);
+  } catch (const std::length_error&) {
+    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
+  } catch (const std::system_error& problem) {  // files, folders, threads, locks
+    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
+    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// What becomes of samples that do not fill a last batch: left out of this epoch; filled up with samples of its
+/// beginning; a smaller batch.
+enum class last_batch : std::uint8_t { drop, pad, keep };
+using enum last_batch;
+
+struct loader_options {
+  bool shuffle = false;    // another order every epoch
+  std::uint64_t seed = 0;  // the same seed gives the same batches everywhere, whatever `threads` is
+  last_batch last = drop;
+  std::size_t threads = 1;   // that make batches; 0: next() makes them
+  std::size_t prefetch = 2;  // batches made ahead, but at least one a thread
+};
+
+/// Which samples a batch is made of.
+struct chosen_samples {
+  std::span<const std::size_t> indices;  // fewer than a batch in a last one that is kept
+  std::size_t count = 0;                 // of them that count: those behind fill up a last batch that is padded
+  std::uint64_t seed = 0, epoch = 0;     // with an index what random_numbers takes, for augmentation
+};
+
+/// Where a loader stands: the batch of the epoch that comes next.
+struct loader_position {
+  std::uint64_t seed = 0, epoch = 0, batch = 0;
+  [[nodiscard]] bool operator==(const loader_position&) const = default;
+};
+
+namespace detail {
+
+/// The loader without its batches: makes number after number on threads, into slots that are used again.
+class batch_queue {
+ public:
+  using fill_slot = std::function<void(const chosen_samples&, std::size_t slot)>;
+  batch_queue(std::size_t size, std::size_t batch, const loader_options& options, fill_slot fill);
+  ~batch_queue();
+  batch_queue(const batch_queue&) = delete;
+  batch_queue& operator=(const batch_queue&) = delete;
+
+  static constexpr std::size_t none = ~std::size_t{0};
+  [[nodiscard]] std::size_t slots() const;
+  [[nodiscard]] std::size_t next();  // a slot that stays until the next call; none at the end of an epoch
+  [[nodiscard]] std::size_t size() const;
+  [[nodiscard]] std::uint64_t per_epoch() const;
+  [[nodiscard]] loader_position position() const;
+  void seek(const loader_position& to);
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+template <class Batch>
+Batch filled_by(const std::function<void(const chosen_samples&, Batch&)>&);
+
+}  // namespace detail
+
+/// What a loader takes instead of a size and a function: `size()`, and `fill(chosen, batch)`, called on several threads
+/// at once, with the type of a batch in `batch`.
+template <class Set>
+concept sample_set = requires(const Set& set, const chosen_samples& chosen,
+                              typename std::remove_cvref_t<Set>::batch& into) {
+  { set.size() } -> std::convertible_to<std::size_t>;
+  set.fill(chosen, into);
+};
+
+/// Goes through a set in batches:
+///   data::loader batches(size, 32, [&](const data::chosen_samples& chosen, my_batch& into) { .. }, {.shuffle = true});
+///   for (const my_batch& each : batches) fit.step(bind<"x">(each.x), bind<"label">(each.label));
+/// An iteration ends with the epoch, and the next one begins another. The function is called on several threads at
+/// once; it gets a batch as made by the default, or one used before, and sets all of it. What it throws, next() throws
+/// when that batch is due; the position stays, and the next call tries again.
+template <class Batch>
+class loader {
+ public:
+  using fill_function = std::function<void(const chosen_samples&, Batch&)>;
+
+  /// errors: invalid_argument for a batch of 0, no samples, and where not one batch would be left; out_of_memory.
+  loader(std::size_t size, std::size_t batch, fill_function fill, const loader_options& options = {}) try
+      : fill_(std::move(fill)), queue_(size, batch, options, [this](const chosen_samples& chosen, std::size_t slot) {
+          fill_(chosen, batches_[slot]);
+        }) {
+    batches_ = std::vector<Batch>(queue_.slots());
+  } catch (...) {
+    rethrow_as_error("making a loader");
+  }
+  /// Of a `sample_set`; one that has a name is not copied and must outlive the loader.
+  template <sample_set Set>
+  loader(Set&& set, std::size_t batch, const loader_options& options = {})
+      : loader{set.size(), batch, fill_from(std::forward<Set>(set)), options} {}  // braces: sized before it is moved
+  loader(const loader&) = delete;
+  loader& operator=(const loader&) = delete;
+
+  /// The next batch, valid until the next call; null at the end of an epoch, and the call after it begins another.
+  /// errors: what the function throws. Where the system grants no thread, batches are made here.
+  [[nodiscard]] Batch* next() {
+    const std::size_t slot = queue_.next();
+    return slot == queue_.none ? nullptr : &batches_[slot];
+  }
+
+  [[nodiscard]] std::size_t size() const { return queue_.size(); }  // samples
+  [[nodiscard]] std::uint64_t per_epoch() const { return queue_.per_epoch(); }
+
+  /// Where it stands, and going there: a loader of the same set and batch that seeks a position goes on as the one
+  /// that had it would. errors: invalid_argument for a batch beyond the epoch.
+  [[nodiscard]] loader_position position() const { return queue_.position(); }
+  void seek(const loader_position& to) { queue_.seek(to); }
+  /// Passes over so many batches without making them: a loader of the same seed that skipped trainer.steps() batches
+  /// goes on where that trainer stopped. After a whole epoch the next one begins.
+  void skip(std::uint64_t batches) {
+    const loader_position at = position();
+    const std::uint64_t first = at.batch + batches % per_epoch();
+    seek({at.seed, at.epoch + batches / per_epoch() + first / per_epoch(), first % per_epoch()});
+  }
+
+  class iterator {
+   public:
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    explicit iterator(loader* owner) : owner_(owner), at_(owner->next()) {}
+    [[nodiscard]] Batch& operator*() const { return *at_; }
+    iterator& operator++() {
+      at_ = owner_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    [[nodiscard]] bool operator==(std::default_sentinel_t) const { return at_ == nullptr; }
+
+   private:
+    loader* owner_;
+    Batch* at_;
+  };
+  /// Of the rest of this epoch.
+  [[nodiscard]] iterator begin() { return iterator(this); }
+  [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+ private:
+  template <class Set>
+  static fill_function fill_from(Set&& set) {
+    if constexpr (std::is_lvalue_reference_v<Set>) {
+      return [&set](const chosen_samples& chosen, Batch& into) { set.fill(chosen, into); };
+    } else {
+      return [kept = std::move(set)](const chosen_samples& chosen, Batch& into) { kept.fill(chosen, into); };
+    }
+  }
+
+  fill_function fill_;
+  std::vector<Batch> batches_;
+  detail::batch_queue queue_;  // goes first, with the threads that fill batches
+};
+
+template <class Fill>
+loader(std::size_t, std::size_t, Fill, loader_options = {})
+    -> loader<decltype(detail::filled_by(std::function(std::declval<Fill>())))>;
+template <sample_set Set>
+loader(Set&&, std::size_t, loader_options = {}) -> loader<typename std::remove_cvref_t<Set>::batch>;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+
+// MNIST from wherever it is to be had, or digits drawn by a program where those will do; it says which.
+// Published files brought into a folder: by whatever brings bytes, checked as they come, by several programs at once.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// Takes the next bytes of a file; what it throws ends the download.
+using byte_sink = std::function<void(std::span<const std::byte>)>;
+
+/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on
+/// libcurl.
+using downloader = std::function<void(const std::string& url, const byte_sink& sink)>;
+
+/// A file as it was published.
+struct published_file {
+  std::string name, sha256;
+  std::uint64_t bytes = 0;
+};
+
+/// Brings `file` from `mirror` + its name into the folder. Size and checksum are kept an eye on while it comes, and it
+/// has its name only when they are right: no reader sees half of it.
+/// errors: `invalid_file` for other or more bytes than were published; `io`; what `from` throws.
+void fetch_file(const downloader& from, const std::string& mirror, const std::string& folder,
+                const published_file& file);
+
+/// Locks a folder while it lives, waiting for others: many readers, or one that fills it. It ends with the process,
+/// however that ends. A folder that is not there, or on a file system without locks, is not locked.
+class folder_lock {
+ public:
+  enum class use : std::uint8_t { read, fill };
+  folder_lock(const std::string& folder, use wanted);
+  folder_lock(const folder_lock&) = delete;
+  folder_lock& operator=(const folder_lock&) = delete;
+  ~folder_lock();
+
+ private:
+  int folder_ = -1;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+
+// A set of images of one size, each with a class label: what every image classification example trains on.
 // Vectors whose size comes from a file or a caller: too large a one is an error of ours.
 // Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
 
@@ -2906,8 +3134,6 @@ struct utf8_character {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <new>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Room for `size` elements of the content of `name`, untouched as yet.
@@ -2938,13 +3164,23 @@ template <class T>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
+/// Images as a model takes them.
+struct image_batch {
+  std::vector<float> images;         // [batch, channels * rows * columns], 0 to 1
+  std::vector<std::int32_t> labels;  // [batch]
+};
+
+/// A set of a `loader`: loader batches(digits.train, 32, {.shuffle = true}).
 struct labelled_images {
+  using batch = image_batch;
+
   std::size_t rows = 0, columns = 0;
-  std::vector<std::uint8_t> pixels;  // [size, rows, columns], 0 background to 255 ink
+  std::vector<std::uint8_t> pixels;  // [size, channels, rows, columns]; grey ones from 0, background, to 255, ink
   std::vector<std::uint8_t> labels;  // [size]
+  std::size_t channels = 1;
 
   [[nodiscard]] std::size_t size() const { return labels.size(); }
-  [[nodiscard]] std::size_t pixels_per_image() const { return rows * columns; }
+  [[nodiscard]] std::size_t pixels_per_image() const { return channels * rows * columns; }
   [[nodiscard]] std::span<const std::uint8_t> image(std::size_t index) const {
     return std::span(pixels).subspan(index * pixels_per_image(), pixels_per_image());
   }
@@ -2953,10 +3189,14 @@ struct labelled_images {
   void append(const labelled_images& other, std::size_t index) {
     rows = other.rows;
     columns = other.columns;
+    channels = other.channels;
     const auto source = other.image(index);
     pixels.insert(pixels.end(), source.begin(), source.end());
     labels.push_back(other.labels[index]);
   }
+
+  /// errors: invalid_argument when the pixels are not those of `size` images.
+  void fill(const chosen_samples& chosen, image_batch& into) const;
 };
 
 /// Grey values as numbers from 0 to 1.
@@ -2977,81 +3217,19 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   return result;
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::data
-
-#include <random>
-
-namespace meganeura::inline MEGANEURA_ABI::data {
-
-/// Goes through a set in another order every epoch; images that do not fill a last batch wait for the next epoch. The
-/// same seed gives the same order everywhere. `set` must outlive this object.
-class shuffled_batches {
- public:
-  /// errors: invalid_argument when the set does not fill one batch or has not the pixels of its images; out_of_memory.
-  shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed);
-
-  [[nodiscard]] std::size_t per_epoch() const { return order_.size() / labels_.size(); }
-
-  /// Fills images() and labels() with the next batch; false at the end of an epoch, and the next call begins another.
-  bool next();
-
-  /// Passes over so many batches without reading them: a set of the same seed that skipped trainer.steps() batches goes
-  /// on where that trainer stopped. After a whole epoch the next one begins.
-  void skip(std::uint64_t batches);
-
-  [[nodiscard]] const std::vector<float>& images() const { return images_; }         // [batch, rows * columns], 0 to 1
-  [[nodiscard]] const std::vector<std::int32_t>& labels() const { return labels_; }  // [batch]
-
- private:
-  void shuffle();
-
-  const labelled_images* set_;
-  std::mt19937_64 random_;
-  std::vector<std::size_t> order_;
-  std::vector<float> images_;
-  std::vector<std::int32_t> labels_;
-  std::size_t next_ = 0;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::data
-
-// MNIST from wherever it is to be had, or digits drawn by a program where those will do; it says which.
-// Published files brought into a folder: by whatever brings bytes, checked as they come, by several programs at once.
-
-namespace meganeura::inline MEGANEURA_ABI::data {
-
-/// Takes the next bytes of a file; what it throws ends the download.
-using byte_sink = std::function<void(std::span<const std::byte>)>;
-
-/// Hands all bytes behind a URL to the sink, in order, or throws. `data::download` (data/download.hpp) is one, on
-/// libcurl.
-using downloader = std::function<void(const std::string& url, const byte_sink& sink)>;
-
-/// A file as it was published.
-struct published_file {
-  std::string name, sha256;
-  std::uint64_t bytes = 0;
-};
-
-/// Brings `file` from `mirror` + its name into the folder. Size and checksum are kept an eye on while it comes, and it
-/// has its name only when they are right: no reader sees half of it.
-/// errors: `invalid_file` for other or more bytes than were published; `io`; what `from` throws.
-void fetch_file(const downloader& from, const std::string& mirror, const std::string& folder,
-                const published_file& file);
-
-/// Locks a folder while it lives, waiting for others: many readers, or one that fills it. It ends with the process,
-/// however that ends. A folder that is not there, or on a file system without locks, is not locked.
-class folder_lock {
- public:
-  enum class use : std::uint8_t { read, fill };
-  folder_lock(const std::string& folder, use wanted);
-  folder_lock(const folder_lock&) = delete;
-  folder_lock& operator=(const folder_lock&) = delete;
-  ~folder_lock();
-
- private:
-  int folder_ = -1;
-};
+inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const {
+  const std::size_t each = pixels_per_image();
+  if (pixels.size() != size() * each) {
+    fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
+         channels, rows, columns, size() * each, pixels.size());
+  }
+  into.images.resize(chosen.indices.size() * each);
+  into.labels.resize(chosen.indices.size());
+  for (std::size_t i = 0; i < chosen.indices.size(); ++i) {
+    to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
+    into.labels[i] = labels[chosen.indices[i]];
+  }
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
@@ -5356,33 +5534,6 @@ constexpr void check_bound(const bound_input<Name, T>& input) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What a model's symbols are worth, from whatever lists them.
-// Where a call of this library begins: what the standard library throws below becomes the one exception type.
-
-#include <system_error>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
-/// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
-/// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
-[[noreturn]] inline void rethrow_as_error(const char* doing) {
-  try {
-    throw;
-  } catch (const error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
-         doing);
-  } catch (const std::length_error&) {
-    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
-  } catch (const std::system_error& problem) {  // files, folders, threads, locks
-    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
-  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
-    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <ranges>
 #include <tuple>
@@ -13057,7 +13208,7 @@ class training {
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
-  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
+  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::loader::skip`
   /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
   /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
   /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
@@ -15847,67 +15998,229 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::spa
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Bodies of data/batches.hpp.
+// Bodies of data/loader.hpp: a ring of slots between threads that fill them in any order and one that takes them in
+// order.
+// Random numbers of the host's side: the same everywhere, which those of the standard library's distributions are not.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+class random_numbers {
+ public:
+  explicit constexpr random_numbers(std::uint64_t seed) : state_(seed) {}
+
+  /// What belongs to one sample of one epoch, whoever asks and whenever: for augmentation on several threads.
+  constexpr random_numbers(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
+      : state_(mixed(mixed(mixed(seed) + epoch) + index)) {}
+
+  [[nodiscard]] constexpr std::uint64_t bits() { return mixed(state_ += step); }
+
+  /// In [low, high).
+  [[nodiscard]] constexpr double between(double low, double high) {
+    return low + (high - low) * static_cast<double>(bits() >> 11) * 0x1p-53;
+  }
+  /// A whole number below `count`, which is above 0; for a `count` of 2^32 numbers differ in probability by 2^-32.
+  [[nodiscard]] constexpr std::uint64_t below(std::uint64_t count) { return bits() % count; }
+
+  static constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
+
+  /// Every bit of the result depends on every bit of `z`.
+  [[nodiscard]] static constexpr std::uint64_t mixed(std::uint64_t z) {
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
 
-// Of the set, which fills a batch and has its pixels.
-inline std::size_t checked_size(const labelled_images& set, std::size_t batch) {
-  if (batch == 0) {
-    fail(error_category::invalid_argument, "shuffled_batches: a batch of 0 was asked for; it has at least 1 image");
+/// A permutation of 0 to size - 1 that is computed where it is asked for instead of stored: a Feistel network over the
+/// next power of four, walked on until it is below `size` (Black and Rogaway 2002, "Ciphers with arbitrary finite
+/// domains").
+class permutation {
+ public:
+  permutation(std::uint64_t size, std::uint64_t key)
+      : size_(size), key_(key), half_(std::max(3, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2)) {}
+
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t at) const {
+    const std::uint64_t mask = (std::uint64_t{1} << half_) - 1;
+    do {
+      std::uint64_t left = at >> half_, right = at & mask;
+      for (std::uint64_t round = 0; round < 8; ++round) {
+        const std::uint64_t changed = random_numbers::mixed(key_ + (right << 3 | round) * random_numbers::step);
+        left = std::exchange(right, left ^ (changed & mask));
+      }
+      at = left << half_ | right;
+    } while (at >= size_);
+    return at;
   }
-  if (set.size() < batch) {
-    fail(error_category::invalid_argument, "{} images do not fill a batch of {}; take a smaller batch", set.size(),
-         batch);
-  }
-  if (set.pixels.size() != set.size() * set.pixels_per_image()) {
-    fail(error_category::invalid_argument, "{} images of {}x{} pixels need {} pixels; there are {}", set.size(),
-         set.rows, set.columns, set.size() * set.pixels_per_image(), set.pixels.size());
-  }
-  return set.size();
-}
+
+ private:
+  std::uint64_t size_, key_;
+  int half_;  // bits
+};
 
 }  // namespace detail
 
-MEGANEURA_INLINE shuffled_batches::shuffled_batches(const labelled_images& set, std::size_t batch, std::uint64_t seed)
-    : set_(&set),
-      random_(seed),
-      order_(allocate_for<std::size_t>("shuffled_batches", detail::checked_size(set, batch))),
-      images_(allocate_for<float>("shuffled_batches", batch * set.pixels_per_image())),
-      labels_(allocate_for<std::int32_t>("shuffled_batches", batch)) {
-  std::iota(order_.begin(), order_.end(), std::size_t{0});
-  shuffle();
+struct detail::batch_queue::state {
+  struct slot {
+    std::vector<std::size_t> indices;
+    std::exception_ptr failure;
+    bool ready = false;
+  };
+
+  std::size_t size, batch;
+  loader_options options;
+  fill_slot fill;
+  std::vector<slot> ring;
+
+  // Of the consumer; threads read `from`, which changes while there are none. Tickets number the batches since `from`.
+  loader_position at, from;
+  std::uint64_t taken = 0;
+  bool running = false;
+  std::vector<std::thread> threads{};
+
+  std::mutex mutex{};  // what follows, and `ready`
+  std::condition_variable made{}, room{};
+  std::uint64_t claimed = 0, released = 0;
+  bool stopping = false;
+
+  [[nodiscard]] std::uint64_t per_epoch() const {
+    return size / batch + (options.last != drop && size % batch != 0 ? 1 : 0);
+  }
+
+  /// Makes the batch of a ticket; whoever claimed it has its slot. errors: what `fill` throws.
+  void make(std::uint64_t ticket) {
+    const std::uint64_t number = from.batch + ticket, epoch = from.epoch + number / per_epoch();
+    const std::uint64_t first = number % per_epoch() * batch, last = std::min<std::uint64_t>(size - first, batch);
+    auto& indices = ring[ticket % ring.size()].indices;
+    indices.resize(options.last == keep ? last : batch);
+    const permutation order(size, random_numbers(from.seed, epoch, size).bits());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const std::uint64_t place = (first + i) % size;
+      indices[i] = options.shuffle ? order(place) : place;
+    }
+    fill({indices, last, from.seed, epoch}, ticket % ring.size());
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      room.wait(lock, [&] { return stopping || claimed < released + ring.size(); });
+      if (stopping) return;
+      const std::uint64_t ticket = claimed++;
+      lock.unlock();
+      slot& target = ring[ticket % ring.size()];
+      try {
+        make(ticket);
+      } catch (...) {
+        target.failure = std::current_exception();
+      }
+      lock.lock();
+      target.ready = true;
+      made.notify_one();
+    }
+  }
+
+  /// From the position on; with fewer threads where the system grants no more.
+  void start() {
+    from = at;
+    taken = claimed = released = 0;
+    running = true;
+    try {
+      while (threads.size() < options.threads) threads.emplace_back([this] { work(); });
+    } catch (const std::exception&) {  // no thread, or no memory for one
+    }
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    room.notify_all();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+    for (slot& each : ring) each.failure = nullptr, each.ready = false;
+    running = stopping = false;
+  }
+
+  /// The slot of ticket `taken`, made; it stays the consumer's until this is called again. errors: what `fill` throws.
+  std::size_t take() {
+    const std::size_t place = taken % ring.size();
+    if (threads.empty()) return make(taken), place;
+    std::unique_lock lock(mutex);
+    released = taken;
+    room.notify_one();
+    made.wait(lock, [&] { return ring[place].ready; });
+    ring[place].ready = false;
+    if (ring[place].failure == nullptr) return place;
+    const std::exception_ptr failure = ring[place].failure;
+    lock.unlock();
+    stop();  // the next call begins with this batch
+    std::rethrow_exception(failure);
+  }
+};
+
+MEGANEURA_INLINE detail::batch_queue::batch_queue(std::size_t size, std::size_t batch, const loader_options& options,
+                                                  fill_slot fill) {
+  if (batch == 0)
+    fail(error_category::invalid_argument, "loader: a batch of 0 was asked for; it has at least 1 sample");
+  if (size == 0) fail(error_category::invalid_argument, "loader: the set has no samples; there is nothing to batch");
+  if (options.last == drop && size < batch) {
+    fail(error_category::invalid_argument,
+         "loader: {} samples do not fill a batch of {}; take a smaller batch, or .last = pad or keep", size, batch);
+  }
+  const std::size_t ahead = options.threads == 0 ? 0 : std::max(options.threads, options.prefetch);
+  const loader_position begin{options.seed, 0, 0};
+  state_.reset(new state{size, batch, options, std::move(fill), {}, begin, begin});
+  state_->ring = reserve_for<state::slot>("loader", std::uint64_t{ahead} + 1);
+  for (std::size_t i = 0; i <= ahead; ++i) {
+    state_->ring.push_back({reserve_for<std::size_t>("loader", batch), nullptr, false});
+  }
 }
 
-MEGANEURA_INLINE bool shuffled_batches::next() {
-  if (next_ == per_epoch() * labels_.size()) {
-    shuffle();
-    return false;
+MEGANEURA_INLINE detail::batch_queue::~batch_queue() { state_->stop(); }
+
+MEGANEURA_INLINE std::size_t detail::batch_queue::next() {
+  state& s = *state_;
+  if (s.at.batch == s.per_epoch()) {
+    s.at = {s.at.seed, s.at.epoch + 1, 0};
+    return none;
   }
-  for (std::int32_t& label : labels_) {
-    const std::size_t chosen = order_[next_++], pixels = set_->pixels_per_image();
-    const auto place = static_cast<std::size_t>(&label - labels_.data());
-    to_unit_interval(set_->image(chosen), std::span(images_).subspan(place * pixels, pixels));
-    label = set_->labels[chosen];
-  }
-  return true;
+  if (!s.running) s.start();
+  const std::size_t slot = s.take();
+  ++s.taken;
+  ++s.at.batch;
+  return slot;
 }
 
-MEGANEURA_INLINE void shuffled_batches::skip(std::uint64_t batches) {
-  const std::size_t end = per_epoch() * labels_.size();
-  for (; batches > 0; --batches) {
-    if (next_ == end) shuffle();
-    next_ += labels_.size();
+MEGANEURA_INLINE void detail::batch_queue::seek(const loader_position& to) {
+  state& s = *state_;
+  if (to.batch > s.per_epoch()) {
+    fail(error_category::invalid_argument,
+         "loader: batch {} was sought in epochs of {}; a position is of the same set, batch and .last", to.batch,
+         s.per_epoch());
   }
-  if (next_ == end) shuffle();
+  s.stop();
+  s.at = to;
 }
 
-// Fisher and Yates; std::shuffle differs between standard libraries.
-MEGANEURA_INLINE void shuffled_batches::shuffle() {
-  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_() % i]);
-  next_ = 0;
-}
+MEGANEURA_INLINE std::size_t detail::batch_queue::slots() const { return state_->ring.size(); }
+MEGANEURA_INLINE std::size_t detail::batch_queue::size() const { return state_->size; }
+MEGANEURA_INLINE std::uint64_t detail::batch_queue::per_epoch() const { return state_->per_epoch(); }
+MEGANEURA_INLINE loader_position detail::batch_queue::position() const { return state_->at; }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of data/fetch.hpp.
@@ -16588,6 +16901,7 @@ MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<con
 #include <sys/stat.h>
 
 #include <charconv>
+#include <random>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
@@ -19214,8 +19528,6 @@ void visit_functions(device_functions& table, Visitor visit) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
 
-#include <mutex>
-
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 
 /// Throws what `result` means as a sentence; success and the other non-negative results are the caller's business.
@@ -19762,8 +20074,6 @@ class recording_writer {
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
 
 // The front door: arguments checked here, work done by the internal states.
-
-#include <exception>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -24900,23 +25210,6 @@ struct pen_point {
   double x, y;
 };
 
-/// splitmix64 (Steele, Lea, Flood 2014): the standard library's distributions differ from one library to the next.
-class digit_random {
- public:
-  explicit digit_random(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t bits() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
-  double between(double low, double high) { return low + (high - low) * static_cast<double>(bits() >> 11) * 0x1p-53; }
-
- private:
-  std::uint64_t state_;
-};
-
 /// The ways to write each digit. A letter pair is a point: column a..i, row a..m from the top (a step is 1/8 of the
 /// width, 1/12 of the height); a space lifts the pen. The pen moves through the points on a smooth curve.
 inline std::span<const std::string_view> digit_templates(std::size_t digit) {
@@ -24954,7 +25247,7 @@ inline void append_curve(std::span<const pen_point> points, std::vector<std::vec
 }
 
 /// A way to write the digit, with every point moved a little, then tilted, slanted, scaled and shifted as a whole.
-inline std::vector<std::vector<pen_point>> write_digit(std::size_t digit, digit_random& random) {
+inline std::vector<std::vector<pen_point>> write_digit(std::size_t digit, random_numbers& random) {
   const auto ways = digit_templates(digit);
   const std::string_view way = ways[random.bits() % ways.size()];
   const double angle = random.between(-0.2, 0.2), slant = random.between(-0.15, 0.4), width = random.between(9, 15),
@@ -25004,7 +25297,7 @@ inline void draw_segment(std::span<std::uint8_t> image, pen_point a, pen_point b
 MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t seed) {
   const std::uint64_t pixels = count > SIZE_MAX / 784 ? SIZE_MAX : count * 784;
   labelled_images result{28, 28, allocate_for<std::uint8_t>("make_digits", pixels), std::vector<std::uint8_t>(count)};
-  detail::digit_random random(seed);
+  random_numbers random(seed);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t digit = random.bits() % 10;
     const auto image = std::span(result.pixels).subspan(i * 784, 784);
@@ -25207,8 +25500,6 @@ MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
 #if defined(__linux__)
 #include <link.h>
 #endif
-
-#include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 

@@ -4,7 +4,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/log.hpp>
-#include <meganeura/data/batches.hpp>
+#include <meganeura/data/loader.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/expr/summary.hpp>
 #include <meganeura/graph/graph.hpp>

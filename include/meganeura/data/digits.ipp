@@ -2,6 +2,7 @@
 // Body of data/digits.hpp: stroke templates, jitter, and a brush.
 #pragma once
 #include <meganeura/data/digits.hpp>
+#include <meganeura/data/random.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,23 +15,6 @@ namespace detail {
 
 struct pen_point {
   double x, y;
-};
-
-/// splitmix64 (Steele, Lea, Flood 2014): the standard library's distributions differ from one library to the next.
-class digit_random {
- public:
-  explicit digit_random(std::uint64_t seed) : state_(seed) {}
-
-  std::uint64_t bits() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
-  double between(double low, double high) { return low + (high - low) * static_cast<double>(bits() >> 11) * 0x1p-53; }
-
- private:
-  std::uint64_t state_;
 };
 
 /// The ways to write each digit. A letter pair is a point: column a..i, row a..m from the top (a step is 1/8 of the
@@ -70,7 +54,7 @@ inline void append_curve(std::span<const pen_point> points, std::vector<std::vec
 }
 
 /// A way to write the digit, with every point moved a little, then tilted, slanted, scaled and shifted as a whole.
-inline std::vector<std::vector<pen_point>> write_digit(std::size_t digit, digit_random& random) {
+inline std::vector<std::vector<pen_point>> write_digit(std::size_t digit, random_numbers& random) {
   const auto ways = digit_templates(digit);
   const std::string_view way = ways[random.bits() % ways.size()];
   const double angle = random.between(-0.2, 0.2), slant = random.between(-0.15, 0.4), width = random.between(9, 15),
@@ -120,7 +104,7 @@ inline void draw_segment(std::span<std::uint8_t> image, pen_point a, pen_point b
 MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t seed) {
   const std::uint64_t pixels = count > SIZE_MAX / 784 ? SIZE_MAX : count * 784;
   labelled_images result{28, 28, allocate_for<std::uint8_t>("make_digits", pixels), std::vector<std::uint8_t>(count)};
-  detail::digit_random random(seed);
+  random_numbers random(seed);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t digit = random.bits() % 10;
     const auto image = std::span(result.pixels).subspan(i * 784, 784);

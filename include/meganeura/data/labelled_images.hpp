@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A set of grey images of one size, each with a class label: what every image classification example trains on.
+// A set of images of one size, each with a class label: what every image classification example trains on.
 #pragma once
 #include <meganeura/core/allocate.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/data/loader.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +12,23 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
+/// Images as a model takes them.
+struct image_batch {
+  std::vector<float> images;         // [batch, channels * rows * columns], 0 to 1
+  std::vector<std::int32_t> labels;  // [batch]
+};
+
+/// A set of a `loader`: loader batches(digits.train, 32, {.shuffle = true}).
 struct labelled_images {
+  using batch = image_batch;
+
   std::size_t rows = 0, columns = 0;
-  std::vector<std::uint8_t> pixels;  // [size, rows, columns], 0 background to 255 ink
+  std::vector<std::uint8_t> pixels;  // [size, channels, rows, columns]; grey ones from 0, background, to 255, ink
   std::vector<std::uint8_t> labels;  // [size]
+  std::size_t channels = 1;
 
   [[nodiscard]] std::size_t size() const { return labels.size(); }
-  [[nodiscard]] std::size_t pixels_per_image() const { return rows * columns; }
+  [[nodiscard]] std::size_t pixels_per_image() const { return channels * rows * columns; }
   [[nodiscard]] std::span<const std::uint8_t> image(std::size_t index) const {
     return std::span(pixels).subspan(index * pixels_per_image(), pixels_per_image());
   }
@@ -26,10 +37,14 @@ struct labelled_images {
   void append(const labelled_images& other, std::size_t index) {
     rows = other.rows;
     columns = other.columns;
+    channels = other.channels;
     const auto source = other.image(index);
     pixels.insert(pixels.end(), source.begin(), source.end());
     labels.push_back(other.labels[index]);
   }
+
+  /// errors: invalid_argument when the pixels are not those of `size` images.
+  void fill(const chosen_samples& chosen, image_batch& into) const;
 };
 
 /// Grey values as numbers from 0 to 1.
@@ -48,6 +63,20 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   std::vector<float> result = allocate_for<float>("to_unit_interval", pixels.size());
   to_unit_interval(pixels, result);
   return result;
+}
+
+inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const {
+  const std::size_t each = pixels_per_image();
+  if (pixels.size() != size() * each) {
+    fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
+         channels, rows, columns, size() * each, pixels.size());
+  }
+  into.images.resize(chosen.indices.size() * each);
+  into.labels.resize(chosen.indices.size());
+  for (std::size_t i = 0; i < chosen.indices.size(); ++i) {
+    to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
+    into.labels[i] = labels[chosen.indices[i]];
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

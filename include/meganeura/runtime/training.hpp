@@ -129,7 +129,7 @@ class training {
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
-  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::shuffled_batches::skip`
+  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::loader::skip`
   /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
   /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
   /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
