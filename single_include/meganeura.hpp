@@ -1340,6 +1340,8 @@ enum class op : std::uint8_t {
   concat,           // along one axis
   gather,           // rows of a table chosen by integer indices
   scatter_add,      // its adjoint: updates added into zeros
+  take_along,       // elements along an axis, one for each integer index
+  scatter_along,    // its adjoint: updates that an index puts together, added up or the largest of them
   narrow,           // some rows, from a position that is a value
   update_rows,      // its first operand with rows written over it from such a position on
   convolution,      // N-d; the output, the input or the filter of one and the same correlation
@@ -1438,6 +1440,8 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::take_along, "take_along", 2, op_stage::primitive, true},
+    {op::scatter_along, "scatter_along", 2, op_stage::primitive, true},
     {op::narrow, "narrow", 2, op_stage::primitive, true},
     {op::update_rows, "update_rows", 3, op_stage::primitive, true, true},
     {op::convolution, "convolution", 2, op_stage::primitive},
@@ -1488,8 +1492,8 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add, narrow, update_rows. Out of 0 .. extent-1 an index of gather and a row of narrow give
-/// zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
+/// concat, gather, scatter_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or take_along
+/// and a row of narrow give zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -1522,6 +1526,15 @@ struct pad_attribute {
     }
     return same_bits(a.value, b.value);
   }
+};
+
+/// scatter_along(indices, updates): each element of the result is the sum or, of integers, the maximum of the updates
+/// whose index along the axis is its place; 0 or the lowest integer where there is none.
+struct scatter_attribute {
+  int axis = 0;
+  reduce_kind kind = reduce_kind::sum;
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis), visit("kind", self.kind); }
+  friend constexpr bool operator==(const scatter_attribute&, const scatter_attribute&) = default;
 };
 
 /// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
@@ -1618,6 +1631,10 @@ template <>
 struct primitive_traits<op::gather> : carries<axis_attribute> {};
 template <>
 struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::take_along> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::scatter_along> : carries<scatter_attribute> {};
 template <>
 struct primitive_traits<op::narrow> : carries<axis_attribute> {};
 template <>
@@ -1742,6 +1759,11 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
   for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
   for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
   return result;
+}
+
+// Whether an index of that shape chooses elements along the axis.
+constexpr bool can_take_along(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
+  return axis >= 0 && axis < data.rank && indices.rank == data.rank && with_extent(indices, axis, data[axis]) == data;
 }
 
 // ---- rows from a position on
@@ -9234,6 +9256,111 @@ template <triplet_options Options = triplet_options{}, value Anchor, value Posit
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Elements along an axis by an index for each: taken, put, added.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_take_along(const facts& data, const facts& indices, int axis) {
+  return node_of(op::take_along, data.type, indices.shape, axis_attribute{normal_axis(axis, data.shape.rank)});
+}
+
+// Into the shape of `like`.
+constexpr node_spec describe_scatter_along(const facts&, const facts& updates, const symbolic_shape& like, int axis,
+                                           reduce_kind kind) {
+  return node_of(op::scatter_along, updates.type, like, scatter_attribute{normal_axis(axis, like.rank), kind});
+}
+
+constexpr bool are_indices_along(const facts& data, const facts& indices, int axis) {
+  return indices.type == dtype::i32 && can_take_along(data.shape, indices.shape, normal_axis(axis, data.shape.rank));
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct put_along {
+  static constexpr auto forward(value auto x, value auto indices, value auto updates, int axis) {
+    const auto along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto turn = detail::coordinates_of(x, indices.facts().shape, along);
+    const auto last =
+        detail::make<detail::describe_scatter_along>(indices, turn, x.facts().shape, axis, reduce_kind::max);
+    const auto put = detail::make<detail::describe_take_along>(updates, maximum(last, 0), axis);
+    return select(less(last, 0), x, put);
+  }
+};
+
+struct add_along {
+  static constexpr auto forward(value auto x, value auto indices, value auto updates, int axis) {
+    return x + detail::make<detail::describe_scatter_along>(indices, updates, x.facts().shape, axis, reduce_kind::sum);
+  }
+};
+
+}  // namespace layers
+
+/// Elements of `data` along `axis`, one for each index: result[.., i, ..] = data[.., indices[.., i, ..], ..];
+/// take_along<-1>(data, indices), or take_along(data, indices, -1). An index out of range gives 0, and its gradient
+/// goes nowhere; the option `checks` names it. torch.gather, NumPy's take_along_axis, ONNX's GatherElements. shapes:
+/// data [.., n, ..], indices [.., m, ..] -> [.., m, ..]. dtypes: indices i32. cost: reads and writes an element an
+/// index; the adjoint looks at all m indices for each of the n. errors: "indices must be i32, with data's extents but
+/// for the axis".
+template <value Data, value Indices, detail::axis_like Axis>
+[[nodiscard]] constexpr auto take_along(Data data, Indices indices, Axis axis) {
+  MEGANEURA_EXPECT(detail::are_indices_along(data.facts(), indices.facts(), axis),
+                   "meganeura: take_along<axis>(data, indices): indices must be i32, with data's extents but for the "
+                   "axis, which exists",
+                   data, indices)
+  return detail::make<detail::describe_take_along>(data, indices, axis);
+}
+template <int Axis, value Data, value Indices>
+[[nodiscard]] constexpr auto take_along(Data data, Indices indices) {
+  return take_along(data, indices, c<Axis>);
+}
+
+/// x with updates written over it where the indices along `axis` say: put_along<-1>(x, indices, updates), or
+/// put_along(x, indices, updates, -1). Of several for one place the last along the axis stays; an index out of range
+/// writes nothing. torch.scatter, NumPy's put_along_axis, ONNX's ScatterElements.
+/// shapes: x [.., n, ..], indices and updates [.., m, ..] -> x's. gradient: to x and to updates that stay. cost: all
+/// pairs of places along the axis. errors: "indices must be i32, with x's extents but for the axis", "updates must have
+/// x's dtype and the indices' shape".
+template <value X, value Indices, value Updates, detail::axis_like Axis>
+[[nodiscard]] constexpr auto put_along(X x, Indices indices, Updates updates, Axis axis) {
+  MEGANEURA_EXPECT(detail::are_indices_along(x.facts(), indices.facts(), axis),
+                   "meganeura: put_along<axis>(x, indices, updates): indices must be i32, with x's extents but for the "
+                   "axis, which exists",
+                   x, indices, updates)
+  MEGANEURA_EXPECT(
+      (updates.facts().type == x.facts().type && updates.facts().shape == indices.facts().shape),
+      "meganeura: put_along<axis>(x, indices, updates): updates must have x's dtype and the indices' shape", x, indices,
+      updates)
+  return detail::layer<layers::put_along>(fixed_text<"">{}, x, indices, updates, axis);
+}
+template <int Axis, value X, value Indices, value Updates>
+[[nodiscard]] constexpr auto put_along(X x, Indices indices, Updates updates) {
+  return put_along(x, indices, updates, c<Axis>);
+}
+
+/// x with updates added to it where the indices along `axis` say, as put_along; those for one place add up.
+/// torch.scatter_add, ONNX's ScatterElements with reduction "add".
+template <value X, value Indices, value Updates, detail::axis_like Axis>
+[[nodiscard]] constexpr auto add_along(X x, Indices indices, Updates updates, Axis axis) {
+  MEGANEURA_EXPECT(detail::are_indices_along(x.facts(), indices.facts(), axis),
+                   "meganeura: add_along<axis>(x, indices, updates): indices must be i32, with x's extents but for the "
+                   "axis, which exists",
+                   x, indices, updates)
+  MEGANEURA_EXPECT(
+      (updates.facts().type == x.facts().type && updates.facts().shape == indices.facts().shape),
+      "meganeura: add_along<axis>(x, indices, updates): updates must have x's dtype and the indices' shape", x, indices,
+      updates)
+  return detail::layer<layers::add_along>(fixed_text<"">{}, x, indices, updates, axis);
+}
+template <int Axis, value X, value Indices, value Updates>
+[[nodiscard]] constexpr auto add_along(X x, Indices indices, Updates updates) {
+  return add_along(x, indices, updates, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Bits of integers, and floats as their bits.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -13960,6 +14087,9 @@ struct attribute_printer {
     return fmt::format("low=[{}] high=[{}] value={}", list(a.low, used_rank(a.low)), list(a.high, used_rank(a.high)),
                        a.value);
   }
+  std::string operator()(const scatter_attribute& a) const {
+    return fmt::format("{} axis={}", info(a.kind).name, a.axis);
+  }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
     return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
@@ -14843,6 +14973,53 @@ struct primitive_rule<op::scatter_add> {
                       {},
                       fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
     return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::take_along> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id data = operands[0], indices = operands[1];
+    g.expect_values("take_along", operands);
+    const shape &from = g[data].extents, &at = g[indices].extents;
+    if (!can_take_along(from, at, along.axis) || g[indices].type != dtype::i32) {
+      fail(error_category::invalid_argument,
+           "take_along of {} along axis {} by {} {}: needs an existing axis and i32 indices with all other extents of "
+           "the first",
+           to_string(from), along.axis, to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices(
+        {indices,
+         from[along.axis],
+         {},
+         fmt::format("take_along of {} has {} places along axis {}", to_string(from), from[along.axis], along.axis)});
+    return g.add_node(op::take_along, g[data].type, shape(at), along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::scatter_along> {
+  static node_id build(graph& g, std::span<const node_id> operands, const scatter_attribute& how,
+                       const shape& extents) {
+    const node_id indices = operands[0], updates = operands[1];
+    g.expect_values("scatter_along", operands);
+    const shape& at = g[indices].extents;
+    const dtype type = g[updates].type;
+    const bool known = how.kind == reduce_kind::sum || (how.kind == reduce_kind::max && is_integer(type));
+    if (!can_take_along(extents, at, how.axis) || g[indices].type != dtype::i32 || g[updates].extents != at || !known) {
+      fail(
+          error_category::invalid_argument,
+          "scatter_along {} of {} {} into {} by {} {}: updates must have the indices' shape, which is the result's but "
+          "for the axis, the indices must be i32, and the kind is sum or, of integers, max",
+          to_string(attribute(how)), to_string(type), to_string(g[updates].extents), to_string(extents),
+          to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices({indices,
+                      extents[how.axis],
+                      {},
+                      fmt::format("scatter_along into {} has {} places along axis {}", to_string(extents),
+                                  extents[how.axis], how.axis)});
+    return g.add_node(op::scatter_along, type, extents, how, operands);
   }
 };
 
@@ -15730,6 +15907,28 @@ struct gradient_rule<op::scatter_add> : gradient_step {
   void propagate(node_id id, node_id g) {
     const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
     if (wants(id, 1)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+  }
+};
+
+template <>
+struct gradient_rule<op::take_along> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
+    const scatter_attribute back{graph_.get<axis_attribute>(id).axis};
+    add(data, graph_.apply(op::scatter_along, back, {indices, g}, extents(data)));
+  }
+};
+
+template <>
+struct gradient_rule<op::scatter_along> : gradient_step {  // a sum: maxima are integers
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
+    const axis_attribute along{graph_.get<scatter_attribute>(id).axis};
+    add(updates, graph_.apply(op::take_along, along, {g, indices}));
   }
 };
 
@@ -22316,6 +22515,9 @@ template <>
 struct kernel_family<op::gather> {
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
+
+template <>
+struct kernel_family<op::take_along> : kernel_family<op::gather> {};
 
 template <>
 struct kernel_family<op::narrow> {
@@ -29835,6 +30037,15 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
 
+/// Operands data, indices (i32) of the result's shape. An index out of range gives 0.
+[[nodiscard]] kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
+                                              const device_profile& on);
+
+/// Operands indices (i32), updates; an index out of range is left out. Each element of the result looks at the indices
+/// along the axis, as deterministic and exact as scatter_add. cost: an index each for all pairs of places along it.
+[[nodiscard]] kernel_dispatch make_scatter_along(const shape& result, const shape& indices,
+                                                 const scatter_attribute& how, dtype type, const device_profile& on);
+
 /// Operands data and a position (i32): rows of `result` from there on; those that lie outside are zeros.
 [[nodiscard]] kernel_dispatch make_narrow(const shape& data, const shape& result, int axis, dtype type,
                                           const device_profile& on);
@@ -29872,6 +30083,22 @@ struct generator<op::scatter_add> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
     return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
                             asked.on);
+  }
+};
+
+template <>
+struct generator<op::take_along> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_take_along(asked.operand_extents()[0], asked.extents(), asked.get<axis_attribute>().axis, asked.type(),
+                           asked.on);
+  }
+};
+
+template <>
+struct generator<op::scatter_along> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_scatter_along(asked.extents(), asked.operand_extents()[0], asked.get<scatter_attribute>(), asked.type(),
+                              asked.on);
   }
 };
 
@@ -32592,11 +32819,11 @@ struct axis_split {
   int width = 1;
 };
 
-[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
+[[nodiscard]] inline axis_split split_at(const shape& extents, int axis, int most = 4) {
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= extents[i];
   for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
-  const int width = inner % 4 == 0 ? 4 : 1;
+  const int width = inner % most == 0 ? most : 1;
   return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
           static_cast<std::uint32_t>(inner / width), width};
 }
@@ -32841,6 +33068,81 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
   return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
                                 [&] { return plan.shorten(on); }, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
+                                                 const device_profile& on) {
+  const detail::axis_split split = detail::split_at(data, axis, 1);
+  const auto line = static_cast<std::uint32_t>(indices[axis]) * split.inner;  // of the result, for one outer position
+  const std::int64_t items = indices.elements();
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("take_along {}", items), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor result(owner, type, "result", 1);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(static_cast<std::uint32_t>(items)), [&] {
+    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(position)));
+    const auto value = owner.declare_variable(value_type(type, 1));
+    spirv::detail::store(value, literal(type, 0));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 row = position / line * split.extent + index;
+      spirv::detail::store(value, from.load(row * split.inner + position % split.inner));
+    });
+    result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+namespace detail {
+
+// `slices` (a power of two) invocations share an element of the result.
+[[nodiscard]] inline kernel_dispatch make_scatter_along(const axis_split& split, std::uint32_t count, scalar_op how,
+                                                        dtype type, std::uint32_t size, std::uint32_t slices,
+                                                        const device_profile& on) {
+  const std::uint32_t elements = size / slices;
+  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
+  const flat_grid grid = make_flat_grid(items, elements, on);
+  spirv::kernel owner(fmt::format("scatter_along {} of {}", items, count), {size, 1, 1});
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor updates(owner, type, "updates");
+  const bound_tensor result(owner, type, "result", 1);
+  const spirv::u32 thread = owner.local_id(0), slice = thread / elements, last(static_cast<std::uint32_t>(items - 1));
+  const spirv::u32 wanted = grid.position(owner) * elements + thread % elements, position = min(wanted, last);
+  const spirv::u32 row = position / split.inner % split.extent;
+  const spirv::u32 begin = position / split.inner / split.extent * (count * split.inner) + position % split.inner;
+  const running_sum total{owner.declare_variable(value_type(type, 1)), how, identity(how, type)};
+  spirv::detail::store(total.place, total.start);
+  for_summed(owner, slice, count, slices, {}, std::span(&total, 1), [&](const spirv::u32& each) {
+    const spirv::u32 place = begin + each * split.inner;
+    owner.if_(spirv::bitcast<spirv::u32>(spirv::i32(at.load(place))) == row, [&] {
+      spirv::detail::store(total.place, combine(owner, how, spirv::detail::load(total.place), updates.load(place)));
+    });
+  });
+  scalar_value found = spirv::detail::load(total.place);
+  if (slices > 1) {
+    const lane_place lanes{slice, slices, thread, elements, thread % elements};
+    found = shared_totals(owner, size).combined(how, found, lanes);
+  }
+  owner.if_(slice == 0u && wanted <= last, [&] { result.store(position, found); });
+  return {owner.finish(), grid.groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_along(const shape& result, const shape& indices,
+                                                    const scatter_attribute& how, dtype type,
+                                                    const device_profile& on) {
+  const detail::axis_split split = detail::split_at(result, how.axis, 1);
+  const auto count = static_cast<std::uint32_t>(indices[how.axis]);
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const std::int64_t wanted = std::int64_t{size} * on.compute_units;
+  std::uint32_t slices = 1;
+  while (count >= 1024 && slices < size && result.elements() * slices * 2 <= wanted) slices *= 2;
+  return make_within_loop_limit(
+      [&] { return detail::make_scatter_along(split, count, info(how.kind).row, type, size, slices, on); },
+      [&] { return slices < size && (slices *= 2, true); }, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

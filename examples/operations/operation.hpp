@@ -49,5 +49,6 @@ struct found {
 void add_elementwise(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
+void add_shape(std::vector<operation>& list);
 
 }  // namespace operations

@@ -5,6 +5,7 @@
 #include <meganeura/nn/class_losses.hpp>
 #include <meganeura/nn/distance_losses.hpp>
 #include <meganeura/nn/losses.hpp>
+#include <meganeura/ops/along.hpp>
 #include <meganeura/ops/bits.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>

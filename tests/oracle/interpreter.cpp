@@ -71,6 +71,10 @@ class interpreter<Real>::definitions {
         return gather_or_scatter(id, false);
       case op::scatter_add:
         return gather_or_scatter(id, true);
+      case op::take_along:
+        return take_along(id);
+      case op::scatter_along:
+        return scatter_along(id);
       case op::narrow:
       case op::update_rows:
         return rows_at(id);
@@ -347,6 +351,38 @@ class interpreter<Real>::definitions {
       });
       start += part.extents[axis];
     }
+    return result;
+  }
+
+  // visit(place, there): for each index at `place`, where it points to in a tensor of extents `whole`, if it does.
+  template <class Visit>
+  static void for_each_along(const tensor<Real>& indices, const shape& whole, int axis, const Visit& visit) {
+    for (std::int64_t place = 0; place < indices.extents.elements(); ++place) {
+      const std::int64_t there = to_integer(indices[place]), stride = whole.stride(axis);
+      if (there < 0 || there >= whole[axis]) continue;
+      const std::int64_t outer = place / (stride * indices.extents[axis]);
+      visit(place, (outer * whole[axis] + there) * stride + place % stride);
+    }
+  }
+
+  tensor<Real> take_along(node_id id) const {
+    const tensor<Real>& from = operand(id, 0);
+    tensor<Real> result = empty(id);
+    for_each_along(operand(id, 1), from.extents, graph_.get<axis_attribute>(id).axis,
+                   [&](std::int64_t place, std::int64_t there) { result[place] = from[there]; });
+    return result;
+  }
+
+  tensor<Real> scatter_along(node_id id) const {
+    const auto& how = graph_.get<scatter_attribute>(id);
+    const tensor<Real>& updates = operand(id, 1);
+    tensor<Real> result = empty(id);
+    const bool sums = how.kind == reduce_kind::sum;
+    if (!sums) std::fill(result.values.begin(), result.values.end(), Real(lowest(result.type)));
+    for_each_along(operand(id, 0), result.extents, how.axis, [&](std::int64_t place, std::int64_t there) {
+      const scalar_op step = sums ? scalar_op::add : scalar_op::maximum;
+      result[there] = scalar_apply(step, result.type, result.type, result[there], updates[place], updates[place]);
+    });
     return result;
   }
 

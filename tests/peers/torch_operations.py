@@ -32,6 +32,9 @@ CALLS = {
     "logical_or(a, b)": "torch.logical_or(x[0] < x[1], x[1] < 1)",
     "logical_not(x)": "torch.logical_not(x[0] < 1)",
     "stop_gradient(x)": "x[0].detach()",
+    "take_along<axis>(data, indices)": "torch.gather(x[0], 1, x[1].long())",
+    "put_along<axis>(x, indices, updates)": "torch.scatter(x[0], 1, x[1].long(), x[2])",
+    "add_along<axis>(x, indices, updates)": "torch.scatter_add(x[0], 1, x[1].long(), x[2])",
 }
 
 # By design; the reason is printed.

@@ -24,17 +24,27 @@ class builder {
  private:
   void step() {
     using method = void (builder::*)();
-    static const std::vector<std::pair<int, method>> methods{
-        {14, &builder::program},      {10, &builder::operation},
-        {8, &builder::row_statistic}, {5, &builder::reduction},
-        {8, &builder::contraction},   {10, &builder::index_map_step},
-        {5, &builder::padding},       {4, &builder::concatenation},
-        {4, &builder::gathering},     {4, &builder::rows_at_a_position},
-        {2, &builder::own_gradient},  {5, &builder::convolution},
-        {4, &builder::window},        {2, &builder::noise},
-        {4, &builder::conversion},    {2, &builder::quantisation},
-        {3, &builder::composite},     {3, &builder::comparison},
-        {3, &builder::another_leaf},  {2, &builder::block}};
+    static const std::vector<std::pair<int, method>> methods{{14, &builder::program},
+                                                             {10, &builder::operation},
+                                                             {8, &builder::row_statistic},
+                                                             {5, &builder::reduction},
+                                                             {8, &builder::contraction},
+                                                             {10, &builder::index_map_step},
+                                                             {5, &builder::padding},
+                                                             {4, &builder::concatenation},
+                                                             {4, &builder::gathering},
+                                                             {4, &builder::taking_along},
+                                                             {4, &builder::rows_at_a_position},
+                                                             {2, &builder::own_gradient},
+                                                             {5, &builder::convolution},
+                                                             {4, &builder::window},
+                                                             {2, &builder::noise},
+                                                             {4, &builder::conversion},
+                                                             {2, &builder::quantisation},
+                                                             {3, &builder::composite},
+                                                             {3, &builder::comparison},
+                                                             {3, &builder::another_leaf},
+                                                             {2, &builder::block}};
     std::int64_t total = 0;
     for (const auto& entry : methods) total += entry.first;
     std::int64_t at = dice_.below(total);
@@ -486,6 +496,22 @@ class builder {
       return accept(graph_.cast(graph_.slice(rows, 0, 0, found[0] / 2), dtype::f32));
     if (dice_.chance(0.6)) return accept(rows);
     accept(graph_.scatter_add(at, of_shape(shape(graph_[rows].extents), graph_[a].type), axis, extents));
+  }
+
+  void taking_along() {
+    const node_id a = anything();
+    const shape extents = graph_[a].extents;
+    if (rank_of(extents) == 0) return;
+    const int axis = static_cast<int>(dice_.below(rank_of(extents)));
+    shape places = extents;
+    places.set(axis, dice_.between(1, 5));
+    const bool strays = dice_.chance(0.15);
+    const node_id at = leaf(places, dtype::i32, strays ? -2 : 0, extents[axis] - (strays ? 0 : 1));
+    if (dice_.chance(0.6)) return accept(graph_.apply(op::take_along, axis_attribute{axis}, {a, at}));
+    const node_id updates = of_shape(places, graph_[a].type);
+    const bool largest = is_integer(graph_[a].type) && dice_.chance(0.5);
+    const scatter_attribute how{axis, largest ? reduce_kind::max : reduce_kind::sum};
+    accept(graph_.apply(op::scatter_along, how, {at, updates}, extents));
   }
 
   void rows_at_a_position() {

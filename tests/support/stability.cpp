@@ -154,6 +154,7 @@ class disturbance {
       case op::convolution:
       case op::window_scatter:
       case op::scatter_add:
+      case op::scatter_along:
         return true;
       default:
         return false;

@@ -69,6 +69,30 @@ TEST(kernels_gather, indices_out_of_range_read_zeros_and_add_nothing) {
   }
 }
 
+TEST(kernels_gather, elements_along_any_axis_and_back) {
+  const gather_case along[] = {{{10, 8}, 0, {5, 8}}, {{4, 6, 5}, 1, {4, 9, 5}}, {{3}, 0, {5000}}, {{3, 7}, 1, {3, 1}}};
+  for (const gather_case& each : along) {
+    for (const dtype type : {dtype::f32, dtype::i32, dtype::f16}) {
+      if (type == dtype::f16 && !support::shared_profile().f16) continue;
+      graph g;
+      const node_id data = g.input("data", type, each.data), indices = g.input("indices", dtype::i32, each.indices),
+                    updates = g.input("updates", type, each.indices);
+      g.add_output("taken", g.apply(op::take_along, axis_attribute{each.axis}, {data, indices}));
+      for (const reduce_kind kind : {reduce_kind::sum, reduce_kind::max}) {
+        if (kind == reduce_kind::max && type != dtype::i32) continue;
+        g.add_output(info(kind).name,
+                     g.apply(op::scatter_along, scatter_attribute{each.axis, kind}, {indices, updates}, each.data));
+      }
+      const double last = static_cast<double>(each.data[each.axis]);
+      support::expect_matches_oracle(g,
+                                     {{"data", oracle::random_tensor<double>(each.data, 1, -9, 9, type)},
+                                      {"indices", oracle::random_tensor<double>(each.indices, 2, -1, last, dtype::i32)},
+                                      {"updates", oracle::random_tensor<double>(each.indices, 3, -9, 9, type)}},
+                                     each.indices[each.axis]);
+    }
+  }
+}
+
 TEST(kernels_gather, scatter_add_repeats_bit_for_bit) {
   graph g;
   const node_id indices = g.input("indices", dtype::i32, {1000}), updates = g.input("updates", dtype::f32, {1000, 4});

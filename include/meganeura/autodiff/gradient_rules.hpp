@@ -300,6 +300,28 @@ struct gradient_rule<op::scatter_add> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::take_along> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }
+  void propagate(node_id id, node_id g) {
+    const node_id data = graph_.operand(id, 0), indices = graph_.operand(id, 1);
+    const scatter_attribute back{graph_.get<axis_attribute>(id).axis};
+    add(data, graph_.apply(op::scatter_along, back, {indices, g}, extents(data)));
+  }
+};
+
+template <>
+struct gradient_rule<op::scatter_along> : gradient_step {  // a sum: maxima are integers
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
+    const axis_attribute along{graph_.get<scatter_attribute>(id).axis};
+    add(updates, graph_.apply(op::take_along, along, {g, indices}));
+  }
+};
+
+template <>
 struct gradient_rule<op::narrow> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }

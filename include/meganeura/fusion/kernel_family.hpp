@@ -48,6 +48,9 @@ struct kernel_family<op::gather> {
 };
 
 template <>
+struct kernel_family<op::take_along> : kernel_family<op::gather> {};
+
+template <>
 struct kernel_family<op::narrow> {
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };

@@ -108,6 +108,9 @@ struct attribute_printer {
     return fmt::format("low=[{}] high=[{}] value={}", list(a.low, used_rank(a.low)), list(a.high, used_rank(a.high)),
                        a.value);
   }
+  std::string operator()(const scatter_attribute& a) const {
+    return fmt::format("{} axis={}", info(a.kind).name, a.axis);
+  }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
     return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",

@@ -25,8 +25,8 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add, narrow, update_rows. Out of 0 .. extent-1 an index of gather and a row of narrow give
-/// zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
+/// concat, gather, scatter_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or take_along
+/// and a row of narrow give zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -59,6 +59,15 @@ struct pad_attribute {
     }
     return same_bits(a.value, b.value);
   }
+};
+
+/// scatter_along(indices, updates): each element of the result is the sum or, of integers, the maximum of the updates
+/// whose index along the axis is its place; 0 or the lowest integer where there is none.
+struct scatter_attribute {
+  int axis = 0;
+  reduce_kind kind = reduce_kind::sum;
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis), visit("kind", self.kind); }
+  friend constexpr bool operator==(const scatter_attribute&, const scatter_attribute&) = default;
 };
 
 /// x [n, c, in...], w [o, c / groups, k...], y [n, o, out...] related by in = out * stride + k * dilation - pad_low, as
@@ -155,6 +164,10 @@ template <>
 struct primitive_traits<op::gather> : carries<axis_attribute> {};
 template <>
 struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::take_along> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::scatter_along> : carries<scatter_attribute> {};
 template <>
 struct primitive_traits<op::narrow> : carries<axis_attribute> {};
 template <>
@@ -279,6 +292,11 @@ constexpr symbolic_shape gathered_shape(const symbolic_shape& data, const symbol
   for (int i = 0; i < indices.rank; ++i) result.push_back(indices[i]);
   for (int i = axis + 1; i < data.rank; ++i) result.push_back(data[i]);
   return result;
+}
+
+// Whether an index of that shape chooses elements along the axis.
+constexpr bool can_take_along(const symbolic_shape& data, const symbolic_shape& indices, int axis) {
+  return axis >= 0 && axis < data.rank && indices.rank == data.rank && with_extent(indices, axis, data[axis]) == data;
 }
 
 // ---- rows from a position on

@@ -206,6 +206,53 @@ struct primitive_rule<op::scatter_add> {
   }
 };
 
+template <>
+struct primitive_rule<op::take_along> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id data = operands[0], indices = operands[1];
+    g.expect_values("take_along", operands);
+    const shape &from = g[data].extents, &at = g[indices].extents;
+    if (!can_take_along(from, at, along.axis) || g[indices].type != dtype::i32) {
+      fail(error_category::invalid_argument,
+           "take_along of {} along axis {} by {} {}: needs an existing axis and i32 indices with all other extents of "
+           "the first",
+           to_string(from), along.axis, to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices(
+        {indices,
+         from[along.axis],
+         {},
+         fmt::format("take_along of {} has {} places along axis {}", to_string(from), from[along.axis], along.axis)});
+    return g.add_node(op::take_along, g[data].type, shape(at), along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::scatter_along> {
+  static node_id build(graph& g, std::span<const node_id> operands, const scatter_attribute& how,
+                       const shape& extents) {
+    const node_id indices = operands[0], updates = operands[1];
+    g.expect_values("scatter_along", operands);
+    const shape& at = g[indices].extents;
+    const dtype type = g[updates].type;
+    const bool known = how.kind == reduce_kind::sum || (how.kind == reduce_kind::max && is_integer(type));
+    if (!can_take_along(extents, at, how.axis) || g[indices].type != dtype::i32 || g[updates].extents != at || !known) {
+      fail(
+          error_category::invalid_argument,
+          "scatter_along {} of {} {} into {} by {} {}: updates must have the indices' shape, which is the result's but "
+          "for the axis, the indices must be i32, and the kind is sum or, of integers, max",
+          to_string(attribute(how)), to_string(type), to_string(g[updates].extents), to_string(extents),
+          to_string(g[indices].type), to_string(at));
+    }
+    g.expect_indices({indices,
+                      extents[how.axis],
+                      {},
+                      fmt::format("scatter_along into {} has {} places along axis {}", to_string(extents),
+                                  extents[how.axis], how.axis)});
+    return g.add_node(op::scatter_along, type, extents, how, operands);
+  }
+};
+
 // What narrow and update_rows have in common: `rows` rows of `whole` from a position on.
 inline void expect_rows(graph& g, op kind, const shape& whole, const shape& rows, int axis, node_id position) {
   const node& at = g[position];

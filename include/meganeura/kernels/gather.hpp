@@ -22,6 +22,15 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
 
+/// Operands data, indices (i32) of the result's shape. An index out of range gives 0.
+[[nodiscard]] kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
+                                              const device_profile& on);
+
+/// Operands indices (i32), updates; an index out of range is left out. Each element of the result looks at the indices
+/// along the axis, as deterministic and exact as scatter_add. cost: an index each for all pairs of places along it.
+[[nodiscard]] kernel_dispatch make_scatter_along(const shape& result, const shape& indices,
+                                                 const scatter_attribute& how, dtype type, const device_profile& on);
+
 /// Operands data and a position (i32): rows of `result` from there on; those that lie outside are zeros.
 [[nodiscard]] kernel_dispatch make_narrow(const shape& data, const shape& result, int axis, dtype type,
                                           const device_profile& on);
@@ -59,6 +68,22 @@ struct generator<op::scatter_add> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
     return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
                             asked.on);
+  }
+};
+
+template <>
+struct generator<op::take_along> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_take_along(asked.operand_extents()[0], asked.extents(), asked.get<axis_attribute>().axis, asked.type(),
+                           asked.on);
+  }
+};
+
+template <>
+struct generator<op::scatter_along> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_scatter_along(asked.extents(), asked.operand_extents()[0], asked.get<scatter_attribute>(), asked.type(),
+                              asked.on);
   }
 };
 

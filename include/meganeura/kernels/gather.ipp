@@ -20,11 +20,11 @@ struct axis_split {
   int width = 1;
 };
 
-[[nodiscard]] inline axis_split split_at(const shape& extents, int axis) {
+[[nodiscard]] inline axis_split split_at(const shape& extents, int axis, int most = 4) {
   std::int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= extents[i];
   for (int i = axis + 1; i < extents.rank(); ++i) inner *= extents[i];
-  const int width = inner % 4 == 0 ? 4 : 1;
+  const int width = inner % most == 0 ? most : 1;
   return {static_cast<std::uint32_t>(outer), static_cast<std::uint32_t>(extents[axis]),
           static_cast<std::uint32_t>(inner / width), width};
 }
@@ -269,6 +269,81 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, c
   detail::scatter_plan plan = detail::plan_scatter(items, count, on);
   return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
                                 [&] { return plan.shorten(on); }, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
+                                                 const device_profile& on) {
+  const detail::axis_split split = detail::split_at(data, axis, 1);
+  const auto line = static_cast<std::uint32_t>(indices[axis]) * split.inner;  // of the result, for one outer position
+  const std::int64_t items = indices.elements();
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("take_along {}", items), {size, 1, 1});
+  const bound_tensor from(owner, type, "data");
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor result(owner, type, "result", 1);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(static_cast<std::uint32_t>(items)), [&] {
+    const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(position)));
+    const auto value = owner.declare_variable(value_type(type, 1));
+    spirv::detail::store(value, literal(type, 0));
+    owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
+      const spirv::u32 row = position / line * split.extent + index;
+      spirv::detail::store(value, from.load(row * split.inner + position % split.inner));
+    });
+    result.store(position, spirv::detail::load(value));
+  });
+  return {owner.finish(), grid.groups};
+}
+
+namespace detail {
+
+// `slices` (a power of two) invocations share an element of the result.
+[[nodiscard]] inline kernel_dispatch make_scatter_along(const axis_split& split, std::uint32_t count, scalar_op how,
+                                                        dtype type, std::uint32_t size, std::uint32_t slices,
+                                                        const device_profile& on) {
+  const std::uint32_t elements = size / slices;
+  const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
+  const flat_grid grid = make_flat_grid(items, elements, on);
+  spirv::kernel owner(fmt::format("scatter_along {} of {}", items, count), {size, 1, 1});
+  const bound_tensor at(owner, dtype::i32, "indices");
+  const bound_tensor updates(owner, type, "updates");
+  const bound_tensor result(owner, type, "result", 1);
+  const spirv::u32 thread = owner.local_id(0), slice = thread / elements, last(static_cast<std::uint32_t>(items - 1));
+  const spirv::u32 wanted = grid.position(owner) * elements + thread % elements, position = min(wanted, last);
+  const spirv::u32 row = position / split.inner % split.extent;
+  const spirv::u32 begin = position / split.inner / split.extent * (count * split.inner) + position % split.inner;
+  const running_sum total{owner.declare_variable(value_type(type, 1)), how, identity(how, type)};
+  spirv::detail::store(total.place, total.start);
+  for_summed(owner, slice, count, slices, {}, std::span(&total, 1), [&](const spirv::u32& each) {
+    const spirv::u32 place = begin + each * split.inner;
+    owner.if_(spirv::bitcast<spirv::u32>(spirv::i32(at.load(place))) == row, [&] {
+      spirv::detail::store(total.place, combine(owner, how, spirv::detail::load(total.place), updates.load(place)));
+    });
+  });
+  scalar_value found = spirv::detail::load(total.place);
+  if (slices > 1) {
+    const lane_place lanes{slice, slices, thread, elements, thread % elements};
+    found = shared_totals(owner, size).combined(how, found, lanes);
+  }
+  owner.if_(slice == 0u && wanted <= last, [&] { result.store(position, found); });
+  return {owner.finish(), grid.groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_along(const shape& result, const shape& indices,
+                                                    const scatter_attribute& how, dtype type,
+                                                    const device_profile& on) {
+  const detail::axis_split split = detail::split_at(result, how.axis, 1);
+  const auto count = static_cast<std::uint32_t>(indices[how.axis]);
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const std::int64_t wanted = std::int64_t{size} * on.compute_units;
+  std::uint32_t slices = 1;
+  while (count >= 1024 && slices < size && result.elements() * slices * 2 <= wanted) slices *= 2;
+  return make_within_loop_limit(
+      [&] { return detail::make_scatter_along(split, count, info(how.kind).row, type, size, slices, on); },
+      [&] { return slices < size && (slices *= 2, true); }, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
