@@ -13230,13 +13230,18 @@ void check_groups(std::span<const parameter_group> groups);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
-/// "*norm*"}}. A pattern that no parameter has is an error.
+/// What run_options are for inference, bounds of gradients, and of parameters by name: {.clip_norm = 1, .frozen =
+/// "embed.*", .no_decay = {"*.bias", "*norm*"}}. A pattern that no parameter has is an error.
 struct training_options {
   program_options
       program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
   std::uint64_t seed = 0;
   std::size_t most_sizes = 8;
+  /// Above 0: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), the norm being that of all of them
+  /// together, which steps give as "grad_norm"; infinity: so that it can be read. As torch's clip_grad_norm_, also of
+  /// what is not finite: an infinite norm makes zeros, and NaN of infinite gradients; a NaN makes NaN of all.
+  std::optional<float> clip_norm{};
+  std::optional<float> clip_value{};      // each gradient between -clip_value and clip_value, before its norm is taken
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
@@ -24720,6 +24725,41 @@ struct loaded_checkpoint {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Gradients held within bounds before they are used, as nodes of the training graph.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// As torch.nn.utils.clip_grad_value_: a NaN stays one.
+inline void clip_values(graph& g, std::vector<node_id>& gradients, double most) {
+  for (node_id& each : gradients) {
+    const node_id high = g.full_like(each, most), low = g.full_like(each, -most);
+    each = g.map(scalar_op::minimum, {g.map(scalar_op::maximum, {each, low}), high});
+  }
+}
+
+// The root of the sum of all squares.
+inline node_id norm_of(graph& g, const std::vector<node_id>& gradients) {
+  std::vector<node_id> sums;
+  for (const node_id each : gradients) {
+    const int rank = g[each].extents.rank();
+    const node_id squares = g.multiply(each, each);
+    sums.push_back(g.reshape(rank == 0 ? squares : g.reduce(reduce_kind::sum, squares, (1u << rank) - 1), {1}));
+  }
+  return g.map(scalar_op::sqrt, {g.reduce(reduce_kind::sum, g.concat(sums, 0), 1)});
+}
+
+// As torch.nn.utils.clip_grad_norm_.
+inline void clip_norm(graph& g, std::vector<node_id>& gradients, double most) {
+  const node_id norm = norm_of(g, gradients);
+  g.add_output("grad_norm", norm);
+  if (most == std::numeric_limits<double>::infinity()) return;  // it is asked for, and nothing is above
+  const node_id factor = g.divide(g.full_like(norm, most), g.add(norm, g.full_like(norm, 1e-6)));
+  const node_id scale = g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
+  for (node_id& each : gradients) each = g.multiply(each, g.expand(scale, g[each].extents));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -24729,6 +24769,18 @@ inline const optimizer& checked_rates(const optimizer& chosen) {
   const std::string problem = chosen.wrong_rate();
   if (!problem.empty()) fail(error_category::invalid_argument, "{}", problem);
   return chosen;
+}
+
+// errors: invalid_argument for a bound of gradients that is none.
+inline const training_options& checked_options(const training_options& options) {
+  const auto check = [](std::string_view name, const std::optional<float>& most) {
+    if (!most || *most > 0) return;
+    fail(error_category::invalid_argument, "{} is {}; it must be above 0, and is left out where nothing is clipped",
+         name, *most);
+  };
+  check("clip_norm", options.clip_norm);
+  check("clip_value", options.clip_value);
+  return options;
 }
 
 inline void check_loss(const graph& g, node_id value) {
@@ -24748,7 +24800,8 @@ inline void check_trained(const graph& g, node_id parameter) {
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
-inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups) try {
+inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
+                            const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
@@ -24759,20 +24812,27 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   std::vector<node_id> weights = g.leaves(op::parameter);
   const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
-  const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
-  std::map<std::uint32_t, std::vector<node_id>> pairs;
+  const std::vector<node_id> reached = reached_gradients(g, loss, weights);
+  std::vector<node_id> updated, slopes;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] == no_id) continue;
+    if (reached[i] == no_id) continue;
     check_trained(g, weights[i]);
-    auto& group = pairs[groups.of(name_of(weights[i]))];
-    group.insert(group.end(), {weights[i], slopes[i]});
+    updated.push_back(weights[i]);
+    slopes.push_back(reached[i]);
   }
-  if (pairs.empty()) {
+  if (updated.empty()) {
     fail(error_category::invalid_argument,
          "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
          "all are frozen");
   }
   const graph::scope in(g, "optimizer");
+  if (options.clip_value) clip_values(g, slopes, *options.clip_value);
+  if (options.clip_norm) clip_norm(g, slopes, *options.clip_norm);
+  std::map<std::uint32_t, std::vector<node_id>> pairs;
+  for (std::size_t i = 0; i < updated.size(); ++i) {
+    auto& group = pairs[groups.of(name_of(updated[i]))];
+    group.insert(group.end(), {updated[i], slopes[i]});
+  }
   optimizer_attribute rule = chosen.rule();
   for (const auto& [group, operands] : pairs) {
     rule.group = group;
@@ -24842,8 +24902,9 @@ inline std::vector<optimizer> checked_optimizers(const parameter_groups& groups,
 
 MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
                                            const training_options& options) try {
-  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), options, {});
-  return detail::training_graph(std::move(g), loss, chosen, groups);
+  const training_options& asked = detail::checked_options(options);
+  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
+  return detail::training_graph(std::move(g), loss, chosen, groups, asked);
 } catch (...) {
   rethrow_as_error("building a training graph");
 }
@@ -24864,7 +24925,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
-      options_(options),
+      options_(detail::checked_options(options)),
       optimizer_(detail::checked_rates(chosen)),
       groups_(detail::first_groups(weights, options)),
       group_optimizers_(detail::checked_optimizers(groups_, chosen)),
@@ -24880,7 +24941,7 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_(std::move(model.make)),
-      options_(options),
+      options_(detail::checked_options(options)),
       optimizer_(detail::checked_rates(chosen)),
       groups_(detail::first_groups(weights, options)),
       group_optimizers_(detail::checked_optimizers(groups_, chosen)),
@@ -24899,7 +24960,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
   std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
   const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
   const detail::timed<graph> step = detail::take_time([&] {
-    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups);
+    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups, options_);
     return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
   });
   options.before.differentiate = step.milliseconds;
@@ -27612,13 +27673,19 @@ class arena_placer {
     same_memory_.assign(g_.size(), no_id);
     for (node_id id{0}; id < g_.size(); ++id) {
       const node_id made_by = draft_.producer(id);
-      if (!places_[id].in_arena) continue;
+      const bool is_gradient = places_[id].placed && places_[id].where.where == area::gradient;
+      if (!places_[id].in_arena && (!is_gradient || draft_.is_leaf(id))) continue;
       for (std::size_t k = 0; k < g_.operands(made_by).size(); ++k) {
         const node_id operand = g_.operand(made_by, k);
         const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
         if (!dies_at(operand, made_by) || !draft_.writes_where_it_reads(id, k)) continue;
         if (made_by != id && std::ranges::any_of(draft_.values_of(made_by), has_it)) continue;
-        same_memory_[id] = operand;
+        if (is_gradient) {  // what is scaled to a gradient is computed where that will lie
+          places_[operand] = {.level = places_[operand].level, .placed = true, .where = places_[id].where};
+          same_memory_[operand] = no_id;
+        } else {
+          same_memory_[id] = operand;
+        }
         break;
       }
     }

@@ -58,13 +58,19 @@ class arena_placer {
     same_memory_.assign(g_.size(), no_id);
     for (node_id id{0}; id < g_.size(); ++id) {
       const node_id made_by = draft_.producer(id);
-      if (!places_[id].in_arena) continue;
+      const bool is_gradient = places_[id].placed && places_[id].where.where == area::gradient;
+      if (!places_[id].in_arena && (!is_gradient || draft_.is_leaf(id))) continue;
       for (std::size_t k = 0; k < g_.operands(made_by).size(); ++k) {
         const node_id operand = g_.operand(made_by, k);
         const auto has_it = [&](node_id other) { return other != no_id && same_memory_[other] == operand; };
         if (!dies_at(operand, made_by) || !draft_.writes_where_it_reads(id, k)) continue;
         if (made_by != id && std::ranges::any_of(draft_.values_of(made_by), has_it)) continue;
-        same_memory_[id] = operand;
+        if (is_gradient) {  // what is scaled to a gradient is computed where that will lie
+          places_[operand] = {.level = places_[operand].level, .placed = true, .where = places_[id].where};
+          same_memory_[operand] = no_id;
+        } else {
+          same_memory_[id] = operand;
+        }
         break;
       }
     }

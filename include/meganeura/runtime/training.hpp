@@ -24,13 +24,18 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What run_options are for inference, and of parameters by name: {.frozen = "embed.*", .no_decay = {"*.bias",
-/// "*norm*"}}. A pattern that no parameter has is an error.
+/// What run_options are for inference, bounds of gradients, and of parameters by name: {.clip_norm = 1, .frozen =
+/// "embed.*", .no_decay = {"*.bias", "*norm*"}}. A pattern that no parameter has is an error.
 struct training_options {
   program_options
       program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
   std::uint64_t seed = 0;
   std::size_t most_sizes = 8;
+  /// Above 0: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), the norm being that of all of them
+  /// together, which steps give as "grad_norm"; infinity: so that it can be read. As torch's clip_grad_norm_, also of
+  /// what is not finite: an infinite norm makes zeros, and NaN of infinite gradients; a NaN makes NaN of all.
+  std::optional<float> clip_norm{};
+  std::optional<float> clip_value{};      // each gradient between -clip_value and clip_value, before its norm is taken
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates

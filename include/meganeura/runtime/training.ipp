@@ -6,6 +6,7 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
+#include <meganeura/runtime/clipping.hpp>
 #include <meganeura/runtime/problem_list.hpp>
 #include <meganeura/runtime/taps.hpp>
 #include <meganeura/runtime/training.hpp>
@@ -29,6 +30,18 @@ inline const optimizer& checked_rates(const optimizer& chosen) {
   return chosen;
 }
 
+// errors: invalid_argument for a bound of gradients that is none.
+inline const training_options& checked_options(const training_options& options) {
+  const auto check = [](std::string_view name, const std::optional<float>& most) {
+    if (!most || *most > 0) return;
+    fail(error_category::invalid_argument, "{} is {}; it must be above 0, and is left out where nothing is clipped",
+         name, *most);
+  };
+  check("clip_norm", options.clip_norm);
+  check("clip_value", options.clip_value);
+  return options;
+}
+
 inline void check_loss(const graph& g, node_id value) {
   if (value >= g.size())
     fail(error_category::invalid_argument, "the loss %{} does not exist; the graph has {} nodes", value, g.size());
@@ -46,7 +59,8 @@ inline void check_trained(const graph& g, node_id parameter) {
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
 
-inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups) try {
+inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
+                            const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
@@ -57,20 +71,27 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   std::vector<node_id> weights = g.leaves(op::parameter);
   const auto name_of = [&](node_id id) -> const std::string& { return g.get<leaf_attribute>(id).name; };
   std::erase_if(weights, [&](node_id id) { return !is_float(g[id].type) || groups.is_frozen(name_of(id)); });
-  const std::vector<node_id> slopes = reached_gradients(g, loss, weights);
-  std::map<std::uint32_t, std::vector<node_id>> pairs;
+  const std::vector<node_id> reached = reached_gradients(g, loss, weights);
+  std::vector<node_id> updated, slopes;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (slopes[i] == no_id) continue;
+    if (reached[i] == no_id) continue;
     check_trained(g, weights[i]);
-    auto& group = pairs[groups.of(name_of(weights[i]))];
-    group.insert(group.end(), {weights[i], slopes[i]});
+    updated.push_back(weights[i]);
+    slopes.push_back(reached[i]);
   }
-  if (pairs.empty()) {
+  if (updated.empty()) {
     fail(error_category::invalid_argument,
          "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
          "all are frozen");
   }
   const graph::scope in(g, "optimizer");
+  if (options.clip_value) clip_values(g, slopes, *options.clip_value);
+  if (options.clip_norm) clip_norm(g, slopes, *options.clip_norm);
+  std::map<std::uint32_t, std::vector<node_id>> pairs;
+  for (std::size_t i = 0; i < updated.size(); ++i) {
+    auto& group = pairs[groups.of(name_of(updated[i]))];
+    group.insert(group.end(), {updated[i], slopes[i]});
+  }
   optimizer_attribute rule = chosen.rule();
   for (const auto& [group, operands] : pairs) {
     rule.group = group;
@@ -140,8 +161,9 @@ inline std::vector<optimizer> checked_optimizers(const parameter_groups& groups,
 
 MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
                                            const training_options& options) try {
-  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), options, {});
-  return detail::training_graph(std::move(g), loss, chosen, groups);
+  const training_options& asked = detail::checked_options(options);
+  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
+  return detail::training_graph(std::move(g), loss, chosen, groups, asked);
 } catch (...) {
   rethrow_as_error("building a training graph");
 }
@@ -162,7 +184,7 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
-      options_(options),
+      options_(detail::checked_options(options)),
       optimizer_(detail::checked_rates(chosen)),
       groups_(detail::first_groups(weights, options)),
       group_optimizers_(detail::checked_optimizers(groups_, chosen)),
@@ -178,7 +200,7 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
                                     const training_options& options, meganeura::parameters weights) try
     : device_(on),
       make_(std::move(model.make)),
-      options_(options),
+      options_(detail::checked_options(options)),
       optimizer_(detail::checked_rates(chosen)),
       groups_(detail::first_groups(weights, options)),
       group_optimizers_(detail::checked_optimizers(groups_, chosen)),
@@ -197,7 +219,7 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
   std::vector<optimizer> of_groups = detail::checked_optimizers(groups, optimizer_);
   const auto of_evaluation = [&] { return make_(at, run_mode::evaluation).forward.taps(); };
   const detail::timed<graph> step = detail::take_time([&] {
-    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups);
+    graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups, options_);
     return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
   });
   options.before.differentiate = step.milliseconds;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Gradients held within bounds before they are used, as nodes of the training graph.
+#pragma once
+#include <meganeura/graph/graph.hpp>
+
+#include <limits>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// As torch.nn.utils.clip_grad_value_: a NaN stays one.
+inline void clip_values(graph& g, std::vector<node_id>& gradients, double most) {
+  for (node_id& each : gradients) {
+    const node_id high = g.full_like(each, most), low = g.full_like(each, -most);
+    each = g.map(scalar_op::minimum, {g.map(scalar_op::maximum, {each, low}), high});
+  }
+}
+
+// The root of the sum of all squares.
+inline node_id norm_of(graph& g, const std::vector<node_id>& gradients) {
+  std::vector<node_id> sums;
+  for (const node_id each : gradients) {
+    const int rank = g[each].extents.rank();
+    const node_id squares = g.multiply(each, each);
+    sums.push_back(g.reshape(rank == 0 ? squares : g.reduce(reduce_kind::sum, squares, (1u << rank) - 1), {1}));
+  }
+  return g.map(scalar_op::sqrt, {g.reduce(reduce_kind::sum, g.concat(sums, 0), 1)});
+}
+
+// As torch.nn.utils.clip_grad_norm_.
+inline void clip_norm(graph& g, std::vector<node_id>& gradients, double most) {
+  const node_id norm = norm_of(g, gradients);
+  g.add_output("grad_norm", norm);
+  if (most == std::numeric_limits<double>::infinity()) return;  // it is asked for, and nothing is above
+  const node_id factor = g.divide(g.full_like(norm, most), g.add(norm, g.full_like(norm, 1e-6)));
+  const node_id scale = g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
+  for (node_id& each : gradients) each = g.multiply(each, g.expand(scale, g[each].extents));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
