@@ -9361,6 +9361,7 @@ template <int Axis, value X, value Indices, value Updates>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Trigonometric and hyperbolic functions made of others: of half turns, reciprocal ones, degrees.
 // Bits of integers, and floats as their bits.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -9450,6 +9451,442 @@ template <dtype Type, value A>
   MEGANEURA_EXPECT((detail::has_32_bits(a.facts().type) && detail::has_32_bits(Type)),
                    "meganeura: reinterpret<type>(x): x and the result are f32, i32 or u32; cast x", a)
   return detail::make<detail::describe_reinterpret>(a, c<Type>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Comparisons besides less, less_equal and equal, and steps.
+// Functions of a few steps, element by element: one typed node each, computed in f32 and rounded once.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+template <class Formula>
+struct in_f32 {
+  static constexpr auto forward(value auto x, value auto... others) {
+    return narrowed(Formula::forward(widened(x), widened(others)...), x);
+  }
+};
+
+// Of values that broadcast; a number among the others takes the dtype of `x`.
+template <class Formula, class X, class... Others>
+constexpr auto formula(X x, Others... others) {
+  if constexpr ((number_beside_type<X, Others> || ...)) {
+    return x;  // refused by MEGANEURA_CHECK_OPERANDS
+  } else {
+    return layer<in_f32<Formula>>(fixed_text<"">{}, x, adapted(others, x)...);
+  }
+}
+// The same of two of which either may be the number.
+template <class Formula, class A, class B>
+constexpr auto formula_of_two(A a, B b) {
+  if constexpr (number_beside_type<A, B>) {
+    return first_of(a, b);
+  } else {
+    return formula<Formula>(adapted(a, b), adapted(b, a));
+  }
+}
+
+// -|x|, with slope 1 at 0, where that of abs is 0.
+constexpr auto minus_magnitude(value auto x) { return select(less(0.0f, x), -x, x); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// a > b as a condition for `select`; false where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto greater(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("greater(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("greater(a, b)", a, b)
+  return detail::binary<scalar_op::less>(b, a);
+}
+
+/// a >= b as a condition for `select`; false where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto greater_equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("greater_equal(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("greater_equal(a, b)", a, b)
+  return detail::binary<scalar_op::less_equal>(b, a);
+}
+
+/// a != b as a condition for `select`; true where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto not_equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("not_equal(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("not_equal(a, b)", a, b)
+  return detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::equal>(a, b));
+}
+
+/// One of two conditions, not both.
+template <value A, value B>
+[[nodiscard]] constexpr auto logical_xor(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logical_xor(a, b)", a, b)
+  MEGANEURA_CHECK_CONDITIONS("logical_xor(a, b)", a, b)
+  return detail::binary<scalar_op::logical_and>(
+      detail::binary<scalar_op::logical_or>(a, b),
+      detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::logical_and>(a, b)));
+}
+
+/// Whether x is no number: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isnan(A x) {
+  MEGANEURA_EXPECT_FLOATS("isnan(x)", x)
+  return detail::unary<scalar_op::logical_not>(equal(x, x));
+}
+
+/// Whether x is infinity or -infinity: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isinf(A x) {
+  MEGANEURA_EXPECT_FLOATS("isinf(x)", x)
+  return equal(abs(x), constant<__builtin_inf()>);
+}
+
+/// Whether x is neither NaN nor infinite: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isfinite(A x) {
+  MEGANEURA_EXPECT_FLOATS("isfinite(x)", x)
+  return less(abs(x), constant<__builtin_inf()>);
+}
+
+namespace layers {
+
+struct heaviside {
+  static constexpr auto forward(value auto x, value auto at_zero) {
+    const auto one = detail::number_of(x, 1.0);
+    return select(equal(x, 0.0), at_zero, select(less(x, 0.0), 0.0, one));
+  }
+};
+
+struct step {
+  static constexpr auto forward(value auto edge, value auto x) {
+    return select(less_equal(edge, x), detail::number_of(x, 1.0), 0.0);
+  }
+};
+
+struct bipolar_step {
+  static constexpr auto forward(value auto x) { return select(less_equal(0.0, x), detail::number_of(x, 1.0), -1.0); }
+};
+
+}  // namespace layers
+
+/// 0 below 0, `at_zero` there and 1 above and for NaN. gradient: to at_zero.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto heaviside(A x, B at_zero) {
+  MEGANEURA_CHECK_OPERANDS("heaviside(x, at_zero)", x, at_zero)
+  MEGANEURA_CHECK_FLOATS("heaviside(x, at_zero)", x, at_zero)
+  return detail::formula<layers::heaviside>(x, at_zero);
+}
+
+/// 1 where x >= edge and 0 elsewhere; 0 where either is NaN. gradient: none flows.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto step(A edge, B x) {
+  MEGANEURA_CHECK_OPERANDS("step(edge, x)", edge, x)
+  MEGANEURA_CHECK_FLOATS("step(edge, x)", edge, x)
+  return detail::formula_of_two<layers::step>(edge, x);
+}
+
+/// 1 where x >= 0, elsewhere 0. gradient: none flows.
+template <value A>
+[[nodiscard]] constexpr auto binary_step(A x) {
+  MEGANEURA_EXPECT_FLOATS("binary_step(x)", x)
+  return step(constant<0.0f>, x);
+}
+
+/// 1 where x >= 0, elsewhere -1. gradient: none flows.
+template <value A>
+[[nodiscard]] constexpr auto bipolar_step(A x) {
+  MEGANEURA_EXPECT_FLOATS("bipolar_step(x)", x)
+  return detail::formula<layers::bipolar_step>(x);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+// Of pi x. The nearest quarter turn is taken off, which is exact; what is left is at most pi / 4.
+struct sinpi {
+  static constexpr auto forward(value auto x) { return of_turn(x, 0.0f); }
+  static constexpr auto of_turn(value auto x, float quarters) {
+    const auto nearest = round(x * 2.0f);
+    const auto angle = (x - nearest * 0.5f) * 3.1415927f;
+    const auto quarter = nearest - floor(nearest * 0.25f) * 4.0f + quarters;  // 0 to 4
+    const auto is_odd = not_equal(quarter - floor(quarter * 0.5f) * 2.0f, 0.0f);
+    const auto y = select(is_odd, cos(angle), sin(angle));
+    return select(logical_and(less_equal(2.0f, quarter), less(quarter, 4.0f)), -y, y);
+  }
+};
+
+struct cospi {
+  static constexpr auto forward(value auto x) { return sinpi::of_turn(x, 1.0f); }
+};
+
+struct tanpi {
+  static constexpr auto forward(value auto x) {
+    const auto nearest = round(x * 2.0f);
+    const auto angle = (x - nearest * 0.5f) * 3.1415927f;
+    const auto is_odd = not_equal(nearest - floor(nearest * 0.5f) * 2.0f, 0.0f);
+    const auto sine = sin(angle), cosine = cos(angle);
+    return select(is_odd, -cosine, sine) / select(is_odd, sine, cosine);
+  }
+};
+
+struct sinc {
+  static constexpr auto forward(value auto x) {
+    const auto is_small = less(abs(x), 1.0f);
+    const auto small = select(is_small, x, 0.0f), large = select(is_small, 1.0f, x);
+    const auto z = small * small;
+    const auto series =
+        1.0f - z * (1.0f / 6 - z * (1.0f / 120 - z * (1.0f / 5040 - z * (1.0f / 362880 - z * (1.0f / 39916800)))));
+    return select(is_small, series, sin(large) / large);
+  }
+};
+
+struct sec {
+  static constexpr auto forward(value auto x) { return reciprocal(cos(x)); }
+};
+
+struct csc {
+  static constexpr auto forward(value auto x) { return reciprocal(sin(x)); }
+};
+
+struct cot {
+  static constexpr auto forward(value auto x) { return reciprocal(tan(x)); }
+};
+
+// The inverse ones are angles of triangles: 1 / x would lose what x has beyond 1.
+struct asec {
+  static constexpr auto forward(value auto x) { return atan2(other_side(x), copysign(detail::number_of(x, 1.0), x)); }
+  static constexpr auto other_side(value auto x) { return sqrt(abs(x) - 1.0f) * sqrt(abs(x) + 1.0f); }
+};
+
+struct acsc {
+  static constexpr auto forward(value auto x) {
+    return atan2(copysign(detail::number_of(x, 1.0), x), asec::other_side(x));
+  }
+};
+
+struct acot {
+  static constexpr auto forward(value auto x) {
+    const auto sign = copysign(detail::number_of(x, 1.0), x);
+    return atan2(sign, sign * x);
+  }
+};
+
+// 2 exp(-|x|) / (1 +- exp(-2 |x|)): cosh and sinh leave the range.
+struct sech {
+  static constexpr auto forward(value auto x) {
+    const auto small = exp(-abs(x));
+    return small * 2.0f / (small * small + 1.0f);
+  }
+};
+
+struct csch {
+  static constexpr auto forward(value auto x) {
+    const auto size = abs(x);
+    return copysign(exp(-size) * -2.0f / expm1(size * -2.0f), x);
+  }
+};
+
+struct coth {
+  static constexpr auto forward(value auto x) { return reciprocal(tanh(x)); }
+};
+
+struct asech {
+  static constexpr auto forward(value auto x) { return asinh(sqrt((1.0f - x) / x) * sqrt((1.0f + x) / x)); }
+};
+
+struct acsch {
+  static constexpr auto forward(value auto x) { return asinh(reciprocal(x)); }
+};
+
+struct acoth {
+  static constexpr auto forward(value auto x) { return copysign(log1p(2.0f / (abs(x) - 1.0f)) * 0.5f, x); }
+};
+
+}  // namespace layers
+
+/// sin(pi x), exact at multiples of 1/2; NaN for infinities.
+template <value A>
+[[nodiscard]] constexpr auto sinpi(A x) {
+  MEGANEURA_EXPECT_FLOATS("sinpi(x)", x)
+  return detail::formula<layers::sinpi>(x);
+}
+
+/// cos(pi x), exact at multiples of 1/2; NaN for infinities.
+template <value A>
+[[nodiscard]] constexpr auto cospi(A x) {
+  MEGANEURA_EXPECT_FLOATS("cospi(x)", x)
+  return detail::formula<layers::cospi>(x);
+}
+
+/// tan(pi x), exact at multiples of 1/2, where it is 0 or infinite; NaN for infinities.
+template <value A>
+[[nodiscard]] constexpr auto tanpi(A x) {
+  MEGANEURA_EXPECT_FLOATS("tanpi(x)", x)
+  return detail::formula<layers::tanpi>(x);
+}
+
+/// sin(x) / x, 1 at 0; torch.sinc(x) is sinc(pi x). NaN where sin is.
+template <value A>
+[[nodiscard]] constexpr auto sinc(A x) {
+  MEGANEURA_EXPECT_FLOATS("sinc(x)", x)
+  return detail::formula<layers::sinc>(x);
+}
+
+/// 1 / cos(x).
+template <value A>
+[[nodiscard]] constexpr auto sec(A x) {
+  MEGANEURA_EXPECT_FLOATS("sec(x)", x)
+  return detail::formula<layers::sec>(x);
+}
+
+/// 1 / sin(x).
+template <value A>
+[[nodiscard]] constexpr auto csc(A x) {
+  MEGANEURA_EXPECT_FLOATS("csc(x)", x)
+  return detail::formula<layers::csc>(x);
+}
+
+/// 1 / tan(x).
+template <value A>
+[[nodiscard]] constexpr auto cot(A x) {
+  MEGANEURA_EXPECT_FLOATS("cot(x)", x)
+  return detail::formula<layers::cot>(x);
+}
+
+/// acos(1 / x), in [0, pi]; NaN within |x| < 1.
+template <value A>
+[[nodiscard]] constexpr auto asec(A x) {
+  MEGANEURA_EXPECT_FLOATS("asec(x)", x)
+  return detail::formula<layers::asec>(x);
+}
+
+/// asin(1 / x), in [-pi / 2, pi / 2]; NaN within |x| < 1.
+template <value A>
+[[nodiscard]] constexpr auto acsc(A x) {
+  MEGANEURA_EXPECT_FLOATS("acsc(x)", x)
+  return detail::formula<layers::acsc>(x);
+}
+
+/// atan(1 / x), in [-pi / 2, pi / 2], pi / 2 at 0 and -pi / 2 at -0.
+template <value A>
+[[nodiscard]] constexpr auto acot(A x) {
+  MEGANEURA_EXPECT_FLOATS("acot(x)", x)
+  return detail::formula<layers::acot>(x);
+}
+
+/// 1 / cosh(x), with a gradient of 0 far out.
+template <value A>
+[[nodiscard]] constexpr auto sech(A x) {
+  MEGANEURA_EXPECT_FLOATS("sech(x)", x)
+  return detail::formula<layers::sech>(x);
+}
+
+/// 1 / sinh(x), with a gradient of 0 far out.
+template <value A>
+[[nodiscard]] constexpr auto csch(A x) {
+  MEGANEURA_EXPECT_FLOATS("csch(x)", x)
+  return detail::formula<layers::csch>(x);
+}
+
+/// 1 / tanh(x).
+template <value A>
+[[nodiscard]] constexpr auto coth(A x) {
+  MEGANEURA_EXPECT_FLOATS("coth(x)", x)
+  return detail::formula<layers::coth>(x);
+}
+
+/// acosh(1 / x) of x in (0, 1], infinity at 0, NaN elsewhere.
+template <value A>
+[[nodiscard]] constexpr auto asech(A x) {
+  MEGANEURA_EXPECT_FLOATS("asech(x)", x)
+  return detail::formula<layers::asech>(x);
+}
+
+/// asinh(1 / x).
+template <value A>
+[[nodiscard]] constexpr auto acsch(A x) {
+  MEGANEURA_EXPECT_FLOATS("acsch(x)", x)
+  return detail::formula<layers::acsch>(x);
+}
+
+/// atanh(1 / x); infinite at 1 and -1, NaN between.
+template <value A>
+[[nodiscard]] constexpr auto acoth(A x) {
+  MEGANEURA_EXPECT_FLOATS("acoth(x)", x)
+  return detail::formula<layers::acoth>(x);
+}
+
+/// Degrees in radians.
+template <value A>
+[[nodiscard]] constexpr auto deg2rad(A x) {
+  MEGANEURA_EXPECT_FLOATS("deg2rad(x)", x)
+  return x * constant<0.017453292519943295>;
+}
+
+/// Radians in degrees.
+template <value A>
+[[nodiscard]] constexpr auto rad2deg(A x) {
+  MEGANEURA_EXPECT_FLOATS("rad2deg(x)", x)
+  return x * constant<57.29577951308232>;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Numbers kept within bounds, and maxima that leave NaN out.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// x within [low, high], `high` where low > high; NaN stays. gradient: to x also where it is a bound, else to the
+/// bound.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto clamp(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, high)
+  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, low)
+  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, high)
+  const auto raised = select(less(x, low), low, x);
+  return select(less(high, raised), high, raised);
+}
+
+/// x within [0, 1], 0 for NaN. gradient: to x from 0 to 1, also there.
+template <value A>
+[[nodiscard]] constexpr auto saturate(A x) {
+  MEGANEURA_EXPECT_FLOATS("saturate(x)", x)
+  return select(less(constant<1.0f>, x), constant<1.0f>, select(less_equal(constant<0.0f>, x), x, constant<0.0f>));
+}
+
+/// The larger of two, the other one where one is NaN. gradient: to it, halves where they are equal.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmax(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmax(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmax(a, b)", a, b)
+  return select(equal(a, a), select(equal(b, b), maximum(a, b), a), b);
+}
+
+/// The smaller of two, the other one where one is NaN. gradient: to it, halves where they are equal.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmin(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmin(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmin(a, b)", a, b)
+  return select(equal(a, a), select(equal(b, b), minimum(a, b), a), b);
+}
+
+/// a - b where a > b, elsewhere 0, of equal infinities too; NaN where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fdim(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fdim(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fdim(a, b)", a, b)
+  return select(less_equal(a, b), constant<0.0f>, a - b);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -9730,6 +10167,429 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto chebyshev_distance(A a, B b, More... axes) {
   return minkowski_distance<Axes...>(a, b, c<norm_order{detail::infinite_order}>, axes...);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Powers, and curves made of them.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+struct cube {
+  static constexpr auto forward(value auto x) { return x * x * x; }
+};
+
+struct quartic {
+  static constexpr auto forward(value auto x) {
+    const auto square = x * x;
+    return square * square;
+  }
+};
+
+struct quintic {
+  static constexpr auto forward(value auto x) { return quartic::forward(x) * x; }
+};
+
+struct gamma_correct {
+  static constexpr auto forward(value auto x, value auto gamma) { return power(x, reciprocal(gamma)); }
+};
+
+// Around 0 series, whose slopes by lambda keep their digits, too. Neither way computes where the other one is taken.
+struct boxcox {
+  static constexpr auto forward(value auto x, value auto lambda) {
+    const auto logarithm = log(x), z = logarithm * lambda;
+    const auto is_small = less(abs(z), 0.1f);
+    const auto near = select(is_small, z, 0.0f), divisor = select(is_small, 1.0f, lambda);
+    const auto series =
+        1.0f + near * (0.5f + near * (1.0f / 6 + near * (1.0f / 24 + near * (1.0f / 120 + near * (1.0f / 720)))));
+    return select(is_small, logarithm * series, expm1(z) / divisor);
+  }
+};
+
+struct inv_boxcox {
+  static constexpr auto forward(value auto y, value auto lambda) {
+    const auto z = y * lambda;
+    const auto is_small = less(abs(z), 0.05f);
+    const auto t = select(is_small, z, 0.0f), divisor = select(is_small, 1.0f, lambda);
+    const auto series = 1.0f - t * (0.5f - t * (1.0f / 3 - t * (0.25f - t * (0.2f - t * (1.0f / 6 - t * (1.0f / 7))))));
+    return exp(select(is_small, y * series, log1p(z) / divisor));
+  }
+};
+
+struct tukey_transform {
+  static constexpr auto forward(value auto x, value auto lambda) {
+    const auto y = power(x, lambda);
+    return select(equal(lambda, 0.0f), log(x), select(less(lambda, 0.0f), -y, y));
+  }
+};
+
+struct softclip {
+  static constexpr auto forward(value auto x, value auto bound) {
+    const auto ratio = maximum(minimum(x / bound, 1e18f), -1e18f);  // infinite, it would be divided by itself
+    return bound * (ratio / hypot(ratio, 1.0f));
+  }
+};
+
+struct srgb_to_linear {
+  static constexpr auto forward(value auto x) {
+    const auto is_dark = less_equal(x, 0.04045f);
+    const auto bright = select(is_dark, 1.0f, x);
+    return select(is_dark, x * (1 / 12.92f), power(bright * (1 / 1.055f) + 0.055f / 1.055f, 2.4f));
+  }
+};
+
+struct linear_to_srgb {
+  static constexpr auto forward(value auto x) {
+    const auto is_dark = less_equal(x, 0.0031308f);
+    const auto bright = select(is_dark, 1.0f, x);
+    return select(is_dark, x * 12.92f, power(bright, 1 / 2.4f) * 1.055f - 0.055f);
+  }
+};
+
+struct arcsinh_asinh {
+  static constexpr auto forward(value auto x, value auto shift, value auto scale) {
+    return sinh((asinh(x) + shift) / scale);
+  }
+};
+
+}  // namespace layers
+
+/// x^2. dtypes: numbers.
+template <value A>
+[[nodiscard]] constexpr auto square(A x) {
+  MEGANEURA_EXPECT(x.facts().type != dtype::boolean,
+                   "meganeura: square(x): a condition is no number; select(condition, a, b)", x)
+  return x * x;
+}
+
+/// x^3. dtypes: numbers.
+template <value A>
+[[nodiscard]] constexpr auto cube(A x) {
+  MEGANEURA_EXPECT(x.facts().type != dtype::boolean,
+                   "meganeura: cube(x): a condition is no number; select(condition, a, b)", x)
+  return detail::formula<layers::cube>(x);
+}
+
+/// x^4. dtypes: numbers.
+template <value A>
+[[nodiscard]] constexpr auto quartic(A x) {
+  MEGANEURA_EXPECT(x.facts().type != dtype::boolean,
+                   "meganeura: quartic(x): a condition is no number; select(condition, a, b)", x)
+  return detail::formula<layers::quartic>(x);
+}
+
+/// x^5. dtypes: numbers.
+template <value A>
+[[nodiscard]] constexpr auto quintic(A x) {
+  MEGANEURA_EXPECT(x.facts().type != dtype::boolean,
+                   "meganeura: quintic(x): a condition is no number; select(condition, a, b)", x)
+  return detail::formula<layers::quintic>(x);
+}
+
+/// x^(1 / gamma) of x >= 0, which inverse_gamma undoes.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto gamma_correct(A x, B gamma) {
+  MEGANEURA_CHECK_OPERANDS("gamma_correct(x, gamma)", x, gamma)
+  MEGANEURA_CHECK_FLOATS("gamma_correct(x, gamma)", x, gamma)
+  return detail::formula<layers::gamma_correct>(x, gamma);
+}
+
+/// x^gamma of x >= 0.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto inverse_gamma(A x, B gamma) {
+  MEGANEURA_CHECK_OPERANDS("inverse_gamma(x, gamma)", x, gamma)
+  MEGANEURA_CHECK_FLOATS("inverse_gamma(x, gamma)", x, gamma)
+  return power(x, gamma);
+}
+
+/// (x^lambda - 1) / lambda of x > 0, log(x) at lambda = 0 and without loss around it; NaN below x = 0.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto boxcox(A x, B lambda) {
+  MEGANEURA_CHECK_OPERANDS("boxcox(x, lambda)", x, lambda)
+  MEGANEURA_CHECK_FLOATS("boxcox(x, lambda)", x, lambda)
+  return detail::formula<layers::boxcox>(x, lambda);
+}
+
+/// (1 + lambda y)^(1 / lambda), exp(y) at lambda = 0: what boxcox made y of; NaN where 1 + lambda y is negative.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto inv_boxcox(A y, B lambda) {
+  MEGANEURA_CHECK_OPERANDS("inv_boxcox(y, lambda)", y, lambda)
+  MEGANEURA_CHECK_FLOATS("inv_boxcox(y, lambda)", y, lambda)
+  return detail::formula<layers::inv_boxcox>(y, lambda);
+}
+
+/// Tukey's ladder of powers, of x > 0: x^lambda, log(x) at lambda = 0, -x^lambda below.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto tukey_transform(A x, B lambda) {
+  MEGANEURA_CHECK_OPERANDS("tukey_transform(x, lambda)", x, lambda)
+  MEGANEURA_CHECK_FLOATS("tukey_transform(x, lambda)", x, lambda)
+  return detail::formula<layers::tukey_transform>(x, lambda);
+}
+
+/// x / sqrt(1 + (x / bound)^2), of bound > 0: nearly x around 0, +-bound far out.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto softclip(A x, B bound) {
+  MEGANEURA_CHECK_OPERANDS("softclip(x, bound)", x, bound)
+  MEGANEURA_CHECK_FLOATS("softclip(x, bound)", x, bound)
+  return detail::formula<layers::softclip>(x, bound);
+}
+
+/// Light of a colour value of sRGB; linear up to 0.04045, negative numbers too. source: IEC 61966-2-1.
+template <value A>
+[[nodiscard]] constexpr auto srgb_to_linear(A x) {
+  MEGANEURA_EXPECT_FLOATS("srgb_to_linear(x)", x)
+  return detail::formula<layers::srgb_to_linear>(x);
+}
+
+/// The colour value of light; linear up to 0.0031308, negative numbers too. source: IEC 61966-2-1.
+template <value A>
+[[nodiscard]] constexpr auto linear_to_srgb(A x) {
+  MEGANEURA_EXPECT_FLOATS("linear_to_srgb(x)", x)
+  return detail::formula<layers::linear_to_srgb>(x);
+}
+
+/// sinh((asinh(x) + shift) / scale), which skews a distribution (shift) and changes its tails (scale).
+/// source: Jones and Pewsey, Biometrika 96 (2009).
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto arcsinh_asinh(A x, B shift, C scale) {
+  MEGANEURA_CHECK_OPERANDS("arcsinh_asinh(x, shift, scale)", x, shift)
+  MEGANEURA_CHECK_OPERANDS("arcsinh_asinh(x, shift, scale)", x, scale)
+  MEGANEURA_CHECK_FLOATS("arcsinh_asinh(x, shift, scale)", x, shift)
+  return detail::formula<layers::arcsinh_asinh>(x, shift, scale);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Remainders, and floats taken apart into whole numbers, fractions and exponents.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What rounding took from the product of two f32: their upper and lower twelve bits have exact products. Not where
+// these leave the range. source: T. J. Dekker, Numerische Mathematik 18 (1971).
+constexpr auto upper_bits(value auto x) {
+  return meganeura::reinterpret<dtype::f32>(meganeura::bitwise_and(meganeura::reinterpret<dtype::i32>(x), -4096));
+}
+constexpr auto product_error(value auto a, value auto b) {
+  const auto a_upper = upper_bits(a), b_upper = upper_bits(b);
+  const auto a_lower = a - a_upper, b_lower = b - b_upper;
+  return a_upper * b_upper - a * b + a_upper * b_lower + a_lower * b_upper + a_lower * b_lower;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// a less a whole multiple of b, as it is where |a| < |b|. A device's quotient is off by a little; here it is never too
+// small, so that what is left has the digits of b.
+struct reduced {
+  static constexpr auto forward(value auto a, value auto b) {
+    const auto is_rest = less(abs(a), abs(b));
+    const auto divisor = select(is_rest, 1.0f, b);  // not infinite
+    const auto quotient = meganeura::trunc(a / divisor * 1.0000005f);
+    return select(is_rest, a, a - quotient * divisor - detail::product_error(quotient, divisor));
+  }
+};
+
+struct fmod {
+  static constexpr auto forward(value auto a, value auto b, value auto rest) {
+    const auto is_negative = less(a, 0.0f);
+    const auto size = select(is_negative, -rest, rest);
+    const auto raised = select(less(size, 0.0f), size + abs(b), size);
+    return select(is_negative, -raised, raised);
+  }
+};
+
+struct modulo {
+  static constexpr auto forward(value auto b, value auto rest) {
+    const auto other_side = logical_xor(less(rest, 0), less(b, 0));
+    return select(logical_and(other_side, not_equal(rest, 0)), rest + b, rest);
+  }
+};
+
+struct remainder {
+  static constexpr auto forward(value auto b, value auto rest) {  // rest: beside 2 b
+    const auto is_negative = less(rest, 0.0f);
+    const auto size = select(is_negative, -rest, rest), divisor = abs(b);
+    const auto once = size - divisor;
+    const auto twice = select(less_equal(divisor, once + once), once - divisor, once);
+    const auto nearest = select(less(divisor, size + size), twice, size);
+    return select(is_negative, -nearest, nearest);
+  }
+};
+
+struct wrap {
+  static constexpr auto forward(value auto rest, value auto low, value auto high) {
+    const auto y = low + rest;
+    return select(less_equal(high, y), low, y);  // where the sum was rounded up
+  }
+};
+
+struct ldexp {
+  static constexpr auto forward(value auto x, value auto exponent) {
+    // Three factors: where the result is in the range, so are they.
+    const auto bounded = clamp(cast(exponent, dtype::f32), -300.0f, 300.0f);
+    const auto third = meganeura::trunc(bounded * 0.33333334f);
+    const auto power = exp2(third);
+    return detail::narrowed(detail::widened(x) * power * power * exp2(bounded - third * 2.0f), x);
+  }
+};
+
+struct exponent_of {
+  static constexpr auto forward(value auto x) {
+    const auto wide = detail::widened(x), size = abs(wide);
+    const auto is_tiny = less(size, 0x1p-126f);
+    const auto bits = meganeura::reinterpret<dtype::i32>(select(is_tiny, size * 0x1p24f, size));
+    const auto biased = shift_right(bits, 23);
+    const auto exponent = select(is_tiny, biased - 150, biased - 126);
+    return select(logical_and(less(0.0f, size), isfinite(size)), exponent, 0);
+  }
+};
+
+struct nextafter {
+  static constexpr auto forward(value auto a, value auto b) {
+    const auto bits = meganeura::reinterpret<dtype::i32>(a);
+    const auto shrinks = logical_xor(less(a, b), less(0.0f, a));
+    const auto moved = meganeura::reinterpret<dtype::f32>(select(shrinks, bits - 1, bits + 1));
+    const auto least = copysign(detail::number_of(a, 0x1p-149), b);
+    const auto next = select(equal(a, b), b, select(equal(a, 0.0f), least, moved));
+    return select(isnan(a), a, select(isnan(b), b, next));
+  }
+};
+
+}  // namespace layers
+
+namespace detail {
+template <value A, value B>
+constexpr auto fmod_of(A a, B b) {
+  const auto wide = widened(a);
+  const auto divisor = widened(b);
+  const auto once = layer<layers::reduced>(fixed_text<"">{}, wide, divisor);
+  const auto twice = layer<layers::reduced>(fixed_text<"">{}, once, divisor);
+  return narrowed(layer<layers::fmod>(fixed_text<"">{}, wide, divisor, twice), a);
+}
+template <value A, value B>
+constexpr auto modulo_of(A a, B b) {
+  return formula<layers::modulo>(b, fmod_of(a, b));
+}
+}  // namespace detail
+
+/// x - floor(x), in [0, 1]; 1 where x is negative and nearer to 0 than floats are to 1. gradient: to x.
+template <value A>
+[[nodiscard]] constexpr auto fract(A x) {
+  MEGANEURA_EXPECT_FLOATS("fract(x)", x)
+  return x - floor(x);
+}
+
+/// x as a fraction with its sign, below 1, and a whole number: auto [fraction, whole] = modf(x). gradient: to the
+/// fraction.
+template <value A>
+[[nodiscard]] constexpr auto modf(A x) {
+  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
+                  "meganeura: modf(x): x must be floats; cast it", x)
+  const auto whole = trunc(x);
+  return results<"fraction", "whole">(copysign(select(equal(x, whole), constant<0.0f>, x - whole), x), whole);
+}
+
+/// a - trunc(a / b) b: what is left of a, with its sign, smaller than b. Exact where |a / b| < 2^20, beyond within
+/// 2^-44 |a|; NaN where b is 0 or a infinite, a where b is. gradient: to a, and -trunc(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmod(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmod(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmod(a, b)", a, b)
+  return detail::fmod_of(detail::adapted(a, b), detail::adapted(b, a));
+}
+
+/// a - floor(a / b) b, with the sign of b: torch.remainder. Exact and NaN as fmod; b where that is infinite and has
+/// another sign than a. gradient: to a, and -floor(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto modulo(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("modulo(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("modulo(a, b)", a, b)
+  return detail::modulo_of(detail::adapted(a, b), detail::adapted(b, a));
+}
+
+/// a - round(a / b) b, ties to even, C's remainder and not torch's, which is `modulo`: at most |b| / 2. Exact and NaN
+/// as fmod. gradient: to a, and -round(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto remainder(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("remainder(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("remainder(a, b)", a, b)
+  const auto x = detail::widened(detail::adapted(a, b));
+  const auto divisor = detail::widened(detail::adapted(b, a));
+  const auto rest = detail::fmod_of(x, divisor * constant<2.0f>);
+  return detail::narrowed(detail::formula<layers::remainder>(divisor, rest), detail::adapted(a, b));
+}
+
+/// x moved by whole multiples of high - low into [low, high); low < high. gradient: as of the formula, 1 to x.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto wrap(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("wrap(x, low, high)", x, low)
+  const auto begin = detail::widened(detail::adapted(low, x));
+  const auto end = detail::widened(detail::adapted(high, x));
+  const auto rest = detail::modulo_of(detail::widened(x) - begin, end - begin);
+  return detail::narrowed(detail::formula<layers::wrap>(rest, begin, end), x);
+}
+
+/// Up from 0 to `length` > 0 and down again, over and over, also for x < 0. gradient: 1 or -1 to x.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto ping_pong(A x, B length) {
+  MEGANEURA_CHECK_OPERANDS("ping_pong(x, length)", x, length)
+  MEGANEURA_CHECK_FLOATS("ping_pong(x, length)", x, length)
+  const auto bound = detail::widened(detail::adapted(length, x));
+  const auto distance = abs(detail::modulo_of(detail::widened(x), bound * constant<2.0f>) - bound);
+  return detail::narrowed(bound - distance, x);
+}
+
+/// x 2^exponent, also where 2^exponent alone would leave the range; integers of another dtype are an exponent, too.
+/// gradient: to both.
+template <value A, class B>
+  requires(detail::number_like<B> || value<B>)
+[[nodiscard]] constexpr auto ldexp(A x, B exponent) {
+  if constexpr (value<B>) {
+    MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: ldexp(x, exponent): x must be floats; cast it", x, exponent)
+    MEGANEURA_EXPECT(detail::mismatch(x, exponent).agrees(),
+                     "meganeura: ldexp(x, exponent): extents must be equal or 1", x, exponent)
+    return detail::layer<layers::ldexp>(fixed_text<"">{}, x, exponent);
+  } else {
+    return ldexp(x, detail::adapted(exponent, x));
+  }
+}
+
+/// x as mantissa 2^exponent with 0.5 <= |mantissa| < 1, exponent i32: auto [mantissa, exponent] = frexp(x). Of 0, NaN
+/// and infinities the mantissa is x, the exponent 0. gradient: to the mantissa, 2^-exponent.
+template <value A>
+[[nodiscard]] constexpr auto frexp(A x) {
+  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
+                  "meganeura: frexp(x): x must be floats; cast it", x)
+  const auto exponent = detail::layer<layers::exponent_of>(fixed_text<"">{}, x);
+  return results<"mantissa", "exponent">(ldexp(x, -exponent), exponent);
+}
+
+/// The float next to a on the way to b, b where they are equal. dtypes: f32. Where a device takes denormal numbers for
+/// zeros, 0 stays. gradient: none flows.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto nextafter(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("nextafter(a, b)", a, b)
+  MEGANEURA_CHECK(detail::common_type(a, b) == dtype::f32, detail::holds_of<(detail::common_type(a, b) == dtype::f32)>,
+                  "meganeura: nextafter(a, b): operands must be f32; cast them", a, b)
+  return detail::layer<layers::nextafter>(fixed_text<"">{}, a, detail::adapted(b, a));
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

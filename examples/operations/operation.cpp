@@ -68,6 +68,8 @@ std::string gradient_of(const operation& asked) {
 std::vector<operation> make_all() {
   std::vector<operation> list;
   add_elementwise(list);
+  add_angles(list);
+  add_rounding(list);
   add_reductions(list);
   add_losses(list);
   add_shape(list);

@@ -47,6 +47,8 @@ struct found {
 
 // One of each file.
 void add_elementwise(std::vector<operation>& list);
+void add_angles(std::vector<operation>& list);
+void add_rounding(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
 void add_shape(std::vector<operation>& list);
