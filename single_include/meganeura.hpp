@@ -13531,6 +13531,51 @@ class progress {
 
 // Training of a typed model: its graph and that of a loss, handed to `training`.
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
+// How the learning rate changes over a run: a factor of it for each step.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What the learning rates of a step, those of groups included, are multiplied by: {.schedule = warmup_cosine(100,
+/// 5000)}. It knows the number of the step and nothing else, so that a run goes on from a checkpoint as it was.
+class learning_rate_schedule {
+ public:
+  learning_rate_schedule() = default;  // 1 for all
+  /// Any function of the number of steps done before, 0 for the first, as torch's LambdaLR:
+  /// {.schedule = [](std::uint32_t done) { return done < 1000 ? 1 : 0.1; }}.
+  template <class Factor>
+    requires(std::is_invocable_r_v<double, const Factor&, std::uint32_t> &&
+             !std::same_as<Factor, learning_rate_schedule>)
+  learning_rate_schedule(Factor factor)  // NOLINT(google-explicit-constructor): options are written as what they are
+      : factor_(std::move(factor)) {}
+
+  /// errors: invalid_argument for one that is negative or not finite.
+  [[nodiscard]] double factor(std::uint32_t done) const;
+
+ private:
+  std::function<double(std::uint32_t)> factor_;
+};
+
+// Counts of steps are at least 1, factors finite and at least 0; errors: invalid_argument.
+
+/// From 1 to `last` in so many steps, then `last`. source: torch's LinearLR.
+[[nodiscard]] learning_rate_schedule linear_decay(std::int64_t steps, double last = 0);
+/// The same along half a cosine. source: torch's CosineAnnealingLR, which rises again.
+[[nodiscard]] learning_rate_schedule cosine_decay(std::int64_t steps, double last = 0);
+/// Times `factor` after each so many steps. source: torch's StepLR.
+[[nodiscard]] learning_rate_schedule step_decay(std::int64_t every, double factor = 0.1);
+/// Times `factor` after each step. source: torch's ExponentialLR.
+[[nodiscard]] learning_rate_schedule exponential_decay(double factor);
+/// From 1 / 25 to 1 in the first `rise` of all steps, and to 1 / 250,000 in the others, along half cosines; momentum
+/// stays as it is. source: torch's OneCycleLR, with its max_lr as the learning rate.
+[[nodiscard]] learning_rate_schedule one_cycle(std::int64_t steps, double rise = 0.3);
+/// In equal parts to where `then` begins, which is reached with the last of so many steps: a quarter of it, a half, ...
+[[nodiscard]] learning_rate_schedule warmup(std::int64_t steps, learning_rate_schedule then = {});
+/// A warm-up, and `last` when `steps` are done, which count those of the warm-up.
+[[nodiscard]] learning_rate_schedule warmup_linear(std::int64_t warm, std::int64_t steps, double last = 0);
+[[nodiscard]] learning_rate_schedule warmup_cosine(std::int64_t warm, std::int64_t steps, double last = 0);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
 // "Did you mean": the known name nearest to one that is not.
 
@@ -13963,10 +14008,11 @@ class optimizer {
   [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
     rethrow_as_error("writing an optimizer's program");
   }
-  /// Everything that changes from step to step; `step` counts 1, 2, ...
-  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
+  [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
+  /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
+  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
     kernels::step_values values = kernels::step_values_of(step, seed);
-    definition_->write_numbers(step, values.numbers);
+    definition_->write_numbers(step, factor, values.numbers);
     return values;
   }
 
@@ -13984,7 +14030,8 @@ class optimizer {
     [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
     [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
     [[nodiscard]] virtual optimizer_attribute rule() const = 0;
-    virtual void write_numbers(std::uint32_t step, float* numbers) const = 0;
+    [[nodiscard]] virtual float learning_rate() const = 0;
+    virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
   template <class T>
   struct defined_by final : interface {
@@ -14004,8 +14051,11 @@ class optimizer {
       return std::make_shared<const defined_by>(changed);
     }
     [[nodiscard]] optimizer_attribute rule() const override;
-    void write_numbers(std::uint32_t step, float* numbers) const override {
-      std::ranges::copy(self.numbers(step), numbers);
+    [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
+    void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
+      T scaled = self;
+      scaled.learning_rate = static_cast<float>(static_cast<double>(self.learning_rate) * factor);
+      std::ranges::copy(scaled.numbers(step), numbers);
     }
     T self;
   };
@@ -14090,8 +14140,9 @@ void check_groups(std::span<const parameter_group> groups);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What run_options are for inference, bounds of gradients, and of parameters by name: {.clip_norm = 1, .frozen =
-/// "embed.*", .no_decay = {"*.bias", "*norm*"}}. A pattern that no parameter has is an error.
+/// What run_options are for inference, bounds of gradients, parameters by name and a schedule: {.clip_norm = 1, .frozen
+/// = "embed.*", .no_decay = {"*.bias", "*norm*"}, .schedule = warmup_cosine(100, 5000)}. A pattern that no parameter
+/// has is an error.
 struct training_options {
   program_options
       program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
@@ -14105,6 +14156,7 @@ struct training_options {
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
+  learning_rate_schedule schedule{};      // of these and of the optimiser's
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -14192,19 +14244,22 @@ class training {
     return program().output_as<Number>(name);
   }
 
-  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
+  /// Takes effect with the next step; nothing is recorded again. A schedule multiplies it. errors: invalid_argument
+  /// unless finite and at least 0.
   void set_learning_rate(float rate);
+  /// Of the next step, as schedule and optimiser have it; a group's is a share of it. errors: the schedule's.
+  [[nodiscard]] float learning_rate() const;
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
-  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::loader::skip`
-  /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
-  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
-  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
-  /// changes nothing. Plain weights are loaded by parameters().load.
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed; no
+  /// schedule, which is asked about the step, and no bounds of gradients. A training built alike that loads it goes on
+  /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
+  /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
+  /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
+  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -25433,6 +25488,109 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/learning_rate_schedule.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline double checked_steps(std::string_view schedule, std::int64_t steps) {
+  if (steps >= 1) return static_cast<double>(steps);
+  fail(error_category::invalid_argument, "{} over {} steps; there must be at least 1", schedule, steps);
+}
+
+inline double checked_factor(std::string_view schedule, std::string_view what, double factor) {
+  if (factor >= 0 && std::isfinite(factor)) return factor;
+  fail(error_category::invalid_argument, "{}: {} is {}; it must be finite and at least 0", schedule, what, factor);
+}
+
+// Along half a cosine, as `at` goes from 0 to 1.
+inline double eased(double from, double to, double at) {
+  return to + (from - to) * (1 + std::cos(std::numbers::pi * at)) / 2;
+}
+
+inline std::int64_t steps_after(std::string_view schedule, std::int64_t warm, std::int64_t steps) {
+  if (static_cast<double>(steps) > checked_steps(schedule, warm)) return steps - warm;
+  fail(error_category::invalid_argument, "{}: {} of {} steps are warm-up; there must be more, which it is part of",
+       schedule, warm, steps);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE double learning_rate_schedule::factor(std::uint32_t done) const try {
+  const double factor = factor_ ? factor_(done) : 1;
+  if (factor >= 0 && std::isfinite(factor)) return factor;
+  fail(error_category::invalid_argument,
+       "schedule: the factor of the learning rate is {} after {} steps; it must be finite and at least 0", factor,
+       done);
+} catch (...) {
+  rethrow_as_error("asking a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule linear_decay(std::int64_t steps, double last) try {
+  const double all = detail::checked_steps("linear_decay", steps);
+  detail::checked_factor("linear_decay", "last", last);
+  return [=](std::uint32_t done) { return 1 + (last - 1) * std::min(done / all, 1.0); };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule cosine_decay(std::int64_t steps, double last) try {
+  const double all = detail::checked_steps("cosine_decay", steps);
+  detail::checked_factor("cosine_decay", "last", last);
+  return [=](std::uint32_t done) { return detail::eased(1, last, std::min(done / all, 1.0)); };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule step_decay(std::int64_t every, double factor) try {
+  const double length = detail::checked_steps("step_decay", every);
+  detail::checked_factor("step_decay", "factor", factor);
+  return [=](std::uint32_t done) { return std::pow(factor, std::floor(done / length)); };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule exponential_decay(double factor) try {
+  detail::checked_factor("exponential_decay", "factor", factor);
+  return [=](std::uint32_t done) { return std::pow(factor, done); };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule one_cycle(std::int64_t steps, double rise) try {
+  const double last = detail::checked_steps("one_cycle", steps) - 1, peak = rise * (last + 1) - 1;
+  if (!(peak > 0 && peak < last)) {
+    fail(error_category::invalid_argument,
+         "one_cycle: {} of {} steps rise; there must be more than 1 step that rises and 1 that falls", rise, steps);
+  }
+  return [=](std::uint32_t done) {
+    if (done <= peak) return detail::eased(1 / 25.0, 1, done / peak);
+    return detail::eased(1, 1 / 250000.0, std::min((done - peak) / (last - peak), 1.0));
+  };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule warmup(std::int64_t steps, learning_rate_schedule then) try {
+  const double all = detail::checked_steps("warmup", steps);
+  return [all, then = std::move(then)](std::uint32_t done) {
+    if (done < all) return (done + 1.0) / all * then.factor(0);
+    return then.factor(done - static_cast<std::uint32_t>(all));
+  };
+} catch (...) {
+  rethrow_as_error("making a schedule");
+}
+
+MEGANEURA_INLINE learning_rate_schedule warmup_linear(std::int64_t warm, std::int64_t steps, double last) {
+  return warmup(warm, linear_decay(detail::steps_after("warmup_linear", warm, steps), last));
+}
+
+MEGANEURA_INLINE learning_rate_schedule warmup_cosine(std::int64_t warm, std::int64_t steps, double last) {
+  return warmup(warm, cosine_decay(detail::steps_after("warmup_cosine", warm, steps), last));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for runtime/parameter_groups.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -25515,8 +25673,7 @@ MEGANEURA_INLINE parameter_groups::parameter_groups(std::span<const std::string>
 }
 
 MEGANEURA_INLINE std::vector<optimizer> parameter_groups::optimizers(const optimizer& chosen) const try {
-  float rate = 0;
-  chosen.each_rate([&](std::string_view name, float value) { rate = name == "learning_rate" ? value : rate; });
+  const float rate = chosen.learning_rate();
   std::vector<optimizer> all;
   for (const rates& each : groups_) {
     if (std::isfinite(rate) && !std::isfinite(each.factor * rate)) {
@@ -25847,8 +26004,9 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  const double factor = options_.schedule.factor(step_);
   step_values_.clear();
-  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_));
+  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_, factor));
   const std::uint64_t number = selected->submit(step_values_, inputs);
   ++step_;
   programs_.ran();
@@ -25905,6 +26063,10 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
   optimizer_ = std::move(chosen);
 } catch (...) {
   rethrow_as_error("setting a learning rate");
+}
+
+MEGANEURA_INLINE float training::learning_rate() const {
+  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * options_.schedule.factor(step_));
 }
 
 MEGANEURA_INLINE void training::restart() {

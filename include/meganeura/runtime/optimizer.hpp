@@ -349,10 +349,11 @@ class optimizer {
   [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
     rethrow_as_error("writing an optimizer's program");
   }
-  /// Everything that changes from step to step; `step` counts 1, 2, ...
-  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed) const {
+  [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
+  /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
+  [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
     kernels::step_values values = kernels::step_values_of(step, seed);
-    definition_->write_numbers(step, values.numbers);
+    definition_->write_numbers(step, factor, values.numbers);
     return values;
   }
 
@@ -370,7 +371,8 @@ class optimizer {
     [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
     [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
     [[nodiscard]] virtual optimizer_attribute rule() const = 0;
-    virtual void write_numbers(std::uint32_t step, float* numbers) const = 0;
+    [[nodiscard]] virtual float learning_rate() const = 0;
+    virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
   template <class T>
   struct defined_by final : interface {
@@ -390,8 +392,11 @@ class optimizer {
       return std::make_shared<const defined_by>(changed);
     }
     [[nodiscard]] optimizer_attribute rule() const override;
-    void write_numbers(std::uint32_t step, float* numbers) const override {
-      std::ranges::copy(self.numbers(step), numbers);
+    [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
+    void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
+      T scaled = self;
+      scaled.learning_rate = static_cast<float>(static_cast<double>(self.learning_rate) * factor);
+      std::ranges::copy(scaled.numbers(step), numbers);
     }
     T self;
   };

@@ -92,8 +92,7 @@ MEGANEURA_INLINE parameter_groups::parameter_groups(std::span<const std::string>
 }
 
 MEGANEURA_INLINE std::vector<optimizer> parameter_groups::optimizers(const optimizer& chosen) const try {
-  float rate = 0;
-  chosen.each_rate([&](std::string_view name, float value) { rate = name == "learning_rate" ? value : rate; });
+  const float rate = chosen.learning_rate();
   std::vector<optimizer> all;
   for (const rates& each : groups_) {
     if (std::isfinite(rate) && !std::isfinite(each.factor * rate)) {

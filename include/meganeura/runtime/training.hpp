@@ -4,6 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/runtime/inference.hpp>
+#include <meganeura/runtime/learning_rate_schedule.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameter_groups.hpp>
 #include <meganeura/runtime/parameters.hpp>
@@ -24,8 +25,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What run_options are for inference, bounds of gradients, and of parameters by name: {.clip_norm = 1, .frozen =
-/// "embed.*", .no_decay = {"*.bias", "*norm*"}}. A pattern that no parameter has is an error.
+/// What run_options are for inference, bounds of gradients, parameters by name and a schedule: {.clip_norm = 1, .frozen
+/// = "embed.*", .no_decay = {"*.bias", "*norm*"}, .schedule = warmup_cosine(100, 5000)}. A pattern that no parameter
+/// has is an error.
 struct training_options {
   program_options
       program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
@@ -39,6 +41,7 @@ struct training_options {
   name_patterns frozen{};                 // stay as they are: no gradient, no moments, no decay, no update
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
+  learning_rate_schedule schedule{};      // of these and of the optimiser's
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -126,19 +129,22 @@ class training {
     return program().output_as<Number>(name);
   }
 
-  /// Takes effect with the next step; nothing is recorded again. errors: invalid_argument unless finite and at least 0.
+  /// Takes effect with the next step; nothing is recorded again. A schedule multiplies it. errors: invalid_argument
+  /// unless finite and at least 0.
   void set_learning_rate(float rate);
+  /// Of the next step, as schedule and optimiser have it; a group's is a share of it. errors: the schedule's.
+  [[nodiscard]] float learning_rate() const;
   [[nodiscard]] std::uint32_t steps() const { return step_; }
 
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed. A
-  /// training built alike that loads it goes on bit for bit as if this one had gone on (`data::loader::skip`
-  /// does the same for the data). Where sizes are open it may be loaded before the first step, by a graph that is
-  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
-  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
-  /// changes nothing. Plain weights are loaded by parameters().load.
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed; no
+  /// schedule, which is asked about the step, and no bounds of gradients. A training built alike that loads it goes on
+  /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
+  /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
+  /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
+  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 

@@ -246,8 +246,9 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  const double factor = options_.schedule.factor(step_);
   step_values_.clear();
-  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_));
+  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_, factor));
   const std::uint64_t number = selected->submit(step_values_, inputs);
   ++step_;
   programs_.ran();
@@ -304,6 +305,10 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
   optimizer_ = std::move(chosen);
 } catch (...) {
   rethrow_as_error("setting a learning rate");
+}
+
+MEGANEURA_INLINE float training::learning_rate() const {
+  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * options_.schedule.factor(step_));
 }
 
 MEGANEURA_INLINE void training::restart() {
