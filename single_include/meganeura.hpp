@@ -9838,6 +9838,199 @@ template <value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Blocks of images as channels and back, and borders that repeat what is inside.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a border holds: the elements mirrored about the outermost one, the outermost one, or those of the other end.
+enum class pad_mode : std::uint8_t { reflect, edge, wrap };
+
+namespace detail {
+
+// The last five axes in another order.
+constexpr axis_order trailing_order(int rank, const int (&order)[5]) {
+  axis_order result;
+  for (int i = 0; i < rank - 5; ++i) result.axes[i] = i;
+  for (int i = 0; i < 5; ++i) result.axes[rank - 5 + i] = rank - 5 + order[i];
+  return result;
+}
+
+constexpr symbolic_shape leading(const symbolic_shape& shape, std::initializer_list<dim> last, int replaced = 3) {
+  symbolic_shape result;
+  for (int i = 0; i < shape.rank - replaced; ++i) result.push_back(shape[i]);
+  for (const dim& each : last) result.push_back(each);
+  return result;
+}
+
+constexpr dim over(const dim& extent, std::int64_t divisor) { return extent.with(extent.coefficient / divisor); }
+
+constexpr bool can_unpack(const symbolic_shape& x, std::int64_t block) {
+  return block >= 1 && block < (1 << 15) && x.rank >= 3 && x.rank + 2 <= max_rank &&
+         x.last(2).coefficient % (block * block) == 0;
+}
+constexpr bool can_pack(const symbolic_shape& x, std::int64_t block) {
+  return block >= 1 && x.rank >= 3 && x.rank + 2 <= max_rank && x.last(1).coefficient % block == 0 &&
+         x.last().coefficient % block == 0;
+}
+constexpr bool can_pad_by(const symbolic_shape& x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
+  if (axis < 0 || !x[axis].is_static() || low < 0 || high < 0) return false;
+  const std::int64_t most = x[axis].coefficient - (mode == pad_mode::reflect ? 1 : 0);
+  return mode == pad_mode::edge ? low <= (1 << 30) && high <= (1 << 30) : low <= most && high <= most;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// Channels [block, block, c] or, `inner`, [c, block, block].
+struct depth_to_space {
+  static constexpr auto forward(value auto x, std::int64_t block, bool inner) {
+    const symbolic_shape s = x.facts().shape;
+    const dim channels = detail::over(s.last(2), block * block), h = s.last(1), w = s.last();
+    const auto apart = inner ? reshape(x, detail::leading(s, {channels, block, block, h, w}))
+                             : reshape(x, detail::leading(s, {block, block, channels, h, w}));
+    const int by_inner[5]{0, 3, 1, 4, 2}, by_outer[5]{2, 3, 0, 4, 1};
+    const auto sorted =
+        detail::make<detail::describe_permute>(apart, detail::trailing_order(s.rank + 2, inner ? by_inner : by_outer));
+    return reshape(sorted, detail::leading(s, {channels, h * block, w * block}));
+  }
+};
+
+struct space_to_depth {
+  static constexpr auto forward(value auto x, std::int64_t block, bool inner) {
+    const symbolic_shape s = x.facts().shape;
+    const dim channels = s.last(2), h = detail::over(s.last(1), block), w = detail::over(s.last(), block);
+    const auto apart = reshape(x, detail::leading(s, {channels, h, block, w, block}));
+    const int to_inner[5]{0, 2, 4, 1, 3}, to_outer[5]{2, 4, 0, 1, 3};
+    const auto sorted =
+        detail::make<detail::describe_permute>(apart, detail::trailing_order(s.rank + 2, inner ? to_inner : to_outer));
+    return reshape(sorted, detail::leading(s, {channels * (block * block), h, w}));
+  }
+};
+
+struct channel_shuffle {
+  static constexpr auto forward(value auto x, std::int64_t groups) {
+    const symbolic_shape s = x.facts().shape;
+    const dim each = detail::over(s.last(2), groups);
+    const auto apart = reshape(x, detail::leading(s, {groups, each, s.last(1) * s.last()}));
+    detail::axis_order order;
+    for (int i = 0; i < s.rank; ++i) order.axes[i] = i == s.rank - 3 ? i + 1 : i == s.rank - 2 ? i - 1 : i;
+    return reshape(detail::make<detail::describe_permute>(apart, order), s);
+  }
+};
+
+struct pad_by {
+  static constexpr auto border(value auto x, int axis, std::int64_t count, bool high, pad_mode mode) {
+    const std::int64_t extent = x.facts().shape[axis].coefficient;
+    if (mode == pad_mode::edge) {
+      const auto last = slice(x, axis, high ? extent - 1 : 0, std::int64_t{1});
+      return expand(last, detail::with_extent(x.facts().shape, axis, count));
+    }
+    if (mode == pad_mode::wrap) return slice(x, axis, high ? 0 : extent - count, count);
+    return flip(slice(x, axis, high ? extent - 1 - count : 1, count), axis);
+  }
+  static constexpr auto forward(value auto x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
+    const int along = detail::axis_of(x, axis);
+    auto padded = reshape(x, x.facts().shape);
+    if (low > 0) padded = concat(along, border(x, along, low, false, mode), padded);
+    if (high > 0) padded = concat(along, padded, border(x, along, high, true, mode));
+    return padded;
+  }
+};
+
+}  // namespace layers
+
+/// Channels as blocks of pixels: [.., c block block, h, w] -> [.., c, h block, w block], the block's row and column
+/// being the last parts of a channel's number: pixel_shuffle<2>(x), or pixel_shuffle(x, 2). ONNX's DepthToSpace of mode
+/// CRD. errors: "the channels must be a multiple of block^2".
+template <value A, class Block>
+[[nodiscard]] constexpr auto pixel_shuffle(A x, Block block) {
+  MEGANEURA_EXPECT(detail::can_unpack(x.facts().shape, block),
+                   "meganeura: pixel_shuffle<block>(x): x must be [.., c, h, w] with channels that are a multiple of "
+                   "block^2, and room for two axes more",
+                   x)
+  return detail::layer<layers::depth_to_space>(fixed_text<"">{}, x, block, c<true>);
+}
+template <int Block, value A>
+[[nodiscard]] constexpr auto pixel_shuffle(A x) {
+  return pixel_shuffle(x, c<Block>);
+}
+
+/// The same with the block's row and column as the first parts of a channel's number: ONNX's DepthToSpace of mode DCR.
+template <value A, class Block>
+[[nodiscard]] constexpr auto depth_to_space(A x, Block block) {
+  MEGANEURA_EXPECT(detail::can_unpack(x.facts().shape, block),
+                   "meganeura: depth_to_space<block>(x): x must be [.., c, h, w] with channels that are a multiple of "
+                   "block^2, and room for two axes more",
+                   x)
+  return detail::layer<layers::depth_to_space>(fixed_text<"">{}, x, block, c<false>);
+}
+template <int Block, value A>
+[[nodiscard]] constexpr auto depth_to_space(A x) {
+  return depth_to_space(x, c<Block>);
+}
+
+/// What pixel_shuffle makes its operand of: [.., c, h block, w block] -> [.., c block block, h, w].
+/// errors: "h and w must be multiples of block".
+template <value A, class Block>
+[[nodiscard]] constexpr auto pixel_unshuffle(A x, Block block) {
+  MEGANEURA_EXPECT(detail::can_pack(x.facts().shape, block),
+                   "meganeura: pixel_unshuffle<block>(x): x must be [.., c, h, w] with h and w that are multiples of "
+                   "block, and room for two axes more",
+                   x)
+  return detail::layer<layers::space_to_depth>(fixed_text<"">{}, x, block, c<true>);
+}
+template <int Block, value A>
+[[nodiscard]] constexpr auto pixel_unshuffle(A x) {
+  return pixel_unshuffle(x, c<Block>);
+}
+
+/// What depth_to_space makes its operand of; ONNX's SpaceToDepth.
+template <value A, class Block>
+[[nodiscard]] constexpr auto space_to_depth(A x, Block block) {
+  MEGANEURA_EXPECT(detail::can_pack(x.facts().shape, block),
+                   "meganeura: space_to_depth<block>(x): x must be [.., c, h, w] with h and w that are multiples of "
+                   "block, and room for two axes more",
+                   x)
+  return detail::layer<layers::space_to_depth>(fixed_text<"">{}, x, block, c<false>);
+}
+template <int Block, value A>
+[[nodiscard]] constexpr auto space_to_depth(A x) {
+  return space_to_depth(x, c<Block>);
+}
+
+/// Channels of [.., c, h, w] dealt out to `groups` in turn: number i c / groups + j becomes j groups + i.
+template <value A, class Groups>
+[[nodiscard]] constexpr auto channel_shuffle(A x, Groups groups) {
+  MEGANEURA_EXPECT(
+      (x.facts().shape.rank >= 3 && groups >= 1 && x.facts().shape.last(2).coefficient % groups == 0),
+      "meganeura: channel_shuffle<groups>(x): x must be [.., c, h, w] with channels that are a multiple of "
+      "groups",
+      x)
+  return detail::layer<layers::channel_shuffle>(fixed_text<"">{}, x, groups);
+}
+template <int Groups, value A>
+[[nodiscard]] constexpr auto channel_shuffle(A x) {
+  return channel_shuffle(x, c<Groups>);
+}
+
+/// `low` elements before and `high` behind, along `axis`, that repeat x: pad_by<-1, 1, 2, pad_mode::reflect>(x), or
+/// pad_by(x, -1, 1, 2, pad_mode::edge). Several axes one after the other; `pad` has borders of a number.
+/// errors: "a border is longer than what it repeats".
+template <value A, detail::axis_like Axis, class Low, class High, class Mode>
+[[nodiscard]] constexpr auto pad_by(A x, Axis axis, Low low, High high, Mode mode) {
+  MEGANEURA_EXPECT(detail::can_pad_by(x.facts().shape, detail::axis_of(x, axis), low, high, mode),
+                   "meganeura: pad_by<axis, low, high, mode>(x): x has no such axis of a known extent, or a border is "
+                   "negative or longer than what it repeats",
+                   x)
+  return detail::layer<layers::pad_by>(fixed_text<"">{}, x, axis, low, high, mode);
+}
+template <int Axis, int Low, int High, pad_mode Mode, value A>
+[[nodiscard]] constexpr auto pad_by(A x) {
+  return pad_by(x, c<Axis>, c<Low>, c<High>, c<Mode>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Numbers kept within bounds, and maxima that leave NaN out.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -9887,6 +10080,212 @@ template <class A, class B>
   MEGANEURA_CHECK_OPERANDS("fdim(a, b)", a, b)
   MEGANEURA_CHECK_FLOATS("fdim(a, b)", a, b)
   return select(less_equal(a, b), constant<0.0f>, a - b);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Triangles, diagonals, and values that have the shape of others.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr bool has_matrices(const symbolic_shape& x) { return x.rank >= 2; }
+
+// Elements of the diagonal that begins `offset` columns to the right of the first one.
+constexpr std::int64_t diagonal_length(const symbolic_shape& x, std::int64_t offset) {
+  if (x.rank < 2 || !x.last().is_static() || !x.last(1).is_static()) return 0;
+  const std::int64_t rows = x.last(1).coefficient + (offset < 0 ? offset : 0),
+                     columns = x.last().coefficient - (offset > 0 ? offset : 0);
+  return rows < columns ? rows : columns;
+}
+
+// Columns less rows of the last two axes.
+template <class X>
+constexpr auto columns_less_rows(X x, const symbolic_shape& shape) {
+  return coordinates_of(x, shape, shape.rank - 1) - coordinates_of(x, shape, shape.rank - 2);
+}
+
+constexpr node_spec describe_positions(const facts& x, int axis) {
+  return {.kind = primitive::iota, .type = dtype::i32, .shape = x.shape, .count = normal_axis(axis, x.shape.rank)};
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct triangle {
+  static constexpr auto forward(value auto x, std::int64_t offset, bool upper) {
+    const auto right = detail::columns_less_rows(x, x.facts().shape);
+    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
+    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    return select(upper ? less_equal(bound, right) : less_equal(right, bound), x, zero);
+  }
+};
+
+struct diagonal {
+  static constexpr auto forward(value auto x, std::int64_t offset) {
+    const std::int64_t columns = x.facts().shape.last().coefficient;
+    const auto flat = flatten(x, -2, -1);
+    return slice(flat, -1, offset < 0 ? -offset * columns : offset, detail::diagonal_length(x.facts().shape, offset),
+                 columns + 1);
+  }
+};
+
+struct diag_embed {
+  static constexpr auto forward(value auto x, std::int64_t offset) {
+    const std::int64_t size = offset < 0 ? -offset : offset;
+    const auto padded = pad(x, -1, offset > 0 ? size : 0, offset < 0 ? size : 0);
+    symbolic_shape square = padded.facts().shape;
+    square.push_back(square.last());
+    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
+    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    return select(equal(detail::columns_less_rows(x, square), bound), unsqueeze(padded, -2), zero);
+  }
+};
+
+struct trace {
+  static constexpr auto forward(value auto x) { return sum(diagonal::forward(x, 0), -1); }
+};
+
+struct eye_like {
+  static constexpr auto forward(value auto x) {
+    const auto number = [&](double is) { return x.added(detail::constant_spec(is, x.facts().type)); };
+    const auto zero = x.added(detail::constant_spec(0, dtype::i32));
+    return select(equal(detail::columns_less_rows(x, x.facts().shape), zero), number(1), number(0));
+  }
+};
+
+struct full_like {
+  static constexpr auto forward(value auto x, detail::number filling) {
+    return expand(x.added(detail::constant_spec(filling.value, x.facts().type)), x.facts().shape);
+  }
+};
+
+struct one_hot {
+  static constexpr auto forward(value auto indices, const dim& classes, dtype type) {
+    symbolic_shape shape = indices.facts().shape;
+    shape.push_back(classes);
+    const auto number = [&](double is) { return indices.added(detail::constant_spec(is, type)); };
+    const auto column = detail::coordinates_of(indices, shape, shape.rank - 1);
+    return select(equal(unsqueeze(indices, -1), column), number(1), number(0));
+  }
+};
+
+}  // namespace layers
+
+/// x at and below the diagonal of its last two axes, 0 above; the diagonal begins `offset` columns to the right:
+/// tril<0>(x), or tril(x, 0).
+/// shapes: [.., m, n], unchanged. errors: "x needs two axes".
+template <value A, class Offset>
+[[nodiscard]] constexpr auto tril(A x, Offset offset) {
+  MEGANEURA_EXPECT(detail::has_matrices(x.facts().shape), "meganeura: tril<offset>(x): x needs two axes", x)
+  return detail::layer<layers::triangle>(fixed_text<"">{}, x, offset, c<false>);
+}
+template <int Offset = 0, value A>
+[[nodiscard]] constexpr auto tril(A x) {
+  return tril(x, c<Offset>);
+}
+
+/// x at and above the diagonal, 0 below; otherwise as tril.
+template <value A, class Offset>
+[[nodiscard]] constexpr auto triu(A x, Offset offset) {
+  MEGANEURA_EXPECT(detail::has_matrices(x.facts().shape), "meganeura: triu<offset>(x): x needs two axes", x)
+  return detail::layer<layers::triangle>(fixed_text<"">{}, x, offset, c<true>);
+}
+template <int Offset = 0, value A>
+[[nodiscard]] constexpr auto triu(A x) {
+  return triu(x, c<Offset>);
+}
+
+/// The diagonal of the last two axes that begins `offset` columns to the right of the first, or rows below where it is
+/// negative: diagonal<0>(x), or diagonal(x, 1).
+/// shapes: [.., m, n] -> [.., k]. errors: "there is no such diagonal".
+template <value A, class Offset>
+[[nodiscard]] constexpr auto diagonal(A x, Offset offset) {
+  MEGANEURA_EXPECT(detail::diagonal_length(x.facts().shape, offset) >= 1,
+                   "meganeura: diagonal<offset>(x): x needs two axes of known extents that have such a diagonal", x)
+  return detail::layer<layers::diagonal>(fixed_text<"">{}, x, offset);
+}
+template <int Offset = 0, value A>
+[[nodiscard]] constexpr auto diagonal(A x) {
+  return diagonal(x, c<Offset>);
+}
+
+/// Square matrices with x as that diagonal and zeros elsewhere: diag_embed<0>(x), or diag_embed(x, 0).
+/// shapes: [.., n] -> [.., n + |offset|, n + |offset|]. errors: "x needs one axis and room for another".
+template <value A, class Offset>
+[[nodiscard]] constexpr auto diag_embed(A x, Offset offset) {
+  MEGANEURA_EXPECT((x.facts().shape.rank >= 1 && x.facts().shape.rank < max_rank),
+                   "meganeura: diag_embed<offset>(x): x needs one axis and room for another", x)
+  return detail::layer<layers::diag_embed>(fixed_text<"">{}, x, offset);
+}
+template <int Offset = 0, value A>
+[[nodiscard]] constexpr auto diag_embed(A x) {
+  return diag_embed(x, c<Offset>);
+}
+
+/// Sum of the diagonal of the last two axes. shapes: [.., m, n] -> [..].
+template <value A>
+[[nodiscard]] constexpr auto trace(A x) {
+  MEGANEURA_EXPECT(detail::diagonal_length(x.facts().shape, 0) >= 1,
+                   "meganeura: trace(x): x needs two axes of known extents", x)
+  return detail::layer<layers::trace>(fixed_text<"">{}, x);
+}
+
+/// A number in x's shape and dtype, full_like<1.5>(x), or full_like(x, 1.5); zeros_like and ones_like are two of them.
+/// errors: "an integer takes whole numbers within its range".
+template <value A, class Number>
+[[nodiscard]] constexpr auto full_like(A x, Number filling) {
+  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
+                   "meganeura: full_like<value>(x): an integer takes whole numbers within its range", x)
+  return detail::layer<layers::full_like>(fixed_text<"">{}, x, filling);
+}
+template <detail::number Value, value A>
+[[nodiscard]] constexpr auto full_like(A x) {
+  return full_like(x, c<Value>);
+}
+template <value A>
+[[nodiscard]] constexpr auto zeros_like(A x) {
+  return full_like(x, c<detail::number(0.0)>);
+}
+template <value A>
+[[nodiscard]] constexpr auto ones_like(A x) {
+  return full_like(x, c<detail::number(1.0)>);
+}
+
+/// 0, 1, 2, ... along `axis` in x's shape, as i32: arange_like<0>(x), or arange_like(x, 0). A range from a to b is
+/// a + (b - a) / (n - 1) of it.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto arange_like(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: arange_like<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_positions>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto arange_like(A x) {
+  return arange_like(x, c<Axis>);
+}
+
+/// 1 on the diagonal of the last two axes, 0 elsewhere, in x's shape and dtype.
+template <value A>
+[[nodiscard]] constexpr auto eye_like(A x) {
+  MEGANEURA_EXPECT(detail::has_matrices(x.facts().shape), "meganeura: eye_like(x): x needs two axes", x)
+  return detail::layer<layers::eye_like>(fixed_text<"">{}, x);
+}
+
+/// 1 at the place of each index along a new last axis of `classes`, 0 elsewhere; an index out of range has no 1:
+/// one_hot<10>(labels), or one_hot(labels, 10).
+/// shapes: [..] -> [.., classes]. dtypes: i32 -> f32, or what is named: one_hot<10, dtype::i32>(labels).
+template <value Indices, class Classes, class Type = fixed<dtype::f32>>
+[[nodiscard]] constexpr auto one_hot(Indices indices, Classes classes, Type type = {}) {
+  MEGANEURA_EXPECT((indices.facts().type == dtype::i32 && indices.facts().shape.rank < max_rank && classes >= 1),
+                   "meganeura: one_hot<classes>(indices): indices must be i32 with room for one axis more, and classes "
+                   "1 or more",
+                   indices)
+  return detail::layer<layers::one_hot>(fixed_text<"">{}, indices, classes, type);
+}
+template <int Classes, dtype Type = dtype::f32, value Indices>
+[[nodiscard]] constexpr auto one_hot(Indices indices) {
+  return one_hot(indices, c<Classes>, c<Type>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -10364,6 +10763,254 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("arcsinh_asinh(x, shift, scale)", x, scale)
   MEGANEURA_CHECK_FLOATS("arcsinh_asinh(x, shift, scale)", x, shift)
   return detail::formula<layers::arcsinh_asinh>(x, shift, scale);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Axes put in order, repeated, stacked, taken apart and shuffled.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// The extents before `axis`, those given, and those behind the `skipped` axes that they replace.
+constexpr symbolic_shape with_axes(const symbolic_shape& shape, int axis, int skipped,
+                                   std::initializer_list<dim> extents) {
+  symbolic_shape result;
+  for (int i = 0; i < axis; ++i) result.push_back(shape[i]);
+  for (const dim& each : extents) result.push_back(each);
+  for (int i = axis + skipped; i < shape.rank; ++i) result.push_back(shape[i]);
+  return result;
+}
+
+constexpr axis_order moved(int rank, int from, int to) {
+  axis_order order;
+  for (int i = 0, next = 0; i < rank; ++i) {
+    next += next == from ? 1 : 0;
+    order.axes[i] = i == to ? from : next++;
+  }
+  return order;
+}
+
+constexpr axis_order swapped(int rank, int a, int b) {
+  axis_order order;
+  for (int i = 0; i < rank; ++i) order.axes[i] = i == a ? b : i == b ? a : i;
+  return order;
+}
+
+constexpr node_spec describe_movedim(const facts& x, int from, int to) {
+  const int rank = x.shape.rank;
+  return describe_permute(x, moved(rank, normal_axis(from, rank), normal_axis(to, rank)));
+}
+constexpr node_spec describe_swap_axes(const facts& x, int a, int b) {
+  const int rank = x.shape.rank;
+  return describe_permute(x, swapped(rank, normal_axis(a, rank), normal_axis(b, rank)));
+}
+constexpr node_spec describe_squeeze(const facts& x, int axis) {
+  return describe_reshape(x, with_axes(x.shape, normal_axis(axis, x.shape.rank), 1, {}));
+}
+
+template <class X, class Axis>
+constexpr bool has_static_axis(const X& x, Axis axis) {
+  return axis_of(x, axis) >= 0 && x.facts().shape[axis_of(x, axis)].is_static();
+}
+template <class X, class Axis>
+constexpr std::int64_t extent_at(const X& x, Axis axis) {
+  return axis_of(x, axis) >= 0 ? x.facts().shape[axis_of(x, axis)].coefficient : 0;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct tile {
+  static constexpr auto forward(value auto x, int axis, std::int64_t count, bool each) {
+    const symbolic_shape shape = x.facts().shape;
+    const int along = detail::normal_axis(axis, shape.rank), added = each ? along + 1 : along;
+    const dim extent = shape[along], first = each ? extent : dim(count), second = each ? dim(count) : extent;
+    const auto wide = expand(unsqueeze(x, added), detail::with_axes(shape, along, 1, {first, second}));
+    return reshape(wide, detail::with_extent(shape, along, extent * count));
+  }
+};
+
+struct roll {
+  static constexpr auto forward(value auto x, int axis, std::int64_t shift) {
+    const int along = detail::axis_of(x, axis);
+    const std::int64_t extent = x.facts().shape[along].coefficient, low = (shift % extent + extent) % extent;
+    if (low == 0) return reshape(x, x.facts().shape);
+    return concat(along, slice(x, along, extent - low, low), slice(x, along, std::int64_t{0}, extent - low));
+  }
+};
+
+struct pick {
+  static constexpr auto forward(value auto x, int axis, std::int64_t index) {
+    const int along = detail::axis_of(x, axis);
+    return reshape(slice(x, along, index, std::int64_t{1}), detail::with_axes(x.facts().shape, along, 1, {}));
+  }
+};
+
+struct rot90 {
+  static constexpr auto forward(value auto x, int turns) {
+    const int turned = (turns % 4 + 4) % 4;
+    if (turned == 0) return reshape(x, x.facts().shape);
+    if (turned == 2) return flip(flip(x, -1), -2);
+    return flip(transpose(x), turned == 1 ? -2 : -1);
+  }
+};
+
+}  // namespace layers
+
+/// The axis, whose extent is 1, left out: squeeze<0>(x), or squeeze(x, 0).
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto squeeze(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_static_axis(x, axis) && detail::extent_at(x, axis) == 1),
+                   "meganeura: squeeze<axis>(x): x needs that axis, of extent 1", x)
+  return detail::make<detail::describe_squeeze>(x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto squeeze(A x) {
+  return squeeze(x, c<Axis>);
+}
+
+/// The axis `from` at the place `to`, the others in their order: movedim<1, -1>(x) of [n, c, h, w] is [n, h, w, c].
+template <value A, detail::axis_like From, detail::axis_like To>
+[[nodiscard]] constexpr auto movedim(A x, From from, To to) {
+  MEGANEURA_EXPECT((detail::axis_of(x, from) >= 0 && detail::axis_of(x, to) >= 0),
+                   "meganeura: movedim<from, to>(x): x has no such axis", x)
+  return detail::make<detail::describe_movedim>(x, from, to);
+}
+template <int From, int To, value A>
+[[nodiscard]] constexpr auto movedim(A x) {
+  return movedim(x, c<From>, c<To>);
+}
+
+/// Two axes exchanged: swap_axes<0, -1>(x), or swap_axes(x, 0, -1).
+template <value A, detail::axis_like First, detail::axis_like Second>
+[[nodiscard]] constexpr auto swap_axes(A x, First first, Second second) {
+  MEGANEURA_EXPECT((detail::axis_of(x, first) >= 0 && detail::axis_of(x, second) >= 0),
+                   "meganeura: swap_axes<a, b>(x): x has no such axis", x)
+  return detail::make<detail::describe_swap_axes>(x, first, second);
+}
+template <int First, int Second, value A>
+[[nodiscard]] constexpr auto swap_axes(A x) {
+  return swap_axes(x, c<First>, c<Second>);
+}
+
+/// x `count` times behind itself along `axis`: tile<0, 3>(x), or tile(x, 0, 3).
+/// shapes: [.., n, ..] -> [.., count n, ..]. errors: "x needs that axis, room for one axis more and a count of 1 or
+/// more".
+template <value A, detail::axis_like Axis, class Count>
+[[nodiscard]] constexpr auto tile(A x, Axis axis, Count count) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank && count >= 1),
+                   "meganeura: tile<axis, count>(x): x needs that axis, room for one axis more and a count of 1 or "
+                   "more",
+                   x)
+  return detail::layer<layers::tile>(fixed_text<"">{}, x, axis, count, c<false>);
+}
+template <int Axis, int Count, value A>
+[[nodiscard]] constexpr auto tile(A x) {
+  return tile(x, c<Axis>, c<Count>);
+}
+
+/// Each element along `axis` `count` times: repeat_interleave<0, 2>(x) of [a, b] is [a, a, b, b]. Otherwise as tile.
+template <value A, detail::axis_like Axis, class Count>
+[[nodiscard]] constexpr auto repeat_interleave(A x, Axis axis, Count count) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank && count >= 1),
+                   "meganeura: repeat_interleave<axis, count>(x): x needs that axis, room for one axis more and a "
+                   "count of 1 or more",
+                   x)
+  return detail::layer<layers::tile>(fixed_text<"">{}, x, axis, count, c<true>);
+}
+template <int Axis, int Count, value A>
+[[nodiscard]] constexpr auto repeat_interleave(A x) {
+  return repeat_interleave(x, c<Axis>, c<Count>);
+}
+
+/// Elements along `axis` moved by `shift`, what leaves at one end comes in at the other: roll<-1, 1>(x) of [a, b, c] is
+/// [c, a, b].
+template <value A, detail::axis_like Axis, class Shift>
+[[nodiscard]] constexpr auto roll(A x, Axis axis, Shift shift) {
+  MEGANEURA_EXPECT(detail::has_static_axis(x, axis),
+                   "meganeura: roll<axis, shift>(x): x needs that axis, of a known extent", x)
+  return detail::layer<layers::roll>(fixed_text<"">{}, x, axis, shift);
+}
+template <int Axis, int Shift, value A>
+[[nodiscard]] constexpr auto roll(A x) {
+  return roll(x, c<Axis>, c<Shift>);
+}
+
+/// What stands at one place of an axis, which disappears; a place below 0 counts from the end: pick<1, -1>(x) is the
+/// last token of [batch, sequence, width]. torch.select.
+template <value A, detail::axis_like Axis, class Index>
+[[nodiscard]] constexpr auto pick(A x, Axis axis, Index index) {
+  MEGANEURA_EXPECT(detail::can_slice(x.facts().shape, detail::axis_of(x, axis), index, dim(1), 1),
+                   "meganeura: pick<axis, index>(x): the index must lie within the axis", x)
+  return detail::layer<layers::pick>(fixed_text<"">{}, x, axis, index);
+}
+template <int Axis, int Index, value A>
+[[nodiscard]] constexpr auto pick(A x) {
+  return pick(x, c<Axis>, c<Index>);
+}
+
+/// One beside the other along a new axis: stack<0>(a, b), or stack(c<0>, a, b). All have one dtype and shape.
+template <detail::axis_like Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto stack(Axis axis, A a, B b, More... more) {
+  return concat(axis, unsqueeze(a, axis), unsqueeze(b, axis), unsqueeze(more, axis)...);
+}
+template <int Axis, value A, value B, value... More>
+[[nodiscard]] constexpr auto stack(A a, B b, More... more) {
+  return stack(c<Axis>, a, b, more...);
+}
+
+namespace detail {
+template <int Axis, int Count, std::size_t... I, value A>
+constexpr auto chunks(A x, std::index_sequence<I...>) {
+  const auto part = [&]<std::size_t At>() {
+    constexpr auto start = static_cast<int>(At);
+    if constexpr (is_expr<A>) {
+      constexpr int length = static_cast<int>(extent_at(A{}, Axis) / Count);
+      return slice<Axis, start * length, length>(x);
+    } else {
+      const std::int64_t length = extent_at(x, Axis) / Count;
+      return slice(x, Axis, start * length, length);
+    }
+  };
+  return result_list<name_list<>, decltype(part.template operator()<I>())...>(part.template operator()<I>()...);
+}
+template <int Axis, std::size_t... I, value A>
+constexpr auto picked(A x, std::index_sequence<I...>) {
+  return result_list<name_list<>, decltype(pick<Axis, static_cast<int>(I)>(x))...>(
+      pick<Axis, static_cast<int>(I)>(x)...);
+}
+}  // namespace detail
+
+/// `Count` equal parts along an axis: auto [a, b] = chunk<-1, 2>(x). torch.chunk, ONNX's Split; `slice` gives parts of
+/// any length. errors: "the extent must be a multiple of the count".
+template <int Axis, int Count, value A>
+[[nodiscard]] constexpr auto chunk(A x) {
+  MEGANEURA_EXPECT(
+      (detail::has_static_axis(x, c<Axis>) && detail::extent_at(x, c<Axis>) % Count == 0),
+      "meganeura: chunk<axis, count>(x): x needs that axis, and its extent must be a multiple of the count", x)
+  return detail::chunks<Axis, Count>(x, std::make_index_sequence<Count>{});
+}
+
+/// What stands at each of the `Count` places of an axis: auto [a, b, c] = unbind<0, 3>(x).
+/// errors: "the extent must be the count".
+template <int Axis, int Count, value A>
+[[nodiscard]] constexpr auto unbind(A x) {
+  MEGANEURA_EXPECT((detail::has_static_axis(x, c<Axis>) && detail::extent_at(x, c<Axis>) == Count),
+                   "meganeura: unbind<axis, count>(x): x needs that axis, and its extent must be the count", x)
+  return detail::picked<Axis>(x, std::make_index_sequence<Count>{});
+}
+
+/// The last two axes turned by quarters, counterclockwise: rot90<1>(x), or rot90(x, 1).
+template <value A, detail::axis_like Turns>
+[[nodiscard]] constexpr auto rot90(A x, Turns turns) {
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: rot90<turns>(x): x needs two axes", x)
+  return detail::layer<layers::rot90>(fixed_text<"">{}, x, turns);
+}
+template <int Turns, value A>
+[[nodiscard]] constexpr auto rot90(A x) {
+  return rot90(x, c<Turns>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -8,11 +8,14 @@
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>
 #include <meganeura/ops/bits.hpp>
+#include <meganeura/ops/blocks.hpp>
 #include <meganeura/ops/bounds.hpp>
 #include <meganeura/ops/compare.hpp>
+#include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>
 #include <meganeura/ops/powers.hpp>
+#include <meganeura/ops/rearrange.hpp>
 #include <meganeura/ops/rounding.hpp>
 #include <meganeura/ops/search.hpp>
 #include <meganeura/ops/special.hpp>
