@@ -7564,76 +7564,193 @@ template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, 
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layer.
-// Convolution and pooling over the last two axes.
+// Convolution and pooling over the last axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// In elements, the same along both axes; the names are PyTorch's.
-struct conv2d_options {
-  int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
+/// A number for each of up to three axes: 3 for all, or {3, 5}.
+struct spatial {
+  int at[max_spatial];
+  constexpr spatial(int all) : at{all, all, all} {}
+  constexpr spatial(int first, int second, int third = 0) : at{first, second, third} {}
+  [[nodiscard]] constexpr int operator[](int axis) const { return at[axis]; }
+  friend constexpr bool operator==(const spatial&, const spatial&) = default;
+};
+
+/// In elements; the names are PyTorch's. padding_high: behind, where it is not as before; -1: as before.
+struct conv_options {
+  spatial kernel = 3, stride = 1, padding = 0, dilation = 1;
+  int groups = 1;
   bool bias = true;
   initializer weight = init::fan_in_uniform;
   initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
-  friend constexpr bool operator==(const conv2d_options&, const conv2d_options&) = default;
+  spatial padding_high = -1;
+  friend constexpr bool operator==(const conv_options&, const conv_options&) = default;
 };
+using conv2d_options = conv_options;
 
-/// stride 0: the window, so that windows do not overlap.
-struct pool2d_options {
-  int window = 2, stride = 0, padding = 0;
-  friend constexpr bool operator==(const pool2d_options&, const pool2d_options&) = default;
+/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
+/// begin before it. Averages have no dilation, and only they count padding or not.
+struct pool_options {
+  spatial window = 2, stride = 0, padding = 0, dilation = 1;
+  bool ceil_mode = false, count_include_pad = true;
+  friend constexpr bool operator==(const pool_options&, const pool_options&) = default;
 };
+using pool2d_options = pool_options;
 
 namespace detail {
 
-constexpr convolution_attribute geometry_of(const conv2d_options& o) {
-  return {.stride = {o.stride, o.stride, 1},
-          .pad_low = {o.padding, o.padding, 0},
-          .pad_high = {o.padding, o.padding, 0},
-          .dilation = {o.dilation, o.dilation, 1},
-          .groups = o.groups};
+constexpr int high_padding(const conv_options& o, int axis) {
+  return o.padding_high[axis] < 0 ? o.padding[axis] : o.padding_high[axis];
 }
 
-constexpr window_attribute geometry_of(const pool2d_options& o, reduce_kind kind) {
-  const int stride = o.stride != 0 ? o.stride : o.window;
-  return {.kind = kind,
-          .window = {o.window, o.window, 1},
-          .stride = {stride, stride, 1},
-          .pad_low = {o.padding, o.padding, 0},
-          .pad_high = {o.padding, o.padding, 0}};
+constexpr convolution_attribute geometry_of(const conv_options& o, int axes) {
+  convolution_attribute result{.spatial = axes, .groups = o.groups};
+  for (int i = 0; i < axes; ++i) {
+    result.stride[i] = o.stride[i], result.dilation[i] = o.dilation[i];
+    result.pad_low[i] = o.padding[i], result.pad_high[i] = high_padding(o, i);
+  }
+  return result;
 }
 
-constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filter, const conv2d_options& o) {
-  return filter.rank == 4 && filter[2] == dim{o.kernel} && filter[3] == dim{o.kernel} &&
-         convolution_shape(geometry_of(o), x, filter).rank == 4;
+// How windows lie along one axis.
+struct pool_axis {
+  std::int64_t in, window, stride, padding, dilation, high, count;
+
+  constexpr pool_axis(std::int64_t extent, const pool_options& o, int axis)
+      : in(extent),
+        window(o.window[axis]),
+        stride(o.stride[axis] != 0 ? o.stride[axis] : window),
+        padding(o.padding[axis]),
+        dilation(o.dilation[axis]),
+        high(padding),
+        count(along().count()) {
+    if (!o.ceil_mode || count < 1) return;
+    const bool more = (along().padded() - along().reach()) % stride != 0 && count * stride < in + padding;
+    count += more ? 1 : 0;
+    high += more ? (count - 1) * stride + along().reach() - along().padded() : 0;
+  }
+  [[nodiscard]] constexpr window_axis along() const { return {in, window, dilation, stride, padding, high}; }
+};
+
+constexpr pool_axis pool_axis_of(const symbolic_shape& x, const pool_options& o, int axes, int axis) {
+  return {x[x.rank - axes + axis].coefficient, o, axis};
 }
 
-constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv2d_options& o) {
-  const convolution_attribute geometry = geometry_of(o);
+constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_options& o, int axes, reduce_kind kind) {
+  window_attribute result{.kind = kind, .spatial = axes};
+  for (int i = 0; i < axes; ++i) {
+    const pool_axis along = pool_axis_of(x, o, axes, i);
+    result.window[i] = along.window, result.stride[i] = along.stride;
+    result.pad_low[i] = along.padding, result.pad_high[i] = along.high;
+  }
+  return result;
+}
+
+constexpr bool can_convolve(const symbolic_shape& x, const symbolic_shape& filter, const conv_options& o) {
+  const int axes = x.rank - 2;
+  for (int i = 0; i < axes && i < max_spatial; ++i) {
+    if (filter.rank != x.rank || filter[i + 2] != dim{o.kernel[i]}) return false;
+  }
+  return axes >= 1 && axes <= max_spatial && convolution_shape(geometry_of(o, axes), x, filter).rank >= 3;
+}
+
+constexpr node_spec describe_convolution(const facts& x, const facts& filter, const conv_options& o) {
+  const convolution_attribute geometry = geometry_of(o, x.shape.rank - 2);
   return node_of(op::convolution, x.type, convolution_shape(geometry, x.shape, filter.shape), geometry);
 }
 
+// [out, in, kernel..]
+constexpr symbolic_shape filter_shape(std::int64_t out, std::int64_t in, const conv_options& o, int axes) {
+  symbolic_shape result = extents_of(out, in);
+  for (int i = 0; i < axes; ++i) result.push_back(o.kernel[i]);
+  return result;
+}
+
 // Of a filter that the layer makes itself.
-constexpr bool has_room(const symbolic_shape& x, const conv2d_options& o) {
-  return can_convolve(x, extents_of(o.groups, x[1].coefficient / o.groups, o.kernel, o.kernel), o);
+constexpr bool has_room(const symbolic_shape& x, const conv_options& o) {
+  return can_convolve(x, filter_shape(o.groups, x[1].coefficient / o.groups, o, x.rank - 2), o);
 }
 
-constexpr bool can_pool(const symbolic_shape& x, const pool2d_options& o) {
-  return window_shape(geometry_of(o, reduce_kind::max), x).rank >= 2;
+constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
+  if (x.rank < axes) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
+  }
+  return true;
+}
+constexpr bool is_dilated(const pool_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (o.dilation[i] != 1) return true;
+  }
+  return false;
+}
+constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
+  return can_pool(x, o, axes) && !is_dilated(o, axes);
 }
 
-constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool2d_options& o) {
-  const window_attribute geometry = geometry_of(o, kind);
+constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
+  const window_attribute geometry = geometry_of(x.shape, o, axes, kind);
   return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
 }
 
-constexpr node_spec describe_window_share(const facts& x, const pool2d_options& o) {
-  return constant_spec(1.0 / (o.window * o.window), x.type);
+constexpr auto window_sums(value auto x, const pool_options& o, int axes) {
+  return x.added(describe_pool(x.facts(), reduce_kind::sum, o, axes), &x, 1);
 }
 
 }  // namespace detail
 
-/// Correlation with a filter, as PyTorch's conv2d without a bias.
-/// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow].
+namespace layers {
+
+/// Windows with gaps are the largest of shifted looks at x, an axis after the other.
+struct max_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    if (!detail::is_dilated(options, axes))
+      return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
+    for (int i = 0; i < axes; ++i) {
+      const int axis = x.facts().shape.rank - axes + i;
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
+      const auto padded = pad(x, axis, along.padding, along.high, least);
+      x = slice(padded, axis, 0, along.count, along.stride);
+      for (std::int64_t tap = 1; tap < along.window; ++tap)
+        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
+    }
+    return x;
+  }
+};
+
+/// Where windows hold unlike numbers of elements, the share of each is computed from its place.
+struct avg_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    auto y = detail::window_sums(detail::widened(x), options, axes);
+    double share = 1;
+    for (int i = 0; i < axes; ++i) {
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      if (along.high == along.padding && (options.count_include_pad || along.padding == 0)) {
+        share /= static_cast<double>(along.window);
+      } else {
+        y = y / held(y, along, y.facts().shape.rank - axes + i, options.count_include_pad);
+      }
+    }
+    return detail::narrowed(share == 1 ? y : y * share, x);
+  }
+
+ private:
+  // Of each window along the axis the number of elements: [count, 1, ..].
+  static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
+    symbolic_shape shape = detail::extents_of(along.count);
+    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
+    const std::int64_t border = with_padding ? along.padding : 0;
+    const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
+    return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
+  }
+};
+
+}  // namespace layers
+
+/// Correlation with a filter, as PyTorch's conv1d, conv2d and conv3d without a bias.
+/// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow]; or of one or three axes.
 /// errors: "both must be floats of one dtype", "x must be [n, c, h, w] with room for the window, the filter [o, c /
 /// groups, kernel, kernel]". cost: 2 n o oh ow (c / groups) kernel^2 flops.
 template <value X, value W, class Options>
@@ -7646,7 +7763,7 @@ template <value X, value W, class Options>
                    x, filter)
   return detail::make<detail::describe_convolution>(x, filter, options);
 }
-template <conv2d_options Options, value X, value W>
+template <conv_options Options, value X, value W>
 [[nodiscard]] constexpr auto convolution(X x, W filter) {
   return convolution(x, filter, c<Options>);
 }
@@ -7655,26 +7772,28 @@ template <conv2d_options Options, value X, value W>
 /// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
 template <value A, class Options>
 [[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
                    "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::make<detail::describe_pool>(x, c<reduce_kind::max>, options);
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
 }
-template <pool2d_options Options = pool2d_options{}, value A>
+template <pool_options Options = pool_options{}, value A>
 [[nodiscard]] constexpr auto max_pool2d(A x) {
   return max_pool2d(x, c<Options>);
 }
 
-/// The mean of each window; padding counts as zeros (PyTorch's count_include_pad).
-/// shapes: as max_pool2d. errors: "x must be floats", "the window must fit".
+/// The mean of each window; padding counts as zeros unless count_include_pad says no.
+/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
+/// dilation".
 template <value A, class Options>
 [[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options),
-                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::make<detail::describe_pool>(x, c<reduce_kind::sum>, options) *
-         detail::make<detail::describe_window_share>(x, options);
+  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
+                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
+                   "dilation",
+                   x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
 }
-template <pool2d_options Options = pool2d_options{}, value A>
+template <pool_options Options = pool_options{}, value A>
 [[nodiscard]] constexpr auto avg_pool2d(A x) {
   return avg_pool2d(x, c<Options>);
 }
@@ -7684,47 +7803,56 @@ template <pool2d_options Options = pool2d_options{}, value A>
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr bool is_geometry(const conv2d_options& o) {
-  return o.groups >= 1 && o.kernel >= 1 && o.stride >= 1 && o.dilation >= 1 && o.padding >= 0;
+constexpr bool is_geometry(const conv_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1 || o.padding[i] < 0) return false;
+  }
+  return o.groups >= 1;
 }
-constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
-  return x.rank == 4 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
+  return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+}
+
+// With a bias [out] for each channel.
+constexpr auto biased(value auto y, std::int64_t fan_in, const conv_options& options) {
+  const auto bias =
+      parameter_of<"bias">(y, extents_of(y.facts().shape[1]), y.facts().type, bias_of(options.bias_begin, fan_in));
+  symbolic_shape shape = bias.facts().shape;
+  while (shape.rank < y.facts().shape.rank - 1) shape.push_back(1);
+  return y + reshape(bias, shape);
 }
 }  // namespace detail
 
 namespace layers {
-/// Parameters "weight" [out, c / groups, kernel, kernel] and "bias" [out].
-struct conv2d {
-  static constexpr auto forward(value auto x, std::int64_t out, conv2d_options options) {
+/// Of one to three axes. Parameters "weight" [out, c / groups, kernel..] and "bias" [out].
+struct conv {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_options options) {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
-        detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
+        detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
     const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
-    if (!options.bias) return y;
-    const initializer begin = detail::bias_of(options.bias_begin, filter.coefficient() / out);
-    return y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin),
-                       detail::extents_of(out, 1, 1));
+    return options.bias ? detail::biased(y, filter.coefficient() / out, options) : y;
   }
 };
 }  // namespace layers
 
-/// As torch.nn.Conv2d with square kernels: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
+/// As torch.nn.Conv2d: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
 /// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups are at least 1", "x
 /// must be floats", "c and out multiples of groups", "the window must fit". cost: that of `convolution`.
-template <detail::name_like Name, value A, class Out, class Options = fixed<conv2d_options{}>>
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
-      detail::is_geometry(options),
+      detail::is_geometry(options, 2),
       "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: conv2d<name, out, options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options),
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
                    "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
                    x)
-  return detail::layer<layers::conv2d>(name, x, out, options);
+  return detail::layer<layers::conv>(name, x, out, options);
 }
-template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, value A>
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
 [[nodiscard]] constexpr auto conv2d(A x) {
   return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
@@ -8332,23 +8460,46 @@ template <fixed_string Target>
 struct mean_squared_error : loss<detail::mean_squared_error_module, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Normalisation over the last axis.
+// Normalisation over the last axis or axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// axes: how many of the last are normalised together. affine: times "weight", and plus "bias" where the layer has one
+/// and `bias` says so.
 struct norm_options {
   float epsilon = 1e-5f;
+  int axes = 1;
+  bool affine = true, bias = true;
   friend constexpr bool operator==(const norm_options&, const norm_options&) = default;
 };
 
 namespace detail {
-// A parameter of one number for each place of the last axis.
-template <fixed_string Name>
-constexpr auto parameter_along(value auto x, const initializer& begin) {
-  symbolic_shape width;
-  width.push_back(x.facts().shape.last());
-  return widened(parameter_of<Name>(x, width, x.facts().type, begin));
+
+constexpr bool has_last_extents(const symbolic_shape& x, int axes) {
+  if (axes < 1 || axes > x.rank) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (!x.last(i).is_static()) return false;
+  }
+  return true;
 }
+
+// Of the last axes, which stay with an extent of 1.
+constexpr auto mean_of_last(value auto x, int axes) {
+  symbolic_shape shape = x.facts().shape;
+  const int bits = ((1 << axes) - 1) << (shape.rank - axes);
+  for (int i = 1; i <= axes; ++i) shape[shape.rank - i] = 1;
+  const auto total = x.added(describe_reduce_of(x.facts(), reduce_kind::sum, bits), &x, 1);
+  return reshape(total * x.added(describe_share_of(x.facts(), bits), &x, 1), shape);
+}
+
+// A parameter of one number for each place of the last axes.
+template <fixed_string Name>
+constexpr auto parameter_along(value auto x, int axes, const initializer& begin) {
+  symbolic_shape places;
+  for (int i = axes; i > 0; --i) places.push_back(x.facts().shape.last(i - 1));
+  return widened(parameter_of<Name>(x, places, x.facts().type, begin));
+}
+
 }  // namespace detail
 
 namespace layers {
@@ -8357,8 +8508,9 @@ namespace layers {
 struct rms_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
-    const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
-    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x, init::ones), x);
+    const auto y = wide * rsqrt(detail::mean_of_last(wide * wide, options.axes) + options.epsilon);
+    if (!options.affine) return detail::narrowed(y, x);
+    return detail::narrowed(y * detail::parameter_along<"weight">(x, options.axes, init::ones), x);
   }
 };
 
@@ -8366,11 +8518,12 @@ struct rms_norm {
 struct layer_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
-    const auto centred = wide - unsqueeze(mean(wide, -1), -1);
-    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
-    const auto weight = detail::parameter_along<"weight">(x, init::ones);
-    const auto bias = detail::parameter_along<"bias">(x, init::zeros);
-    return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
+    const auto centred = wide - detail::mean_of_last(wide, options.axes);
+    const auto y = centred * rsqrt(detail::mean_of_last(centred * centred, options.axes) + options.epsilon);
+    if (!options.affine) return detail::narrowed(y, x);
+    const auto scaled = y * detail::parameter_along<"weight">(x, options.axes, init::ones);
+    if (!options.bias) return detail::narrowed(scaled, x);
+    return detail::narrowed(scaled + detail::parameter_along<"bias">(x, options.axes, init::zeros), x);
   }
 };
 
@@ -8380,7 +8533,7 @@ struct layer_norm {
 /// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
   return detail::layer<layers::rms_norm>(name, x, options);
@@ -8394,7 +8547,7 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 /// source: arXiv 1607.06450.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
   return detail::layer<layers::layer_norm>(name, x, options);
@@ -8495,6 +8648,186 @@ template <class Forward, class Backward, value... X>
                      x...)
     return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
   }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Normalisation by groups of channels, by neighbours among them, and of weights.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct group_norm_options {
+  float epsilon = 1e-5f;
+  bool affine = true;
+  friend constexpr bool operator==(const group_norm_options&, const group_norm_options&) = default;
+};
+
+struct local_response_options {
+  int size = 5;
+  float alpha = 1e-4f, beta = 0.75f, k = 1;
+  friend constexpr bool operator==(const local_response_options&, const local_response_options&) = default;
+};
+
+namespace detail {
+constexpr bool has_groups(const symbolic_shape& x, std::int64_t groups) {
+  return x.rank >= 2 && x[1].is_static() && groups >= 1 && x[1].coefficient % groups == 0;
+}
+// All but the first two axes as one.
+constexpr dim places_of(const symbolic_shape& x) { return x.rank == 2 ? dim(1) : flattened(x, 2, x.rank - 1); }
+}  // namespace detail
+
+namespace layers {
+
+/// Parameters "weight" and "bias" [c], if affine.
+struct group_norm {
+  static constexpr auto forward(value auto x, std::int64_t groups, group_norm_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const dim places = detail::places_of(shape);
+    const auto rows = reshape(
+        detail::widened(x),
+        detail::extents_of(shape[0], groups, places.with(places.coefficient * (shape[1].coefficient / groups))));
+    const auto centred = rows - unsqueeze(mean(rows, -1), -1);
+    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
+    const auto y = reshape(centred * unsqueeze(scale, -1), shape);
+    if (!options.affine) return detail::narrowed(y, x);
+    return detail::narrowed(y * along<"weight">(x, init::ones) + along<"bias">(x, init::zeros), x);
+  }
+
+ private:
+  // A parameter [c] as [c, 1, ..].
+  template <fixed_string Name>
+  static constexpr auto along(value auto x, const initializer& begin) {
+    symbolic_shape shape = detail::extents_of(x.facts().shape[1]);
+    const auto each = detail::widened(detail::parameter_of<Name>(x, shape, x.facts().type, begin));
+    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
+    return reshape(each, shape);
+  }
+};
+
+struct local_response_norm {
+  static constexpr auto forward(value auto x, local_response_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const auto wide = reshape(detail::widened(x), detail::extents_of(shape[0], shape[1], detail::places_of(shape)));
+    const window_attribute neighbours{.kind = reduce_kind::sum,
+                                      .spatial = 2,
+                                      .window = {options.size, 1, 1},
+                                      .pad_low = {options.size / 2, 0, 0},
+                                      .pad_high = {(options.size - 1) / 2, 0, 0}};
+    const auto squares = wide * wide;
+    const auto near =
+        squares.added(detail::node_of(op::window_reduce, dtype::f32, squares.facts().shape, neighbours), &squares, 1);
+    const double share = static_cast<double>(options.alpha) / options.size;
+    const auto scale = power(near * share + options.k, -static_cast<double>(options.beta));
+    return detail::narrowed(reshape(wide * scale, shape), x);
+  }
+};
+
+/// Of each first index, the length of the rest.
+struct weight_norm {
+  static constexpr auto forward(value auto v, value auto g) {
+    const auto wide = detail::widened(v);
+    const auto rows = flatten(wide, 1, -1);
+    const auto length = sqrt(sum(rows * rows, -1));
+    symbolic_shape shape = length.facts().shape;
+    while (shape.rank < v.facts().shape.rank) shape.push_back(1);
+    return detail::narrowed(wide * reshape(flatten(detail::widened(g), 0, -1) / length, shape), v);
+  }
+};
+
+/// Parameters "weight_g" [out, 1], "weight_v" [out, in] and "bias" [out].
+struct weight_norm_linear {
+  static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
+    const detail::facts in = x.facts();
+    const std::int64_t width = in.shape.last().coefficient;
+    const auto g = detail::parameter_of<"weight_g">(x, detail::extents_of(out, 1), in.type,
+                                                    init::constant(0.5773502691896258));  // sqrt(in / (3 in))
+    const auto v = detail::parameter_of<"weight_v">(x, detail::extents_of(out, width), in.type, options.weight);
+    const auto product = detail::make<detail::describe_linear>(x, weight_norm::forward(v, g));
+    if (!options.bias) return product;
+    const initializer begin = detail::bias_of(options.bias_begin, width);
+    return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
+  }
+};
+
+}  // namespace layers
+
+/// (x - mean) / sqrt(variance + epsilon) weight + bias, the moments being those of c / groups channels at all places:
+/// group_norm<"norm", groups>(x), or group_norm("norm", x, groups) at run time. torch.nn.GroupNorm.
+/// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. source: arXiv 1803.08494.
+/// errors: "x must be [n, c, ..], c a multiple of groups", "x must be floats".
+template <detail::name_like Name, value A, class Groups, class Options = fixed<group_norm_options{}>>
+[[nodiscard]] constexpr auto group_norm(const Name& name, A x, Groups groups, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
+                   "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x)
+  MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x)
+  return detail::layer<layers::group_norm>(name, x, groups, options);
+}
+template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
+[[nodiscard]] constexpr auto group_norm(A x) {
+  return group_norm(fixed_text<Name>{}, x, c<Groups>, c<Options>);
+}
+
+/// group_norm of each channel by itself, without weight and bias unless affine. torch.nn.InstanceNorm1d to 3d without
+/// running statistics. shapes: [n, c, ..], unchanged. source: arXiv 1607.08022.
+template <detail::name_like Name, value A, class Options = fixed<group_norm_options{.affine = false}>>
+[[nodiscard]] constexpr auto instance_norm(const Name& name, A x, Options options = {}) {
+  MEGANEURA_EXPECT((x.facts().shape.rank >= 3 && x.facts().shape[1].is_static()),
+                   "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x)
+  if constexpr (detail::all_typed<A>::value) {
+    return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
+  } else {
+    return detail::layer<layers::group_norm>(name, x, x.facts().shape[1].coefficient, options);
+  }
+}
+template <fixed_string Name, group_norm_options Options = group_norm_options{.affine = false}, value A>
+[[nodiscard]] constexpr auto instance_norm(A x) {
+  return instance_norm(fixed_text<Name>{}, x, c<Options>);
+}
+
+/// x / (k + alpha / size sum of the squares of `size` channels around)^beta. torch.nn.functional.local_response_norm.
+/// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. errors: "x must be [n, c, ..] of known extents".
+template <value A, class Options>
+[[nodiscard]] constexpr auto local_response_norm(A x, Options options) {
+  MEGANEURA_EXPECT((detail::has_groups(x.facts().shape, 1) && detail::places_of(x.facts().shape).is_static() &&
+                    static_cast<local_response_options>(options).size >= 1),
+                   "meganeura: local_response_norm<options>(x): x must be [n, c, ..] of known extents but for n, and "
+                   "size is at least 1",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("local_response_norm<options>(x)", x)
+  return detail::layer<layers::local_response_norm>(fixed_text<"">{}, x, options);
+}
+template <local_response_options Options = local_response_options{}, value A>
+[[nodiscard]] constexpr auto local_response_norm(A x) {
+  return local_response_norm(x, c<Options>);
+}
+
+/// v with rows of the lengths g: g v / |v| for each first index. torch._weight_norm, of dim 0.
+/// shapes: v [out, ..], g [out, 1, ..] -> v's. errors: "g must hold one number for each row of v".
+template <value V, value G>
+[[nodiscard]] constexpr auto weight_norm(V v, G g) {
+  MEGANEURA_EXPECT((v.facts().shape.rank >= 2 && v.facts().shape.is_static() && g.facts().shape.is_static() &&
+                    g.facts().shape.coefficient() == v.facts().shape[0].coefficient),
+                   "meganeura: weight_norm(v, g): g must hold one number for each row of v, of known extents", v, g)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(v.facts(), g.facts()),
+                   "meganeura: weight_norm(v, g): both must be floats of one dtype; cast them", v, g)
+  return detail::layer<layers::weight_norm>(fixed_text<"">{}, v, g);
+}
+
+/// linear with weight_norm of its weight, as torch.nn.utils.weight_norm(torch.nn.Linear(in, out)). There weight_g
+/// begins as the lengths of weight_v's rows, here as what these are on average.
+template <detail::name_like Name, value A, class Out, class Options = fixed<linear_options{}>>
+[[nodiscard]] constexpr auto weight_norm_linear(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: weight_norm_linear<name, out>(x): x needs a last extent that is a number, not a symbol",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("weight_norm_linear<name, out>(x)", x)
+  MEGANEURA_EXPECT(out >= 1, "meganeura: weight_norm_linear<name, out>(x): out is at least 1", x)
+  return detail::layer<layers::weight_norm_linear>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
+[[nodiscard]] constexpr auto weight_norm_linear(A x) {
+  return weight_norm_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -9117,6 +9450,186 @@ template <fixed_string Target, cross_entropy_options Options = cross_entropy_opt
 struct dense_cross_entropy : loss<detail::cross_entropy_module<Options>, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Convolution layers over one and three axes, and transposed ones.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// output_padding: rows of the result behind those that windows reach, less than the stride.
+struct conv_transpose_options {
+  spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  int groups = 1;
+  bool bias = true;
+  initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
+  friend constexpr bool operator==(const conv_transpose_options&, const conv_transpose_options&) = default;
+};
+
+namespace detail {
+
+// The convolution of which it is the adjoint.
+constexpr conv_options adjoint_of(const conv_transpose_options& o) {
+  return {.kernel = o.kernel,
+          .stride = o.stride,
+          .padding = o.padding,
+          .dilation = o.dilation,
+          .groups = o.groups,
+          .bias = o.bias,
+          .weight = o.weight,
+          .bias_begin = o.bias_begin};
+}
+
+// [n, out, spread..] of x [n, c, ..]; rank 0 where windows do not reach it all.
+constexpr symbolic_shape spread_shape(const symbolic_shape& x, const symbolic_shape& filter,
+                                      const conv_transpose_options& o) {
+  const int axes = x.rank - 2;
+  symbolic_shape result = extents_of(x[0], filter[1] * o.groups);
+  for (int i = 0; i < axes; ++i) {
+    const std::int64_t last = (x[i + 2].coefficient - 1) * o.stride[i];
+    const std::int64_t extent =
+        last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 + o.output_padding[i] - 2 * o.padding[i];
+    if (!x[i + 2].is_static() || extent < 1 || o.output_padding[i] < 0) return {};
+    result.push_back(extent);
+  }
+  return convolution_shape(geometry_of(adjoint_of(o), axes), result, filter) == x ? result : symbolic_shape{};
+}
+
+constexpr node_spec describe_spread(const facts& x, const facts& filter, const conv_transpose_options& o) {
+  convolution_attribute geometry = geometry_of(adjoint_of(o), x.shape.rank - 2);
+  geometry.form = convolution_attribute::input;
+  return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
+}
+
+constexpr bool can_spread(const symbolic_shape& x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
+}
+
+}  // namespace detail
+
+namespace layers {
+/// Of one to three axes. Parameters "weight" [c, out / groups, kernel..] and "bias" [out].
+struct conv_transpose {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_transpose_options options) {
+    const detail::facts in = x.facts();
+    const conv_options adjoint = detail::adjoint_of(options);
+    const symbolic_shape filter =
+        detail::filter_shape(in.shape[1].coefficient, out / options.groups, adjoint, in.shape.rank - 2);
+    const auto y = detail::make<detail::describe_spread>(
+        x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
+    return options.bias ? detail::biased(y, filter.coefficient() / filter[0].coefficient, adjoint) : y;
+  }
+};
+}  // namespace layers
+
+/// As torch.nn.Conv1d: conv2d of [n, c, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options, 1),
+      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
+                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x)
+  return detail::layer<layers::conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto conv1d(A x) {
+  return conv1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options, 3),
+      "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
+                   "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
+                   x)
+  MEGANEURA_EXPECT(
+      detail::has_room(x.facts().shape, options),
+      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x)
+  return detail::layer<layers::conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto conv3d(A x) {
+  return conv3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
+/// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride".
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 1),
+      "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
+      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
+                   "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose1d(A x) {
+  return conv_transpose1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 2),
+      "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
+      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
+                   "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose2d(A x) {
+  return conv_transpose2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 3),
+      "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
+      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
+                   "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose3d(A x) {
+  return conv_transpose3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Losses of distances: between rows that belong together and rows that do not.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -9253,6 +9766,287 @@ template <value Anchor, value Positive, value Negative, class Options>
 template <triplet_options Options = triplet_options{}, value Anchor, value Positive, value Negative>
 [[nodiscard]] constexpr auto triplet_margin_loss(Anchor anchor, Positive positive, Negative negative) {
   return triplet_margin_loss(anchor, positive, negative, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Pooling over one and three axes, over a given number of windows, and by other means than the largest and the mean.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// p: of the norm that a window becomes; the others are pool_options', of averages.
+struct lp_pool_options {
+  float p = 2;
+  spatial window = 2, stride = 0;
+  bool ceil_mode = false;
+  friend constexpr bool operator==(const lp_pool_options&, const lp_pool_options&) = default;
+};
+
+namespace detail {
+
+constexpr pool_options windows_of(const lp_pool_options& o) {
+  return {.window = o.window, .stride = o.stride, .ceil_mode = o.ceil_mode};
+}
+constexpr bool can_adapt(const symbolic_shape& x, const spatial& out, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (x.rank < axes || !x[x.rank - axes + i].is_static() || out[i] < 1) return false;
+  }
+  return true;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct lp_pool {
+  static constexpr auto forward(value auto x, lp_pool_options options, int axes) {
+    const auto wide = abs(detail::widened(x));
+    const double p = static_cast<double>(options.p);
+    const auto powers = p == 1 ? wide : p == 2 ? wide * wide : power(wide, p);
+    const auto sums = detail::window_sums(powers, detail::windows_of(options), axes);
+    if (p == 1) return detail::narrowed(sums, x);
+    const auto bounded = maximum(sums, 1e-38f);  // the gradient of a root at 0 is 0
+    return detail::narrowed(p == 2 ? sqrt(bounded) : power(bounded, 1 / p), x);
+  }
+};
+
+// Window i of n goes from floor(i in / n) to ceil((i + 1) in / n).
+struct adaptive_avg_pool {
+  static constexpr auto forward(value auto x, spatial out, int axes) {
+    auto y = detail::widened(x);
+    for (int i = 0; i < axes; ++i) {
+      const int axis = x.facts().shape.rank - axes + i;
+      const std::int64_t in = x.facts().shape[axis].coefficient;
+      if (out[i] == 1) {
+        y = mean(y, axis);
+        y = unsqueeze(y, axis);
+      } else if (in % out[i] == 0) {
+        symbolic_shape parts = detail::with_axis(y.facts().shape, axis + 1);
+        parts[axis] = out[i], parts[axis + 1] = in / out[i];
+        y = mean(reshape(y, parts), axis + 1);
+      } else {
+        y = weighed(y, axis, in, out[i]);
+      }
+    }
+    return detail::narrowed(y, x);
+  }
+
+ private:
+  // Times a matrix [in, out] of shares.
+  static constexpr auto weighed(value auto y, int axis, std::int64_t in, std::int64_t out) {
+    const symbolic_shape square = detail::extents_of(in, out);
+    const auto place = detail::coordinates_of(y, square, 0), window = detail::coordinates_of(y, square, 1);
+    const auto first = window * in / out, end = (window * in + (in + out - 1)) / out;
+    const auto inside = logical_and(less_equal(first, place), less(place, end));
+    const auto shares = select(inside, reciprocal(cast<dtype::f32>(end - first)), 0.0f);
+    const int rank = y.facts().shape.rank;
+    detail::einsum_labels labels{{.result_rank = rank}, rank, 2, true};
+    for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
+    labels.numbers.b[0] = static_cast<std::uint8_t>(rank);
+    labels.numbers.b[1] = static_cast<std::uint8_t>(axis);
+    return detail::make<detail::describe_contract>(y, shares, labels);
+  }
+};
+
+struct adaptive_max_pool {
+  static constexpr auto forward(value auto x, spatial out, int axes) {
+    for (int i = 0; i < axes; ++i) {
+      const int axis = x.facts().shape.rank - axes + i;
+      const std::int64_t in = x.facts().shape[axis].coefficient;
+      if (out[i] == 1) {
+        x = unsqueeze(max(x, axis), axis);
+      } else if (in % out[i] == 0) {
+        symbolic_shape parts = detail::with_axis(x.facts().shape, axis + 1);
+        parts[axis] = out[i], parts[axis + 1] = in / out[i];
+        x = max(reshape(x, parts), axis + 1);
+      } else {
+        x = max(gather(x, taps(x, in, out[i]), axis), axis + 1);
+      }
+    }
+    return x;
+  }
+
+ private:
+  // [out, longest window]; shorter ones name their last element again.
+  static constexpr auto taps(value auto x, std::int64_t in, std::int64_t out) {
+    const symbolic_shape table = detail::extents_of(out, (in + out - 1) / out + 1);
+    const auto window = detail::coordinates_of(x, table, 0), tap = detail::coordinates_of(x, table, 1);
+    return minimum(window * in / out + tap, (window * in + (in + out - 1)) / out - 1);
+  }
+};
+
+}  // namespace layers
+
+/// max_pool2d of [.., w]: PyTorch's max_pool1d.
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 1),
+                   "meganeura: max_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool1d(A x) {
+  return max_pool1d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 3),
+                   "meganeura: max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool3d(A x) {
+  return max_pool3d(x, c<Options>);
+}
+
+/// avg_pool2d of [.., w]: PyTorch's avg_pool1d.
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("avg_pool1d<options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::can_average(x.facts().shape, options, 1),
+      "meganeura: avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation", x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool1d(A x) {
+  return avg_pool1d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("avg_pool3d<options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::can_average(x.facts().shape, options, 3),
+      "meganeura: avg_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, without dilation", x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool3d(A x) {
+  return avg_pool3d(x, c<Options>);
+}
+
+/// The p-norm of each window of [.., w]: sum(|x|^p)^(1 / p), in f32. Where all are 0 its gradient is 0.
+/// torch.nn.functional.lp_pool1d, which takes x^p instead of |x|^p.
+template <value A, class Options>
+[[nodiscard]] constexpr auto lp_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("lp_pool1d<options>(x)", x)
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 1),
+                   "meganeura: lp_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
+  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <lp_pool_options Options = lp_pool_options{}, value A>
+[[nodiscard]] constexpr auto lp_pool1d(A x) {
+  return lp_pool1d(x, c<Options>);
+}
+
+/// The same of [.., h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto lp_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("lp_pool2d<options>(x)", x)
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 2),
+                   "meganeura: lp_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <lp_pool_options Options = lp_pool_options{}, value A>
+[[nodiscard]] constexpr auto lp_pool2d(A x) {
+  return lp_pool2d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto lp_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("lp_pool3d<options>(x)", x)
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 3),
+                   "meganeura: lp_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
+  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <lp_pool_options Options = lp_pool_options{}, value A>
+[[nodiscard]] constexpr auto lp_pool3d(A x) {
+  return lp_pool3d(x, c<Options>);
+}
+
+/// Means of as many windows as are asked for, adaptive_avg_pool1d<7>(x): window i of n goes from floor(i w / n) to
+/// ceil((i + 1) w / n). shapes: [.., w] -> [.., n]. dtypes: floats, computed in f32. errors: "known extents".
+/// adaptive_avg_pool2d<1>(x) is the global mean, ONNX's GlobalAveragePool.
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool1d<out>(x)", x)
+  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
+                   "meganeura: adaptive_avg_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
+  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x) {
+  return adaptive_avg_pool1d(x, c<Options>);
+}
+
+/// The same of [.., h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool2d<out>(x)", x)
+  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
+                   "meganeura: adaptive_avg_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
+                   x)
+  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x) {
+  return adaptive_avg_pool2d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool3d<out>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::can_adapt(x.facts().shape, options, 3),
+      "meganeura: adaptive_avg_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
+  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x) {
+  return adaptive_avg_pool3d(x, c<Options>);
+}
+
+/// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool1d.
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_max_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
+                   "meganeura: adaptive_max_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
+  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_max_pool1d(A x) {
+  return adaptive_max_pool1d(x, c<Options>);
+}
+
+/// The same of [.., h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_max_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
+                   "meganeura: adaptive_max_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
+                   x)
+  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_max_pool2d(A x) {
+  return adaptive_max_pool2d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto adaptive_max_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT(
+      detail::can_adapt(x.facts().shape, options, 3),
+      "meganeura: adaptive_max_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
+  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <spatial Options, value A>
+[[nodiscard]] constexpr auto adaptive_max_pool3d(A x) {
+  return adaptive_max_pool3d(x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -72,6 +72,7 @@ std::vector<operation> make_all() {
   add_rounding(list);
   add_reductions(list);
   add_losses(list);
+  add_windows(list);
   add_shape(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
   return list;

@@ -51,6 +51,7 @@ void add_angles(std::vector<operation>& list);
 void add_rounding(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
+void add_windows(std::vector<operation>& list);
 void add_shape(std::vector<operation>& list);
 
 }  // namespace operations

@@ -7,47 +7,56 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr bool is_geometry(const conv2d_options& o) {
-  return o.groups >= 1 && o.kernel >= 1 && o.stride >= 1 && o.dilation >= 1 && o.padding >= 0;
+constexpr bool is_geometry(const conv_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (o.kernel[i] < 1 || o.stride[i] < 1 || o.dilation[i] < 1 || o.padding[i] < 0) return false;
+  }
+  return o.groups >= 1;
 }
-constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv2d_options& o) {
-  return x.rank == 4 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv_options& o, int axes) {
+  return x.rank == axes + 2 && x[1].is_static() && x[1].coefficient % o.groups == 0 && out >= 1 && out % o.groups == 0;
+}
+
+// With a bias [out] for each channel.
+constexpr auto biased(value auto y, std::int64_t fan_in, const conv_options& options) {
+  const auto bias =
+      parameter_of<"bias">(y, extents_of(y.facts().shape[1]), y.facts().type, bias_of(options.bias_begin, fan_in));
+  symbolic_shape shape = bias.facts().shape;
+  while (shape.rank < y.facts().shape.rank - 1) shape.push_back(1);
+  return y + reshape(bias, shape);
 }
 }  // namespace detail
 
 namespace layers {
-/// Parameters "weight" [out, c / groups, kernel, kernel] and "bias" [out].
-struct conv2d {
-  static constexpr auto forward(value auto x, std::int64_t out, conv2d_options options) {
+/// Of one to three axes. Parameters "weight" [out, c / groups, kernel..] and "bias" [out].
+struct conv {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_options options) {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
-        detail::extents_of(out, in.shape[1].coefficient / options.groups, options.kernel, options.kernel);
+        detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
     const auto y = convolution(x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
-    if (!options.bias) return y;
-    const initializer begin = detail::bias_of(options.bias_begin, filter.coefficient() / out);
-    return y + reshape(detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin),
-                       detail::extents_of(out, 1, 1));
+    return options.bias ? detail::biased(y, filter.coefficient() / out, options) : y;
   }
 };
 }  // namespace layers
 
-/// As torch.nn.Conv2d with square kernels: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
+/// As torch.nn.Conv2d: conv2d<"conv", out, options>(x), or conv2d("conv", x, out, options) at run
 /// time. shapes: [n, c, h, w] -> [n, out, oh, ow]. errors: "kernel, stride, dilation and groups are at least 1", "x
 /// must be floats", "c and out multiples of groups", "the window must fit". cost: that of `convolution`.
-template <detail::name_like Name, value A, class Out, class Options = fixed<conv2d_options{}>>
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
 [[nodiscard]] constexpr auto conv2d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
-      detail::is_geometry(options),
+      detail::is_geometry(options, 2),
       "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: conv2d<name, out, options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options),
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
                    "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
                    "meganeura: conv2d<name, out, options>(x): the window must fit into [n, c, h, w] of known h and w",
                    x)
-  return detail::layer<layers::conv2d>(name, x, out, options);
+  return detail::layer<layers::conv>(name, x, out, options);
 }
-template <fixed_string Name, std::int64_t Out, conv2d_options Options = conv2d_options{}, value A>
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
 [[nodiscard]] constexpr auto conv2d(A x) {
   return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }

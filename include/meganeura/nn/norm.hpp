@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Normalisation over the last axis.
+// Normalisation over the last axis or axes.
 #pragma once
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/reduce.hpp>
@@ -7,19 +7,42 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// axes: how many of the last are normalised together. affine: times "weight", and plus "bias" where the layer has one
+/// and `bias` says so.
 struct norm_options {
   float epsilon = 1e-5f;
+  int axes = 1;
+  bool affine = true, bias = true;
   friend constexpr bool operator==(const norm_options&, const norm_options&) = default;
 };
 
 namespace detail {
-// A parameter of one number for each place of the last axis.
-template <fixed_string Name>
-constexpr auto parameter_along(value auto x, const initializer& begin) {
-  symbolic_shape width;
-  width.push_back(x.facts().shape.last());
-  return widened(parameter_of<Name>(x, width, x.facts().type, begin));
+
+constexpr bool has_last_extents(const symbolic_shape& x, int axes) {
+  if (axes < 1 || axes > x.rank) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (!x.last(i).is_static()) return false;
+  }
+  return true;
 }
+
+// Of the last axes, which stay with an extent of 1.
+constexpr auto mean_of_last(value auto x, int axes) {
+  symbolic_shape shape = x.facts().shape;
+  const int bits = ((1 << axes) - 1) << (shape.rank - axes);
+  for (int i = 1; i <= axes; ++i) shape[shape.rank - i] = 1;
+  const auto total = x.added(describe_reduce_of(x.facts(), reduce_kind::sum, bits), &x, 1);
+  return reshape(total * x.added(describe_share_of(x.facts(), bits), &x, 1), shape);
+}
+
+// A parameter of one number for each place of the last axes.
+template <fixed_string Name>
+constexpr auto parameter_along(value auto x, int axes, const initializer& begin) {
+  symbolic_shape places;
+  for (int i = axes; i > 0; --i) places.push_back(x.facts().shape.last(i - 1));
+  return widened(parameter_of<Name>(x, places, x.facts().type, begin));
+}
+
 }  // namespace detail
 
 namespace layers {
@@ -28,8 +51,9 @@ namespace layers {
 struct rms_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
-    const auto scale = rsqrt(mean(wide * wide, -1) + options.epsilon);
-    return detail::narrowed(wide * unsqueeze(scale, -1) * detail::parameter_along<"weight">(x, init::ones), x);
+    const auto y = wide * rsqrt(detail::mean_of_last(wide * wide, options.axes) + options.epsilon);
+    if (!options.affine) return detail::narrowed(y, x);
+    return detail::narrowed(y * detail::parameter_along<"weight">(x, options.axes, init::ones), x);
   }
 };
 
@@ -37,11 +61,12 @@ struct rms_norm {
 struct layer_norm {
   static constexpr auto forward(value auto x, norm_options options) {
     const auto wide = detail::widened(x);
-    const auto centred = wide - unsqueeze(mean(wide, -1), -1);
-    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
-    const auto weight = detail::parameter_along<"weight">(x, init::ones);
-    const auto bias = detail::parameter_along<"bias">(x, init::zeros);
-    return detail::narrowed(centred * unsqueeze(scale, -1) * weight + bias, x);
+    const auto centred = wide - detail::mean_of_last(wide, options.axes);
+    const auto y = centred * rsqrt(detail::mean_of_last(centred * centred, options.axes) + options.epsilon);
+    if (!options.affine) return detail::narrowed(y, x);
+    const auto scaled = y * detail::parameter_along<"weight">(x, options.axes, init::ones);
+    if (!options.bias) return detail::narrowed(scaled, x);
+    return detail::narrowed(scaled + detail::parameter_along<"bias">(x, options.axes, init::zeros), x);
   }
 };
 
@@ -51,7 +76,7 @@ struct layer_norm {
 /// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
   return detail::layer<layers::rms_norm>(name, x, options);
@@ -65,7 +90,7 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 /// source: arXiv 1607.06450.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
                    "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
   return detail::layer<layers::layer_norm>(name, x, options);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+// Convolution layers over one and three axes, and transposed ones.
+#pragma once
+#include <meganeura/nn/conv.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// output_padding: rows of the result behind those that windows reach, less than the stride.
+struct conv_transpose_options {
+  spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  int groups = 1;
+  bool bias = true;
+  initializer weight = init::fan_in_uniform;
+  initializer bias_begin = init::fan_in_uniform;  // the fan_in is the weight's
+  friend constexpr bool operator==(const conv_transpose_options&, const conv_transpose_options&) = default;
+};
+
+namespace detail {
+
+// The convolution of which it is the adjoint.
+constexpr conv_options adjoint_of(const conv_transpose_options& o) {
+  return {.kernel = o.kernel,
+          .stride = o.stride,
+          .padding = o.padding,
+          .dilation = o.dilation,
+          .groups = o.groups,
+          .bias = o.bias,
+          .weight = o.weight,
+          .bias_begin = o.bias_begin};
+}
+
+// [n, out, spread..] of x [n, c, ..]; rank 0 where windows do not reach it all.
+constexpr symbolic_shape spread_shape(const symbolic_shape& x, const symbolic_shape& filter,
+                                      const conv_transpose_options& o) {
+  const int axes = x.rank - 2;
+  symbolic_shape result = extents_of(x[0], filter[1] * o.groups);
+  for (int i = 0; i < axes; ++i) {
+    const std::int64_t last = (x[i + 2].coefficient - 1) * o.stride[i];
+    const std::int64_t extent =
+        last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 + o.output_padding[i] - 2 * o.padding[i];
+    if (!x[i + 2].is_static() || extent < 1 || o.output_padding[i] < 0) return {};
+    result.push_back(extent);
+  }
+  return convolution_shape(geometry_of(adjoint_of(o), axes), result, filter) == x ? result : symbolic_shape{};
+}
+
+constexpr node_spec describe_spread(const facts& x, const facts& filter, const conv_transpose_options& o) {
+  convolution_attribute geometry = geometry_of(adjoint_of(o), x.shape.rank - 2);
+  geometry.form = convolution_attribute::input;
+  return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
+}
+
+constexpr bool can_spread(const symbolic_shape& x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
+}
+
+}  // namespace detail
+
+namespace layers {
+/// Of one to three axes. Parameters "weight" [c, out / groups, kernel..] and "bias" [out].
+struct conv_transpose {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_transpose_options options) {
+    const detail::facts in = x.facts();
+    const conv_options adjoint = detail::adjoint_of(options);
+    const symbolic_shape filter =
+        detail::filter_shape(in.shape[1].coefficient, out / options.groups, adjoint, in.shape.rank - 2);
+    const auto y = detail::make<detail::describe_spread>(
+        x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
+    return options.bias ? detail::biased(y, filter.coefficient() / filter[0].coefficient, adjoint) : y;
+  }
+};
+}  // namespace layers
+
+/// As torch.nn.Conv1d: conv2d of [n, c, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto conv1d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options, 1),
+      "meganeura: conv1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT_FLOATS("conv1d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 1),
+                   "meganeura: conv1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: conv1d<name, out, options>(x): the window must fit into [n, c, w] of known w", x)
+  return detail::layer<layers::conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto conv1d(A x) {
+  return conv1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto conv3d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(options, 3),
+      "meganeura: conv3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
+  MEGANEURA_EXPECT_FLOATS("conv3d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 3),
+                   "meganeura: conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups",
+                   x)
+  MEGANEURA_EXPECT(
+      detail::has_room(x.facts().shape, options),
+      "meganeura: conv3d<name, out, options>(x): the window must fit into [n, c, d, h, w] of known d, h and w", x)
+  return detail::layer<layers::conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto conv3d(A x) {
+  return conv3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
+/// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride".
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 1),
+      "meganeura: conv_transpose1d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose1d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 1),
+      "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
+                   "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose1d(A x) {
+  return conv_transpose1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose2d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 2),
+      "meganeura: conv_transpose2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose2d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 2),
+      "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
+                   "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose2d(A x) {
+  return conv_transpose2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
+[[nodiscard]] constexpr auto conv_transpose3d(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::is_geometry(detail::adjoint_of(options), 3),
+      "meganeura: conv_transpose3d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding "
+      "0",
+      x)
+  MEGANEURA_EXPECT_FLOATS("conv_transpose3d<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::fits_groups(x.facts().shape, out, detail::adjoint_of(options), 3),
+      "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x)
+  MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
+                   "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
+                   "least 1, and output_padding is less than the stride",
+                   x)
+  return detail::layer<layers::conv_transpose>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = conv_transpose_options{}, value A>
+[[nodiscard]] constexpr auto conv_transpose3d(A x) {
+  return conv_transpose3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// Layers with parameters: their names and shapes, their values beside their definitions, their gradients beside
+// differences, and what they refuse.
+#include <meganeura/expr/lower.hpp>
+
+#include <oracle/gradient_check.hpp>
+#include <support/layer_cases.hpp>
+#include <support/sentence_of.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace mn = meganeura;
+
+namespace {
+
+struct forms {
+  static constexpr auto forward(mn::value auto x) {
+    auto a = mn::conv1d<"a", 4, mn::conv_options{.padding = 1}>(mn::flatten<2>(x));
+    auto b = mn::conv2d<"b", 4, mn::conv_options{.kernel = {1, 3}, .padding_high = {0, 2}}>(x);
+    auto c = mn::conv3d<"c", 4, mn::conv_options{.padding = 1}>(mn::unsqueeze<2>(x));
+    auto d = mn::conv_transpose1d<"d", 4, mn::conv_transpose_options{.padding = 1}>(mn::flatten<2>(x));
+    auto e = mn::conv_transpose2d<"e", 4, mn::conv_transpose_options{.padding = 1}>(x);
+    auto f = mn::conv_transpose3d<"f", 4, mn::conv_transpose_options{.padding = 1}>(mn::unsqueeze<2>(x));
+    return mn::flatten<2>(b + e) + a + d + mn::flatten<2>(c + f);
+  }
+};
+struct norms {
+  static constexpr auto forward(mn::value auto x) {
+    auto a = mn::layer_norm<"a", mn::norm_options{.axes = 3}>(x) + mn::group_norm<"b", 2>(x);
+    auto b = mn::rms_norm<"c", mn::norm_options{.affine = false}>(x) + mn::instance_norm<"d">(x);
+    auto w = mn::weight_norm(mn::parameter<"v", mn::dims<5, 5>>, mn::parameter<"g", mn::dims<5, 1>>);
+    return mn::weight_norm_linear<"e", 5>(a + b) + mn::tied_linear(mn::local_response_norm(x), w);
+  }
+};
+struct pools {
+  static constexpr auto forward(mn::value auto x) {
+    constexpr mn::pool_options padded{.window = 3, .stride = 1, .padding = 1, .count_include_pad = false};
+    constexpr mn::lp_pool_options one{.window = 1};
+    auto line = mn::flatten<2>(x);
+    auto box = mn::unsqueeze<2>(x);
+    auto a = mn::max_pool1d<padded>(line) + mn::avg_pool1d<padded>(line) + mn::lp_pool1d<one>(line) +
+             mn::adaptive_avg_pool1d<1>(line) + mn::adaptive_max_pool1d<1>(line);
+    auto b = mn::max_pool2d<mn::pool_options{.window = 3, .stride = 1, .padding = 2, .dilation = 2}>(x) +
+             mn::avg_pool2d<padded>(x) + mn::lp_pool2d<one>(x) + mn::adaptive_avg_pool2d<mn::spatial{4, 1}>(x) +
+             mn::adaptive_max_pool2d<mn::spatial{1, 5}>(x);
+    auto c = mn::max_pool3d<padded>(box) + mn::avg_pool3d<padded>(box) + mn::lp_pool3d<one>(box) +
+             mn::adaptive_avg_pool3d<1>(box) + mn::adaptive_max_pool3d<mn::spatial{1, 4, 1}>(box);
+    auto d = mn::adaptive_avg_pool2d<3>(x) + mn::adaptive_max_pool2d<3>(x);
+    return a + mn::flatten<2>(b) + mn::flatten<2>(c) + mn::sum(d);
+  }
+};
+
+template <class Module>
+void expect_same_both_ways() {
+  mn::graph g;
+  const mn::node_id typed =
+      mn::lower_into<mn::model<Module, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, 4, 5>>>>(g, {})[0];
+  const std::string before = mn::to_text(g);
+  EXPECT_EQ(Module::forward(mn::node_value(g, g.find_leaf("x"))).id(), typed);
+  EXPECT_EQ(mn::to_text(g), before);
+}
+
+class layer_forms : public testing::TestWithParam<const mn::support::layer_case*> {};
+std::vector<const mn::support::layer_case*> each_case() {
+  std::vector<const mn::support::layer_case*> list;
+  for (const mn::support::layer_case& each : mn::support::layer_cases()) list.push_back(&each);
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(all, layer_forms, testing::ValuesIn(each_case()));
+
+}  // namespace
+
+TEST_P(layer_forms, have_pytorchs_parameters) {
+  SCOPED_TRACE(GetParam()->call);
+  const mn::support::built_layer built(*GetParam());
+  std::map<std::string, mn::shape> found;
+  for (const mn::node_id id : built.g.leaves(mn::op::parameter))
+    found[built.g.get<mn::leaf_attribute>(id).name] = built.g[id].extents;
+  EXPECT_EQ(found, GetParam()->parameters);
+}
+
+TEST_P(layer_forms, are_what_their_definitions_say) {
+  SCOPED_TRACE(GetParam()->call);
+  mn::support::built_layer built(*GetParam());
+  const std::vector<double> found = mn::oracle::interpreter<double>(built.g, built.leaves).run().at("y").values;
+  const std::vector<double> expected = GetParam()->definition(built.leaves);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6) << i;
+}
+
+TEST_P(layer_forms, have_the_gradients_that_differences_give) {
+  SCOPED_TRACE(GetParam()->call);
+  mn::support::built_layer built(*GetParam());
+  std::vector<mn::node_id> wrt;
+  for (const mn::op kind : {mn::op::input, mn::op::parameter}) {
+    for (const mn::node_id id : built.g.leaves(kind)) wrt.push_back(id);
+  }
+  EXPECT_LT(mn::oracle::gradient_error(built.g, built.g.find_output("y"), wrt, built.leaves),
+            mn::oracle::gradient_tolerance);
+}
+
+TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
+  expect_same_both_ways<forms>();
+  expect_same_both_ways<norms>();
+  expect_same_both_ways<pools>();
+}
+
+TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {2, 4, 6}));
+  const auto sentence = [](const auto& call) { return mn::support::sentence_of(call); };
+  EXPECT_EQ(
+      sentence([&] { (void)mn::conv3d("c", x, 4); }),
+      "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
+            "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
+            "output_padding is less than the stride; found f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::group_norm("n", x, 3); }),
+            "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6]");
+  EXPECT_EQ(
+      sentence([&] { (void)mn::avg_pool1d(x, mn::pool_options{.dilation = 2}); }),
+      "avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation; found f32 [2, "
+      "4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::max_pool1d(x, mn::pool_options{.window = 7}); }),
+            "max_pool1d<options>(x): the window must fit into [.., w] of known extents; found f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
+            "layer_norm<name>(x): x needs a last extent that is a number, not a symbol; found f32 [2, 4, 6]");
+}
