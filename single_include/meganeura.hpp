@@ -15445,10 +15445,19 @@ class optimizer {
     }
     return definition_->problem();
   }
-  /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
-    rethrow_as_error("writing an optimizer's program");
+  /// The same optimiser, which also keeps a running mean of each parameter, as the moment "ema": that of the first step
+  /// is the parameter, then mean += (1 - decay) * (parameter - mean). The decay is a rate, "ema". errors:
+  /// invalid_argument for an optimiser that has max_optimizer_numbers of its own. source: torch's get_ema_multi_avg_fn.
+  [[nodiscard]] optimizer with_ema(float decay) const try {
+    if (definition_->number_count() < max_optimizer_numbers)
+      return optimizer(std::make_shared<const averaged>(definition_, decay));
+    fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",
+         name(), max_optimizer_numbers);
+  } catch (...) {
+    rethrow_as_error("averaging parameters");
   }
+  /// What a graph's optimizer_step holds.
+  [[nodiscard]] optimizer_attribute rule() const;
   [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
   /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
@@ -15470,7 +15479,9 @@ class optimizer {
     [[nodiscard]] virtual std::size_t rate_count() const = 0;
     [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
     [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
-    [[nodiscard]] virtual optimizer_attribute rule() const = 0;
+    [[nodiscard]] virtual std::vector<std::string> moments() const = 0;
+    [[nodiscard]] virtual std::size_t number_count() const = 0;
+    [[nodiscard]] virtual std::vector<scalar_expression> update(const optimizer_element& e) const = 0;
     [[nodiscard]] virtual float learning_rate() const = 0;
     virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
@@ -15491,7 +15502,11 @@ class optimizer {
       changed.*T::rates[i].value = value;
       return std::make_shared<const defined_by>(changed);
     }
-    [[nodiscard]] optimizer_attribute rule() const override;
+    [[nodiscard]] std::vector<std::string> moments() const override { return self.moments(); }
+    [[nodiscard]] std::size_t number_count() const override { return self.numbers(1).size(); }
+    [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
+      return self.update(e);
+    }
     [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
       T scaled = self;
@@ -15500,12 +15515,46 @@ class optimizer {
     }
     T self;
   };
+  struct averaged final : interface {
+    averaged(std::shared_ptr<const interface> chosen, float keeps) : of(std::move(chosen)), decay(keeps) {}
+    [[nodiscard]] std::string name() const override { return of->name() + " with ema"; }
+    [[nodiscard]] std::string problem() const override { return of->problem(); }
+    [[nodiscard]] std::size_t rate_count() const override { return of->rate_count() + 1; }
+    [[nodiscard]] rate_view rate_at(std::size_t i) const override {
+      return i < of->rate_count() ? of->rate_at(i) : rate_view{"ema", decay, true};
+    }
+    [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
+      return i < of->rate_count() ? std::make_shared<const averaged>(of->with_rate(i, value), decay)
+                                  : std::make_shared<const averaged>(of, value);
+    }
+    [[nodiscard]] std::vector<std::string> moments() const override {
+      std::vector<std::string> all = of->moments();
+      all.emplace_back("ema");
+      return all;
+    }
+    [[nodiscard]] std::size_t number_count() const override { return of->number_count() + 1; }
+    [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
+      const scalar_expression mean = e.moments.back(), share = e.numbers.back();
+      optimizer_element own = e;
+      own.moments.pop_back();
+      own.numbers.pop_back();
+      std::vector<scalar_expression> all = of->update(own);
+      if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
+      return all;
+    }
+    [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
+    void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
+      of->write_numbers(step, factor, numbers);
+      numbers[of->number_count()] = step == 1 ? 1 : static_cast<float>(1 - static_cast<double>(decay));
+    }
+    std::shared_ptr<const interface> of;
+    float decay;
+  };
   explicit optimizer(std::shared_ptr<const interface> made) : definition_(std::move(made)) {}
   std::shared_ptr<const interface> definition_;
 };
 
-template <class T>
-optimizer_attribute optimizer::defined_by<T>::rule() const {
+inline optimizer_attribute optimizer::rule() const try {
   scalar_builder program;
   int arguments = 0;
   const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
@@ -15515,14 +15564,16 @@ optimizer_attribute optimizer::defined_by<T>::rule() const {
     return made;
   };
   optimizer_attribute rule;
-  rule.name = self.name();
-  rule.moments = self.moments();
+  rule.name = name();
+  rule.moments = definition_->moments();
   const scalar_expression parameter = argument(), gradient = argument();
   const std::vector<scalar_expression> moments = all(rule.moments.size());
-  for (const scalar_expression& result : self.update({parameter, gradient, moments, all(self.numbers(1).size())}))
-    rule.results.push_back(result.place());
+  const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
+  for (const scalar_expression& result : definition_->update(element)) rule.results.push_back(result.place());
   rule.program = program.finish(rule.results);
   return rule;
+} catch (...) {
+  rethrow_as_error("writing an optimizer's program");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -15598,6 +15649,7 @@ struct training_options {
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
   learning_rate_schedule schedule{};      // of these and of the optimiser's
+  std::optional<float> ema{};             // the decay of a running mean of what is updated: training::averages
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -15676,7 +15728,17 @@ class training {
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
   }
-  /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
+  /// The same loss of averages() as they are after the latest step. errors: those of both.
+  float evaluate_averages(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  float evaluate_averages(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return evaluate_averages({inputs.begin(), inputs.size()}, sizes);
+  }
+  /// Parameters to evaluate, run or save instead, with the option `ema`: a copy of all of now, in which those that are
+  /// updated are the running means of what steps made of them, see optimizer::with_ema. Memory of its own, the same
+  /// each time: a session over it has the averages of the last call. cost: all parameters, to the host and back.
+  /// errors: invalid_argument without the option and for parameters without values.
+  meganeura::parameters averages();
+  /// What evaluated last: its outputs and its program. errors: invalid_argument before the first evaluation.
   [[nodiscard]] const inference& evaluation() const;
 
   /// A copy of an output of the latest step, see inference::read.
@@ -15713,6 +15775,8 @@ class training {
 
  private:
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
+                 std::span<const input_values> inputs, const symbol_extents& sizes);
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
@@ -15730,6 +15794,10 @@ class training {
   optimizer_moments moments_;
   detail::sized_programs programs_;
   std::optional<inference> evaluation_;  // from the first evaluation on
+  meganeura::parameters averages_;       // from the first call for them on, as they were after so many steps
+  std::optional<std::uint32_t> averaged_steps_;
+  std::optional<inference> averages_evaluation_;
+  bool evaluated_averages_ = false;  // last
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -15835,6 +15903,20 @@ class trainer : public training {
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate();
+  }
+  /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
+  template <class... Bound>
+  float evaluate_averages(const Bound&... bound) {
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate_averages(..): the model has a result \"loss\", which is what an "
+                  "evaluation calls the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate_averages(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return evaluate_averages();
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
@@ -27229,6 +27311,11 @@ inline const optimizer& checked_rates(const optimizer& chosen) {
   return chosen;
 }
 
+// The optimiser of a training with these options. errors: as above.
+inline optimizer asked_optimizer(const optimizer& chosen, const training_options& options) {
+  return checked_rates(options.ema ? chosen.with_ema(*options.ema) : chosen);
+}
+
 // errors: invalid_argument for a bound of gradients that is none.
 inline const training_options& checked_options(const training_options& options) {
   const auto check = [](std::string_view name, const std::optional<float>& most) {
@@ -27362,7 +27449,8 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
                                            const training_options& options) try {
   const training_options& asked = detail::checked_options(options);
   const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
-  return detail::training_graph(std::move(g), loss, chosen, groups, asked);
+  return detail::training_graph(std::move(g), loss, options.ema ? chosen.with_ema(*options.ema) : chosen, groups,
+                                asked);
 } catch (...) {
   rethrow_as_error("building a training graph");
 }
@@ -27384,9 +27472,9 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
     : device_(on),
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(detail::checked_options(options)),
-      optimizer_(detail::checked_rates(chosen)),
+      optimizer_(detail::asked_optimizer(chosen, options)),
       groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
+      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
@@ -27400,9 +27488,9 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
     : device_(on),
       make_(std::move(model.make)),
       options_(detail::checked_options(options)),
-      optimizer_(detail::checked_rates(chosen)),
+      optimizer_(detail::asked_optimizer(chosen, options)),
       groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
+      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
@@ -27475,24 +27563,60 @@ inline graph evaluated(graph_with_loss model) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
-  if (!evaluation_) {
+MEGANEURA_INLINE float training::evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
+                                          std::span<const input_values> inputs, const symbol_extents& sizes) {
+  if (!by) {
     run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
                                                                                      run_mode mode) {
       const auto of_steps = [&] { return make(at, run_mode::training).forward.taps(); };
       return detail::with_taps(detail::evaluated(make(at, mode)), taps, of_steps);
     };
-    evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
+    by.emplace(device_, sized<graph>(programs_.sizes(), make), options, weights);
   }
-  const std::uint64_t number = evaluation_->start(inputs, sizes);
-  return evaluation_->program().scalar_output("loss", number);
+  const std::uint64_t number = by->start(inputs, sizes);
+  evaluated_averages_ = &by == &averages_evaluation_;
+  return by->program().scalar_output("loss", number);
+}
+
+MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  return evaluate(evaluation_, parameters_, inputs, sizes);
 } catch (...) {
   rethrow_as_error("an evaluation");
 }
 
+MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
+                                                   const symbol_extents& sizes) try {
+  if (step_ == 0 || averaged_steps_ != step_) (void)averages();
+  return evaluate(averages_evaluation_, averages_, inputs, sizes);
+} catch (...) {
+  rethrow_as_error("an evaluation");
+}
+
+MEGANEURA_INLINE parameters training::averages() try {
+  if (!options_.ema) {
+    fail(error_category::invalid_argument, "averages: none are kept; give the training a decay: {{.ema = 0.999f}}");
+  }
+  if (!parameters_) fail(error_category::invalid_argument, "averages: there are no parameters yet; prepare some sizes");
+  std::map<std::string, const plan::named_range*> means;  // before the first step these are of nothing
+  if (step_ > 0) {
+    for (const plan::named_range& each : moments_.list()) means.emplace(each.name, &each);
+  }
+  if (!averages_) averages_ = {device_, parameters_.layout()};
+  for (const plan::named_tensor& each : parameters_.layout().tensors) {
+    const auto mean = means.find(detail::moment_name("ema", each.name));
+    averages_.set_bytes(each.name,
+                        mean == means.end() ? parameters_.get_bytes(each.name) : moments_.read(*mean->second));
+  }
+  averaged_steps_ = step_;
+  return averages_;
+} catch (...) {
+  rethrow_as_error("copying averages");
+}
+
 MEGANEURA_INLINE const inference& training::evaluation() const try {
-  if (evaluation_) return *evaluation_;
+  const std::optional<inference>& last = evaluated_averages_ ? averages_evaluation_ : evaluation_;
+  if (last) return *last;
   fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
 } catch (...) {
   rethrow_as_error("reading an evaluation");
@@ -27544,6 +27668,7 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   group_optimizers_ = std::move(of_groups);
   loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
+  averaged_steps_.reset();
   step_ = loaded.position.step;
   seed_ = loaded.position.seed;
 }

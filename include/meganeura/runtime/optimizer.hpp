@@ -345,10 +345,19 @@ class optimizer {
     }
     return definition_->problem();
   }
-  /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const try { return definition_->rule(); } catch (...) {
-    rethrow_as_error("writing an optimizer's program");
+  /// The same optimiser, which also keeps a running mean of each parameter, as the moment "ema": that of the first step
+  /// is the parameter, then mean += (1 - decay) * (parameter - mean). The decay is a rate, "ema". errors:
+  /// invalid_argument for an optimiser that has max_optimizer_numbers of its own. source: torch's get_ema_multi_avg_fn.
+  [[nodiscard]] optimizer with_ema(float decay) const try {
+    if (definition_->number_count() < max_optimizer_numbers)
+      return optimizer(std::make_shared<const averaged>(definition_, decay));
+    fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",
+         name(), max_optimizer_numbers);
+  } catch (...) {
+    rethrow_as_error("averaging parameters");
   }
+  /// What a graph's optimizer_step holds.
+  [[nodiscard]] optimizer_attribute rule() const;
   [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
   /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
@@ -370,7 +379,9 @@ class optimizer {
     [[nodiscard]] virtual std::size_t rate_count() const = 0;
     [[nodiscard]] virtual rate_view rate_at(std::size_t i) const = 0;
     [[nodiscard]] virtual std::shared_ptr<const interface> with_rate(std::size_t i, float value) const = 0;
-    [[nodiscard]] virtual optimizer_attribute rule() const = 0;
+    [[nodiscard]] virtual std::vector<std::string> moments() const = 0;
+    [[nodiscard]] virtual std::size_t number_count() const = 0;
+    [[nodiscard]] virtual std::vector<scalar_expression> update(const optimizer_element& e) const = 0;
     [[nodiscard]] virtual float learning_rate() const = 0;
     virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
@@ -391,7 +402,11 @@ class optimizer {
       changed.*T::rates[i].value = value;
       return std::make_shared<const defined_by>(changed);
     }
-    [[nodiscard]] optimizer_attribute rule() const override;
+    [[nodiscard]] std::vector<std::string> moments() const override { return self.moments(); }
+    [[nodiscard]] std::size_t number_count() const override { return self.numbers(1).size(); }
+    [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
+      return self.update(e);
+    }
     [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
       T scaled = self;
@@ -400,12 +415,46 @@ class optimizer {
     }
     T self;
   };
+  struct averaged final : interface {
+    averaged(std::shared_ptr<const interface> chosen, float keeps) : of(std::move(chosen)), decay(keeps) {}
+    [[nodiscard]] std::string name() const override { return of->name() + " with ema"; }
+    [[nodiscard]] std::string problem() const override { return of->problem(); }
+    [[nodiscard]] std::size_t rate_count() const override { return of->rate_count() + 1; }
+    [[nodiscard]] rate_view rate_at(std::size_t i) const override {
+      return i < of->rate_count() ? of->rate_at(i) : rate_view{"ema", decay, true};
+    }
+    [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
+      return i < of->rate_count() ? std::make_shared<const averaged>(of->with_rate(i, value), decay)
+                                  : std::make_shared<const averaged>(of, value);
+    }
+    [[nodiscard]] std::vector<std::string> moments() const override {
+      std::vector<std::string> all = of->moments();
+      all.emplace_back("ema");
+      return all;
+    }
+    [[nodiscard]] std::size_t number_count() const override { return of->number_count() + 1; }
+    [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
+      const scalar_expression mean = e.moments.back(), share = e.numbers.back();
+      optimizer_element own = e;
+      own.moments.pop_back();
+      own.numbers.pop_back();
+      std::vector<scalar_expression> all = of->update(own);
+      if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
+      return all;
+    }
+    [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
+    void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
+      of->write_numbers(step, factor, numbers);
+      numbers[of->number_count()] = step == 1 ? 1 : static_cast<float>(1 - static_cast<double>(decay));
+    }
+    std::shared_ptr<const interface> of;
+    float decay;
+  };
   explicit optimizer(std::shared_ptr<const interface> made) : definition_(std::move(made)) {}
   std::shared_ptr<const interface> definition_;
 };
 
-template <class T>
-optimizer_attribute optimizer::defined_by<T>::rule() const {
+inline optimizer_attribute optimizer::rule() const try {
   scalar_builder program;
   int arguments = 0;
   const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
@@ -415,14 +464,16 @@ optimizer_attribute optimizer::defined_by<T>::rule() const {
     return made;
   };
   optimizer_attribute rule;
-  rule.name = self.name();
-  rule.moments = self.moments();
+  rule.name = name();
+  rule.moments = definition_->moments();
   const scalar_expression parameter = argument(), gradient = argument();
   const std::vector<scalar_expression> moments = all(rule.moments.size());
-  for (const scalar_expression& result : self.update({parameter, gradient, moments, all(self.numbers(1).size())}))
-    rule.results.push_back(result.place());
+  const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
+  for (const scalar_expression& result : definition_->update(element)) rule.results.push_back(result.place());
   rule.program = program.finish(rule.results);
   return rule;
+} catch (...) {
+  rethrow_as_error("writing an optimizer's program");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

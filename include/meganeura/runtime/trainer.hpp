@@ -114,6 +114,20 @@ class trainer : public training {
     (void)detail::expect_bindings<Values>();
     return evaluate();
   }
+  /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
+  template <class... Bound>
+  float evaluate_averages(const Bound&... bound) {
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate_averages(..): the model has a result \"loss\", which is what an "
+                  "evaluation calls the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate_averages(values.inputs(), values.symbols());
+  }
+  template <class Values = detail::unbound_values>
+  float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
+    (void)detail::expect_bindings<Values>();
+    return evaluate_averages();
+  }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
   }

@@ -42,6 +42,7 @@ struct training_options {
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
   learning_rate_schedule schedule{};      // of these and of the optimiser's
+  std::optional<float> ema{};             // the decay of a running mean of what is updated: training::averages
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -120,7 +121,17 @@ class training {
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
   }
-  /// What evaluates: its outputs and its program. errors: invalid_argument before the first evaluation.
+  /// The same loss of averages() as they are after the latest step. errors: those of both.
+  float evaluate_averages(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  float evaluate_averages(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
+    return evaluate_averages({inputs.begin(), inputs.size()}, sizes);
+  }
+  /// Parameters to evaluate, run or save instead, with the option `ema`: a copy of all of now, in which those that are
+  /// updated are the running means of what steps made of them, see optimizer::with_ema. Memory of its own, the same
+  /// each time: a session over it has the averages of the last call. cost: all parameters, to the host and back.
+  /// errors: invalid_argument without the option and for parameters without values.
+  meganeura::parameters averages();
+  /// What evaluated last: its outputs and its program. errors: invalid_argument before the first evaluation.
   [[nodiscard]] const inference& evaluation() const;
 
   /// A copy of an output of the latest step, see inference::read.
@@ -157,6 +168,8 @@ class training {
 
  private:
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
+  float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
+                 std::span<const input_values> inputs, const symbol_extents& sizes);
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
@@ -174,6 +187,10 @@ class training {
   optimizer_moments moments_;
   detail::sized_programs programs_;
   std::optional<inference> evaluation_;  // from the first evaluation on
+  meganeura::parameters averages_;       // from the first call for them on, as they were after so many steps
+  std::optional<std::uint32_t> averaged_steps_;
+  std::optional<inference> averages_evaluation_;
+  bool evaluated_averages_ = false;  // last
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

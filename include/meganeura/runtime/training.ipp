@@ -30,6 +30,11 @@ inline const optimizer& checked_rates(const optimizer& chosen) {
   return chosen;
 }
 
+// The optimiser of a training with these options. errors: as above.
+inline optimizer asked_optimizer(const optimizer& chosen, const training_options& options) {
+  return checked_rates(options.ema ? chosen.with_ema(*options.ema) : chosen);
+}
+
 // errors: invalid_argument for a bound of gradients that is none.
 inline const training_options& checked_options(const training_options& options) {
   const auto check = [](std::string_view name, const std::optional<float>& most) {
@@ -163,7 +168,8 @@ MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimize
                                            const training_options& options) try {
   const training_options& asked = detail::checked_options(options);
   const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
-  return detail::training_graph(std::move(g), loss, chosen, groups, asked);
+  return detail::training_graph(std::move(g), loss, options.ema ? chosen.with_ema(*options.ema) : chosen, groups,
+                                asked);
 } catch (...) {
   rethrow_as_error("building a training graph");
 }
@@ -185,9 +191,9 @@ MEGANEURA_INLINE training::training(const device& on, graph forward, node_id los
     : device_(on),
       make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
       options_(detail::checked_options(options)),
-      optimizer_(detail::checked_rates(chosen)),
+      optimizer_(detail::asked_optimizer(chosen, options)),
       groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
+      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, {}, 1) {
@@ -201,9 +207,9 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
     : device_(on),
       make_(std::move(model.make)),
       options_(detail::checked_options(options)),
-      optimizer_(detail::checked_rates(chosen)),
+      optimizer_(detail::asked_optimizer(chosen, options)),
       groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, chosen)),
+      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
       seed_(options.seed),
       parameters_(std::move(weights)),
       programs_(on, std::move(model.sizes), options.most_sizes) {
@@ -276,24 +282,60 @@ inline graph evaluated(graph_with_loss model) {
 
 }  // namespace detail
 
-MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
-  if (!evaluation_) {
+MEGANEURA_INLINE float training::evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
+                                          std::span<const input_values> inputs, const symbol_extents& sizes) {
+  if (!by) {
     run_options options{.program = options_.program, .seed = options_.seed, .most_sizes = options_.most_sizes};
     const auto make = [make = make_, taps = std::exchange(options.program.taps, {})](const symbol_extents& at,
                                                                                      run_mode mode) {
       const auto of_steps = [&] { return make(at, run_mode::training).forward.taps(); };
       return detail::with_taps(detail::evaluated(make(at, mode)), taps, of_steps);
     };
-    evaluation_.emplace(device_, sized<graph>(programs_.sizes(), make), options, parameters_);
+    by.emplace(device_, sized<graph>(programs_.sizes(), make), options, weights);
   }
-  const std::uint64_t number = evaluation_->start(inputs, sizes);
-  return evaluation_->program().scalar_output("loss", number);
+  const std::uint64_t number = by->start(inputs, sizes);
+  evaluated_averages_ = &by == &averages_evaluation_;
+  return by->program().scalar_output("loss", number);
+}
+
+MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  return evaluate(evaluation_, parameters_, inputs, sizes);
 } catch (...) {
   rethrow_as_error("an evaluation");
 }
 
+MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
+                                                   const symbol_extents& sizes) try {
+  if (step_ == 0 || averaged_steps_ != step_) (void)averages();
+  return evaluate(averages_evaluation_, averages_, inputs, sizes);
+} catch (...) {
+  rethrow_as_error("an evaluation");
+}
+
+MEGANEURA_INLINE parameters training::averages() try {
+  if (!options_.ema) {
+    fail(error_category::invalid_argument, "averages: none are kept; give the training a decay: {{.ema = 0.999f}}");
+  }
+  if (!parameters_) fail(error_category::invalid_argument, "averages: there are no parameters yet; prepare some sizes");
+  std::map<std::string, const plan::named_range*> means;  // before the first step these are of nothing
+  if (step_ > 0) {
+    for (const plan::named_range& each : moments_.list()) means.emplace(each.name, &each);
+  }
+  if (!averages_) averages_ = {device_, parameters_.layout()};
+  for (const plan::named_tensor& each : parameters_.layout().tensors) {
+    const auto mean = means.find(detail::moment_name("ema", each.name));
+    averages_.set_bytes(each.name,
+                        mean == means.end() ? parameters_.get_bytes(each.name) : moments_.read(*mean->second));
+  }
+  averaged_steps_ = step_;
+  return averages_;
+} catch (...) {
+  rethrow_as_error("copying averages");
+}
+
 MEGANEURA_INLINE const inference& training::evaluation() const try {
-  if (evaluation_) return *evaluation_;
+  const std::optional<inference>& last = evaluated_averages_ ? averages_evaluation_ : evaluation_;
+  if (last) return *last;
   fail(error_category::invalid_argument, "nothing was evaluated yet; evaluate first");
 } catch (...) {
   rethrow_as_error("reading an evaluation");
@@ -345,6 +387,7 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   group_optimizers_ = std::move(of_groups);
   loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
+  averaged_steps_.reset();
   step_ = loaded.position.step;
   seed_ = loaded.position.seed;
 }
