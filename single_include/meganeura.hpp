@@ -1334,6 +1334,7 @@ enum class op : std::uint8_t {
   random,           // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,           // sum, max, min, product over some axes, which disappear
+  cumulative,       // sum, product or place of the extremum of what stands before along one axis, itself included
   contract,         // generalised matrix product of two operands (einsum)
   view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
   pad,              // a constant border around the operand
@@ -1434,6 +1435,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::random, "random", 0, op_stage::primitive, true},
     {op::map, "map", -1, op_stage::primitive},
     {op::reduce, "reduce", 1, op_stage::primitive},
+    {op::cumulative, "cumulative", 1, op_stage::primitive, true},
     {op::contract, "contract", 2, op_stage::primitive},
     {op::view, "view", 1, op_stage::primitive},
     {op::pad, "pad", 1, op_stage::primitive},
@@ -1498,6 +1500,19 @@ struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
   friend constexpr bool operator==(const axis_attribute&, const axis_attribute&) = default;
+};
+
+/// out[.., i, ..] = sum or product of in[.., k, ..] over k <= i, or over k >= i where `reverse`; arg_max and arg_min:
+/// the place k of the extremum among them as i32, of equal ones the nearest to i, a NaN being larger and smaller than
+/// every number.
+struct cumulative_attribute {
+  reduce_kind kind = reduce_kind::sum;
+  int axis = 0;
+  bool reverse = false;
+  static constexpr void each(auto& self, auto visit) {
+    visit("kind", self.kind), visit("axis", self.axis), visit("reverse", self.reverse);
+  }
+  friend constexpr bool operator==(const cumulative_attribute&, const cumulative_attribute&) = default;
 };
 
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
@@ -1650,6 +1665,25 @@ struct primitive_traits<op::reduce> : carries<reduce_attribute> {
   static constexpr auto flops(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
                               const Extent& extent) {
     return elements_of(operands[0], extent);
+  }
+};
+
+template <>
+struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
+  static constexpr const char* refuses(const cumulative_attribute& how, const tensor_facts* x) {
+    if (how.axis < 0 || how.axis >= x[0].shape.rank) return "there is no such axis";
+    if (how.kind != reduce_kind::sum && how.kind != reduce_kind::product && !is_arg(how.kind)) {
+      return "the kind is sum, product, arg_max or arg_min; an extremum is the element at its place";
+    }
+    return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
+  }
+  static constexpr tensor_facts result(const cumulative_attribute& how, const tensor_facts* x) {
+    return {is_arg(how.kind) ? dtype::i32 : x[0].type, x[0].shape};
+  }
+  template <class Extent>
+  static constexpr auto flops(const cumulative_attribute&, const symbolic_shape*, const symbolic_shape& result,
+                              const Extent& extent) {
+    return elements_of(result, extent);
   }
 };
 
@@ -10877,6 +10911,93 @@ template <class A, class B>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Sums, products and extrema of what stands before along an axis.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_cumulative(const facts& x, int axis, reduce_kind kind, bool reverse) {
+  return node_of<op::cumulative>(cumulative_attribute{kind, normal_axis(axis, x.shape.rank), reverse}, x);
+}
+
+}  // namespace detail
+
+/// The sum of the elements before along `axis` and the element itself: cumsum<-1>(x), or cumsum(x, -1); with `reverse`
+/// of those behind, cumsum(x, -1, c<true>). Errors of a sum of floats do not grow with its length.
+/// shapes: unchanged. dtypes: numbers; f16 is added up in f32, integers modulo 2^32. cost: reads and writes x once.
+/// gradient: the same from the other end. errors: "x has no such axis". source: torch.cumsum.
+template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
+[[nodiscard]] constexpr auto cumsum(A x, Axis axis, Reverse reverse = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumsum<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::sum>, reverse);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumsum(A x) {
+  return cumsum(x, c<Axis>);
+}
+
+/// The product of the elements before along `axis` and the element itself, or with `reverse` of those behind. The
+/// gradient is right where elements are 0, too. Otherwise as cumsum. source: torch.cumprod.
+template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
+[[nodiscard]] constexpr auto cumprod(A x, Axis axis, Reverse reverse = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumprod<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::product>, reverse);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumprod(A x) {
+  return cumprod(x, c<Axis>);
+}
+
+/// The place of the largest of the elements before along `axis` and the element itself, of equal ones the last; the
+/// last NaN is larger than every number. shapes: unchanged. dtypes: numbers -> i32. gradient: none. errors: as cumsum.
+/// source: the indices of torch.cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cumargmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmax<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_max>, c<false>);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumargmax(A x) {
+  return cumargmax(x, c<Axis>);
+}
+
+/// The place of the smallest; the last NaN is smaller than every number. Otherwise as cumargmax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cumargmin(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmin<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_min>, c<false>);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumargmin(A x) {
+  return cumargmin(x, c<Axis>);
+}
+
+/// The largest of the elements before along `axis` and the element itself; NaN from the first NaN on.
+/// shapes, dtypes: unchanged. gradient: to the element at cumargmax; it looks at all n of a row for each element.
+/// errors: as cumsum. source: the values of torch.cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cummax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummax<axis>(x): x has no such axis", x)
+  return take_along(x, cumargmax(x, axis), axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cummax(A x) {
+  return cummax(x, c<Axis>);
+}
+
+/// The smallest of them; NaN from the first NaN on. Otherwise as cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cummin(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummin<axis>(x): x has no such axis", x)
+  return take_along(x, cumargmin(x, axis), axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cummin(A x) {
+  return cummin(x, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Triangles, diagonals, and values that have the shape of others.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -18262,6 +18383,71 @@ struct gradient_rule<op::reduce> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::cumulative> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t) {
+    return !is_arg(g.get<cumulative_attribute>(id).kind);
+  }
+  void propagate(node_id id, node_id g) {
+    const cumulative_attribute along = graph_.get<cumulative_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    add(x, along.kind == reduce_kind::sum ? summed_back(g, along) : of_products(x, g, along));
+  }
+
+ private:
+  // x[k] is in every sum from k on.
+  [[nodiscard]] node_id summed_back(node_id g, cumulative_attribute along) {
+    along.kind = reduce_kind::sum;
+    along.reverse = !along.reverse;
+    return graph_.apply(op::cumulative, along, {g});
+  }
+
+  // Before the first zero of a row x[k] is a factor of each product y[i] from k on: sum g[i] y[i] / x[k]. The first
+  // zero meets the products with a 1 in its place, and behind it everything is times that zero.
+  [[nodiscard]] node_id of_products(node_id x, node_id g, const cumulative_attribute& along) {
+    const shape full = extents(x);
+    const dtype type = graph_[x].type;
+    const auto mapped = [&](dtype to, auto write) {
+      map_writer writer(graph_);
+      return writer.finish(write(writer, writer.builder()), full, to);
+    };
+    const auto is_zero = [&](map_writer& w, scalar_builder& b, node_id of, double number, dtype kind) {
+      return b.binary(scalar_op::equal, w.variable(of), b.constant(number, kind));
+    };
+    const dtype computed = compute_type(type);
+    const node_id zeros = mapped(dtype::i32, [&](map_writer& w, scalar_builder& b) {
+      return b.select(is_zero(w, b, x, 0, computed), b.constant(1, dtype::i32), b.constant(0, dtype::i32));
+    });
+    cumulative_attribute counting = along;
+    counting.kind = reduce_kind::sum;
+    const node_id count = graph_.apply(op::cumulative, counting, {zeros});
+    const auto is_first = [&](map_writer& w, scalar_builder& b) {
+      return b.binary(scalar_op::logical_and, is_zero(w, b, x, 0, computed), is_zero(w, b, count, 1, dtype::i32));
+    };
+    const node_id without = mapped(type, [&](map_writer& w, scalar_builder& b) {
+      return b.select(is_first(w, b), b.constant(1, computed), w.variable(x));
+    });
+    const node_id products = graph_.apply(op::cumulative, along, {without});
+    const auto part = [&](bool behind) {
+      return summed_back(
+          mapped(type,
+                 [&](map_writer& w, scalar_builder& b) {
+                   const scalar_ref term = b.binary(scalar_op::multiply, w.variable(g), w.variable(products));
+                   const scalar_ref none = b.constant(0, computed), before = is_zero(w, b, count, 0, dtype::i32);
+                   return behind ? b.select(before, none, term) : b.select(before, term, none);
+                 }),
+          along);
+    };
+    const node_id before = part(false), behind = part(true);
+    return mapped(type, [&](map_writer& w, scalar_builder& b) {
+      const scalar_ref at_zero = b.select(is_first(w, b), w.variable(behind), b.constant(0, computed));
+      const scalar_ref shared = b.binary(scalar_op::divide, w.variable(before), w.variable(x));
+      return b.select(is_zero(w, b, count, 0, dtype::i32), shared, at_zero);
+    });
+  }
+};
+
+template <>
 struct gradient_rule<op::contract> : gradient_step {
   using gradient_step::gradient_step;
   // d a = g x b and d b = a x g, each with the labels of the missing operand as result.
@@ -21058,6 +21244,15 @@ struct node_analysis<op::window_scatter> : no_analysis {
   static class_list deciding(const engine& g, enode_id id) {
     if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
     return {g.operand(id, 0)};  // where the maximum is
+  }
+};
+
+template <>
+struct node_analysis<op::cumulative> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_arg(g.get<cumulative_attribute>(id).kind) || !is_float(g[from].type)) return {};
+    return {from};
   }
 };
 
@@ -32686,6 +32881,25 @@ struct generator<op::convolve> {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
+// Running sums, products and places of extrema along an axis.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One operand of that shape and dtype. The invocations that share a row take its elements in turns, each some that lie
+/// side by side, and find what stands before their own in workgroup memory. What is carried from turn to turn is, of
+/// sums of floats, a number and its rounding error: errors do not grow with the number of turns.
+[[nodiscard]] kernel_dispatch make_cumulative(const shape& extents, dtype type, const cumulative_attribute& how,
+                                              const device_profile& on);
+
+template <>
+struct generator<op::cumulative> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_cumulative(asked.extents(), asked.operand_types()[0], asked.get<cumulative_attribute>(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Reading, adding and writing at places that indices choose.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -35466,6 +35680,365 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
+                                [&] { return plan.share_wider(on); }, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/cumulative.hpp.
+// Numbers as words that are in the same order.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A u32 that is larger where the number is: NaN is the largest, 2^32 - 1, and the zeros are equal.
+[[nodiscard]] inline spirv::u32 order_key(const scalar_value& number) {
+  const spirv::u32 bits(spirv::detail::bitcast(spirv::u32::static_type, number)), sign(0x80000000u);
+  if (!number.type.is_float()) return number.type.kind == spirv::scalar_kind::i32 ? bits ^ sign : bits;
+  const spirv::u32 value = select(bits == sign, spirv::u32(0), bits);
+  const spirv::u32 ordered = select(value < sign, value | sign, ~value);
+  return select((bits & 0x7fffffffu) > spirv::u32(0x7f800000u), spirv::u32(0xffffffffu), ordered);
+}
+
+/// The same in the opposite order, but for NaN, which is the largest again.
+[[nodiscard]] inline spirv::u32 opposite_key(const scalar_value& number) {
+  const spirv::u32 key = order_key(number);
+  if (!number.type.is_float()) return ~key;
+  return select(key == spirv::u32(0xffffffffu), key, ~key);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// How the rows of a loop nest lie on invocations.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+// The power of two from `x` on, 2^31 at most: what it limits is far smaller.
+[[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
+  return static_cast<std::uint32_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
+}
+
+/// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
+struct row_mapping {
+  enum style_kind : std::uint8_t {
+    cluster,    // lanes neighbours inside a subgroup: shuffles, no shared memory
+    workgroup,  // the whole workgroup is one row: subgroups, then one trip through shared memory
+    columns     // neighbours hold neighbouring rows, lanes lie across: a tree in shared memory
+  };
+  style_kind style = cluster;
+  std::uint32_t lanes = 1, rows = 1;
+  int vector_axis = -1;
+  std::int64_t row_items = 0;    // steps along one row, in vectors where vector_axis is a row axis
+  std::int64_t outer_items = 0;  // rows, or groups of four rows
+  int unrolled = 1;              // steps an invocation keeps in registers, or takes at once in a loop
+};
+
+[[nodiscard]] inline bool varies_along_row(const loop_nest& nest, const index_map& each) {
+  for (int axis = nest.outer_axes(); axis < nest.rank; ++axis) {
+    if (!is_uniform(each, axis)) return true;
+  }
+  return false;
+}
+
+/// The access with most elements decides the order in which a row reduced to one value is walked.
+[[nodiscard]] inline int reading_guide(const region_attribute& region) {
+  int guide = -1;
+  std::int64_t most = 0;
+  for (std::size_t k = 0; k < region.accesses.size(); ++k) {
+    const index_map& each = region.accesses[k];
+    if (each.source == index_map::index_source) continue;
+    std::int64_t elements = 1;
+    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
+    if (elements > most) most = elements, guide = static_cast<int>(k);
+  }
+  return guide;
+}
+
+// Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
+[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
+  return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
+}
+
+inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
+  map.style = row_mapping::columns;
+  const bool software = on.prefers_texel_buffers;
+  const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
+  std::uint32_t threads = software ? std::min(on.subgroup_size, most_threads(on)) : std::min(256u, most_threads(on));
+  map.rows = software ? threads : 32 / width;
+  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
+  if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
+    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
+    threads = most_threads(on);
+  }
+  map.rows = std::min(map.rows, ceil_power(map.outer_items));
+  map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
+  if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
+}
+
+inline void map_rows(row_mapping& map, const device_profile& on) {
+  const std::uint32_t subgroup = on.subgroup_size;
+  const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
+  const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
+  if (on.subgroup_shuffle && (on.prefers_texel_buffers || is_short)) {
+    map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
+    // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
+    const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
+    map.rows = std::max(1u, std::min(std::max(size, subgroup), on.max_invocations) / map.lanes);
+    return;
+  }
+  map.style = row_mapping::workgroup;
+  const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
+  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, most_threads(on));
+  map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
+}
+
+[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
+  row_mapping map;
+  const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
+  const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
+  const int last_outer = nest.outer_axes() - 1;
+  const bool along = last_row >= 0 && leader.strides[last_row] == 1;
+  const bool across =
+      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
+  const int candidate = along ? last_row : across ? last_outer : -1;
+  if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
+  const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
+  map.row_items = map.vector_axis >= 0 && along ? length / 4 : length;
+  map.outer_items = nest.count(0, nest.outer_axes()) / (map.vector_axis >= 0 && across ? 4 : 1);
+  across ? map_columns(map, length, on) : map_rows(map, on);
+  const auto varying = std::count_if(nest.accesses.begin(), nest.accesses.end(),
+                                     [&](const index_map& each) { return varies_along_row(nest, each); });
+  const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
+  map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
+  return map;
+}
+
+/// Whether the lanes of a row exchange values as lanes of a subgroup.
+[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
+  if (map.lanes == 1) return false;
+  if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
+  return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
+}
+
+// Twice the invocations a row; false when the workgroup is full.
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
+  const std::uint32_t most = most_threads(on);
+  if (map.style == row_mapping::columns) {
+    if (map.lanes >= most) return false;
+    map.lanes *= 2;
+    if (map.lanes * map.rows > most) map.rows /= 2;
+    return true;
+  }
+  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
+  if (map.lanes >= most || lanes > most) return false;
+  map.style = row_mapping::workgroup;
+  map.lanes = lanes;
+  map.rows = 1;
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// `lanes` (a power of two) invocations share a row, and `rows` rows a workgroup.
+struct cumulative_plan {
+  static constexpr std::uint32_t items = 4;  // of a row, that an invocation takes in a turn
+  std::uint32_t lanes = 1, rows = 1;
+  [[nodiscard]] std::uint32_t turn() const { return lanes * items; }
+  /// Twice the lanes; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const device_profile& on) {
+    if (2 * lanes > most_threads(on)) return false;
+    lanes *= 2;
+    rows = std::max(1u, rows / 2);
+    return true;
+  }
+};
+
+class cumulative_kernel {
+ public:
+  cumulative_kernel(const shape& extents, dtype type, const cumulative_attribute& how, const cumulative_plan& plan,
+                    const device_profile& on)
+      : how_(how),
+        plan_(plan),
+        type_(type),
+        length_(static_cast<std::uint32_t>(extents[how.axis])),
+        inner_(static_cast<std::uint32_t>(extents.stride(how.axis))),
+        rows_(static_cast<std::uint32_t>(extents.elements() / length_)),
+        grid_(make_flat_grid(rows_, plan.rows, on)),
+        owner_(fmt::format("cumulative {} along {}", rows_, length_), {plan.lanes * plan.rows, 1, 1}),
+        x_(owner_, type, "x"),
+        result_(owner_, is_arg(how.kind) ? dtype::i32 : type, "result", 1) {}
+
+  [[nodiscard]] kernel_dispatch make() {
+    const spirv::u32 thread = owner_.local_id(0);
+    const bool across = inner_ > 1;  // neighbours hold neighbouring rows
+    lane_ = across ? thread / plan_.rows : thread % plan_.lanes;
+    pitch_ = across ? plan_.rows : 1;
+    const spirv::u32 wanted =
+        grid_.position(owner_) * plan_.rows + (across ? thread % plan_.rows : thread / plan_.lanes);
+    exists_ = wanted < spirv::u32(rows_);
+    const spirv::u32 row = min(wanted, spirv::u32(rows_ - 1));
+    begin_ = row / inner_ * (inner_ * length_) + row % inner_;
+    start_ = start();
+    if (plan_.lanes > 1) {
+      for (const scalar_value& part : start_) {
+        shared_.push_back(owner_.declare_array(part.type, spirv::storage_class::workgroup, plan_.lanes * plan_.rows));
+      }
+    }
+    if (length_ > plan_.turn()) {
+      for (const scalar_value& part : start_) carried_.push_back(variable(part));
+      if (rounds()) carried_.push_back(variable(start_[0]));  // what the first one lost
+    }
+    owner_.for_(spirv::u32(0), spirv::u32(length_), spirv::u32(plan_.turn()),
+                [&](const spirv::u32& first) { turn(first); });
+    return {owner_.finish(), grid_.groups};
+  }
+
+ private:
+  // A total so far: a number, or of extrema the key of a number and its place.
+  using total = std::vector<scalar_value>;
+
+  [[nodiscard]] bool rounds() const { return how_.kind == reduce_kind::sum && is_float(type_); }
+  [[nodiscard]] total start() const {
+    if (is_arg(how_.kind)) return {spirv::u32(0), spirv::u32(0)};
+    return {identity(info(how_.kind).row, type_)};
+  }
+  [[nodiscard]] spirv::detail::place_reference variable(const scalar_value& from) {
+    const auto place = owner_.declare_variable(from.type);
+    spirv::detail::store(place, from);
+    return place;
+  }
+
+  [[nodiscard]] total combined(const total& before, const total& behind) {
+    if (!is_arg(how_.kind)) return {combine(owner_, info(how_.kind).row, before[0], behind[0])};
+    return chosen(spirv::u32(behind[0]) >= spirv::u32(before[0]), behind, before);
+  }
+  [[nodiscard]] static total chosen(const spirv::boolean& condition, const total& yes, const total& no) {
+    total result;
+    for (std::size_t i = 0; i < yes.size(); ++i) result.push_back(spirv::detail::select(condition, yes[i], no[i]));
+    return result;
+  }
+
+  [[nodiscard]] total element(const spirv::u32& at, const spirv::u32& place) const {
+    const scalar_value number = x_.load(at);
+    if (!is_arg(how_.kind)) return {number};
+    return {how_.kind == reduce_kind::arg_max ? order_key(number) : opposite_key(number), place};
+  }
+
+  void turn(const spirv::u32& first) {
+    const spirv::u32 last(length_ - 1);
+    std::vector<total> local;
+    std::vector<spirv::u32> places;
+    std::vector<spirv::boolean> inside;
+    for (std::uint32_t i = 0; i < plan_.items; ++i) {
+      const spirv::u32 wanted = first + lane_ * plan_.items + i, along = min(wanted, last);
+      const spirv::u32 place = how_.reverse ? last - along : along;
+      inside.push_back(wanted <= last);
+      places.push_back(begin_ + place * inner_);
+      const total own = chosen(inside[i], element(places[i], place), start_);
+      local.push_back(i == 0 ? own : combined(local[i - 1], own));
+    }
+    const auto [before, all] = shared(local.back());
+    for (std::uint32_t i = 0; i < plan_.items; ++i) {
+      const total found = behind_carried(combined(before, local[i]));
+      owner_.if_(exists_ && inside[i], [&] { store(places[i], found); });
+    }
+    carry(all);
+  }
+
+  void store(const spirv::u32& at, const total& found) {
+    result_.store(at, is_arg(how_.kind) ? spirv::bitcast<spirv::i32>(spirv::u32(found[1])) : found[0]);
+  }
+
+  struct shares {
+    total before, all;  // of the lanes before this one, and of all
+  };
+  [[nodiscard]] shares shared(total own) {
+    if (plan_.lanes == 1) return {start_, own};
+    const spirv::u32 thread = owner_.local_id(0);
+    put(own);
+    for (std::uint32_t distance = 1; distance < plan_.lanes; distance *= 2) {
+      const spirv::boolean has = lane_ >= spirv::u32(distance);
+      const total other = at(select(has, thread - distance * pitch_, thread));
+      own = chosen(has, combined(other, own), own);
+      owner_.barrier();  // all have read
+      put(own);
+    }
+    const spirv::boolean first = lane_ == spirv::u32(0);
+    const total before = chosen(first, start_, at(select(first, thread, thread - pitch_)));
+    const total all = at(thread + (spirv::u32(plan_.lanes - 1) - lane_) * pitch_);
+    owner_.barrier();  // the memory is used again
+    return {before, all};
+  }
+  void put(const total& own) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      spirv::detail::store(spirv::detail::locate(shared_[i], owner_.local_id(0)), own[i]);
+    }
+    owner_.barrier();
+  }
+  [[nodiscard]] total at(const spirv::u32& place) const {
+    total found;
+    for (const auto& each : shared_) found.push_back(spirv::detail::load(spirv::detail::locate(each, place)));
+    return found;
+  }
+
+  [[nodiscard]] total carried() const {
+    total found;
+    for (const auto& each : carried_) found.push_back(spirv::detail::load(each));
+    return found;
+  }
+  [[nodiscard]] total behind_carried(const total& found) {
+    if (carried_.empty()) return found;
+    const total before = carried();
+    if (!rounds()) return combined(before, found);
+    return combined({before[0]}, combined({before[1]}, found));
+  }
+  void carry(const total& all) {
+    if (carried_.empty()) return;
+    const total before = carried();
+    if (rounds()) return carry_exactly(spirv::f32(before[0]), spirv::f32(before[1]), spirv::f32(all[0]));
+    const total now = combined(before, all);
+    for (std::size_t i = 0; i < now.size(); ++i) spirv::detail::store(carried_[i], now[i]);
+  }
+  // The error of a sum is a number of its type (Knuth, TAOCP 2, 4.2.2); of an infinity there is none.
+  void carry_exactly(const spirv::f32& before, const spirv::f32& lost, const spirv::f32& all) {
+    owner_.precise([&] {
+      const spirv::f32 sum = before + all, added = sum - before;
+      const spirv::f32 error = (before - (sum - added)) + (all - added);
+      spirv::detail::store(carried_[0], sum);
+      spirv::detail::store(carried_[1], lost + select(is_nan(error), spirv::f32(0), error));
+    });
+  }
+
+  cumulative_attribute how_;
+  cumulative_plan plan_;
+  dtype type_;
+  std::uint32_t length_, inner_, rows_;
+  flat_grid grid_;
+  spirv::kernel owner_;
+  bound_tensor x_, result_;
+  spirv::u32 lane_, begin_;
+  std::uint32_t pitch_ = 1;
+  spirv::boolean exists_;
+  total start_;
+  std::vector<spirv::detail::memory_object> shared_;
+  std::vector<spirv::detail::place_reference> carried_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_cumulative(const shape& extents, dtype type, const cumulative_attribute& how,
+                                                 const device_profile& on) {
+  if (extents.elements() > max_count) {
+    fail(error_category::unsupported, "cumulative of {}: kernels count {} elements; take parts of it",
+         to_string(extents), max_count);
+  }
+  const std::uint32_t most = std::min(256u, detail::most_threads(on));
+  detail::cumulative_plan plan;
+  plan.lanes = std::min(most, detail::ceil_power(ceil_div(extents[how.axis], std::int64_t{plan.items})));
+  plan.rows = std::min(most / plan.lanes, detail::ceil_power(extents.elements() / extents[how.axis]));
+  return make_within_loop_limit([&] { return detail::cumulative_kernel(extents, type, how, plan, on).make(); },
                                 [&] { return plan.share_wider(on); }, on);
 }
 
@@ -38883,136 +39456,6 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/region.hpp: pointwise kernels, and the passes over a row.
-// How the rows of a loop nest lie on invocations.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-// The power of two from `x` on, 2^31 at most: what it limits is far smaller.
-[[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
-  return static_cast<std::uint32_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
-}
-
-/// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
-struct row_mapping {
-  enum style_kind : std::uint8_t {
-    cluster,    // lanes neighbours inside a subgroup: shuffles, no shared memory
-    workgroup,  // the whole workgroup is one row: subgroups, then one trip through shared memory
-    columns     // neighbours hold neighbouring rows, lanes lie across: a tree in shared memory
-  };
-  style_kind style = cluster;
-  std::uint32_t lanes = 1, rows = 1;
-  int vector_axis = -1;
-  std::int64_t row_items = 0;    // steps along one row, in vectors where vector_axis is a row axis
-  std::int64_t outer_items = 0;  // rows, or groups of four rows
-  int unrolled = 1;              // steps an invocation keeps in registers, or takes at once in a loop
-};
-
-[[nodiscard]] inline bool varies_along_row(const loop_nest& nest, const index_map& each) {
-  for (int axis = nest.outer_axes(); axis < nest.rank; ++axis) {
-    if (!is_uniform(each, axis)) return true;
-  }
-  return false;
-}
-
-/// The access with most elements decides the order in which a row reduced to one value is walked.
-[[nodiscard]] inline int reading_guide(const region_attribute& region) {
-  int guide = -1;
-  std::int64_t most = 0;
-  for (std::size_t k = 0; k < region.accesses.size(); ++k) {
-    const index_map& each = region.accesses[k];
-    if (each.source == index_map::index_source) continue;
-    std::int64_t elements = 1;
-    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
-    if (elements > most) most = elements, guide = static_cast<int>(k);
-  }
-  return guide;
-}
-
-// Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
-[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
-  return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
-}
-
-inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
-  map.style = row_mapping::columns;
-  const bool software = on.prefers_texel_buffers;
-  const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
-  std::uint32_t threads = software ? std::min(on.subgroup_size, most_threads(on)) : std::min(256u, most_threads(on));
-  map.rows = software ? threads : 32 / width;
-  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
-  if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
-    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
-    threads = most_threads(on);
-  }
-  map.rows = std::min(map.rows, ceil_power(map.outer_items));
-  map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
-  if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
-}
-
-inline void map_rows(row_mapping& map, const device_profile& on) {
-  const std::uint32_t subgroup = on.subgroup_size;
-  const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
-  const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
-  if (on.subgroup_shuffle && (on.prefers_texel_buffers || is_short)) {
-    map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
-    // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
-    const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
-    map.rows = std::max(1u, std::min(std::max(size, subgroup), on.max_invocations) / map.lanes);
-    return;
-  }
-  map.style = row_mapping::workgroup;
-  const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
-  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, most_threads(on));
-  map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
-}
-
-[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
-  row_mapping map;
-  const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
-  const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
-  const int last_outer = nest.outer_axes() - 1;
-  const bool along = last_row >= 0 && leader.strides[last_row] == 1;
-  const bool across =
-      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
-  const int candidate = along ? last_row : across ? last_outer : -1;
-  if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
-  const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
-  map.row_items = map.vector_axis >= 0 && along ? length / 4 : length;
-  map.outer_items = nest.count(0, nest.outer_axes()) / (map.vector_axis >= 0 && across ? 4 : 1);
-  across ? map_columns(map, length, on) : map_rows(map, on);
-  const auto varying = std::count_if(nest.accesses.begin(), nest.accesses.end(),
-                                     [&](const index_map& each) { return varies_along_row(nest, each); });
-  const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
-  map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
-  return map;
-}
-
-/// Whether the lanes of a row exchange values as lanes of a subgroup.
-[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
-  if (map.lanes == 1) return false;
-  if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
-  return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
-}
-
-// Twice the invocations a row; false when the workgroup is full.
-[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
-  const std::uint32_t most = most_threads(on);
-  if (map.style == row_mapping::columns) {
-    if (map.lanes >= most) return false;
-    map.lanes *= 2;
-    if (map.lanes * map.rows > most) map.rows /= 2;
-    return true;
-  }
-  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
-  if (map.lanes >= most || lanes > most) return false;
-  map.style = row_mapping::workgroup;
-  map.lanes = lanes;
-  map.rows = 1;
-  return true;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 

@@ -74,6 +74,7 @@ std::vector<operation> make_all() {
   add_losses(list);
   add_windows(list);
   add_shape(list);
+  add_scans(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
   return list;
 }

@@ -53,5 +53,6 @@ void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
 void add_windows(std::vector<operation>& list);
 void add_shape(std::vector<operation>& list);
+void add_scans(std::vector<operation>& list);
 
 }  // namespace operations

@@ -14,6 +14,7 @@
 #include <meganeura/ops/blocks.hpp>
 #include <meganeura/ops/bounds.hpp>
 #include <meganeura/ops/compare.hpp>
+#include <meganeura/ops/cumulative.hpp>
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace mn = meganeura;
 
@@ -28,14 +29,14 @@ void expect(const char* what, bool holds) {
   std::exit(1);
 }
 
-// A table's rows with a bias for each place, then exprel of their squares, added up along the rows.
+// A table's rows with a bias for each place, then exprel of their squares, delayed along the rows.
 constexpr int rows = 5, width = 3, places = 4;
 struct network {
   static constexpr auto forward(mn::value auto at) {
     auto table = mn::parameter<"table", mn::dims<rows, width>>;
     auto bias = mn::parameter<"bias", mn::dims<places, width>>;
     auto h = mn::gather<0>(table, at) + bias;
-    return mn::results<"h", "sums">(h, mn::cumulative_sum<-1>(mn::exprel(h * h)));
+    return mn::results<"h", "delayed">(h, mn::delay<-1>(mn::exprel(h * h)));
   }
 };
 using model = mn::model<network, mn::input<"at", mn::dtype::i32, mn::dims<places>>>;
@@ -52,43 +53,41 @@ void typed(const mn::device& gpu) {
   mn::session<model> s(gpu);
   s.parameters().set("table", table);
   s.parameters().set("bias", bias);
-  const auto [h, sums] = s.run(mn::bind<"at">(at));
-  std::vector<double> expected_h, expected_sums;
+  const auto [h, delayed] = s.run(mn::bind<"at">(at));
+  std::vector<double> expected_h, expected_delayed;
   for (std::size_t i = 0; i < places; ++i) {
-    double sum = 0;
+    double before = 0;
     for (std::size_t k = 0; k < width; ++k) {
       const auto row = static_cast<std::size_t>(at[i]);
       const double x = double{table[row * width + k]} + double{bias[i * width + k]};
       expected_h.push_back(x);
-      expected_sums.push_back(sum += std::expm1(x * x) / (x * x));
+      expected_delayed.push_back(std::exchange(before, std::expm1(x * x) / (x * x)));
     }
   }
   expect_near("h", h, expected_h);
-  expect_near("sums", sums, expected_sums);
+  expect_near("delayed", delayed, expected_delayed);
   const std::string plan = to_text(s.program().plan());
   expect("the bias should be a part of the lookup", plan.find("lookup") != std::string::npos &&
                                                         plan.find("add(a0, a1)") != std::string::npos &&
                                                         plan.find("gather") == std::string::npos);
 }
 
-// Sums from the front, weighted: the gradient adds up from the back. One step of the optimiser.
+// Delayed and weighted: the gradient goes back by a place. One step of the optimiser.
 void trained(const mn::device& gpu) {
   const std::vector<float> w = numbers(6, 0.5), c = numbers(6, 3);
   mn::graph g;
   const mn::node_id weight = g.parameter("w", mn::dtype::f32, {2, 3}), scale = g.input("c", mn::dtype::f32, {2, 3});
   const mn::node_id squares = g.multiply(weight, weight);
-  const mn::node_id sums =
-      g.apply(mn::op::cumulative_sum, mn::cumulative_attribute{1}, {g.map(mn::scalar_op::exprel, {squares})});
-  const mn::node_id loss = g.reduce(mn::reduce_kind::sum, g.multiply(sums, scale), 3);
+  const mn::node_id delayed = g.apply(mn::op::delay, mn::delay_attribute{1}, {g.map(mn::scalar_op::exprel, {squares})});
+  const mn::node_id loss = g.reduce(mn::reduce_kind::sum, g.multiply(delayed, scale), 3);
   mn::training run(gpu, std::move(g), loss, mn::adadelta{.learning_rate = 0.5f, .rho = 0.75f});
   run.parameters().set("w", w);
   run.step({{"c", c}}).wait();
   std::vector<double> expected;
   for (std::size_t i = 0; i < 6; ++i) {
-    double below = 0;  // what the sums from here on weigh
-    for (std::size_t k = i; k < i / 3 * 3 + 3; ++k) below += double{c[k]};
+    const double weighed = i % 3 == 2 ? 0 : double{c[i + 1]};
     const double x = double{w[i]}, z = x * x;
-    const double slope = below * 2 * x * (std::exp(z) - std::expm1(z) / z) / z, v = 0.25 * slope * slope;
+    const double slope = weighed * 2 * x * (std::exp(z) - std::expm1(z) / z) / z, v = 0.25 * slope * slope;
     expected.push_back(x - 0.5 * slope * std::sqrt(1e-6) / std::sqrt(v + 1e-6));
   }
   expect_near("w after a step", run.parameters().get("w"), expected);
@@ -97,10 +96,10 @@ void trained(const mn::device& gpu) {
 void refused() {
   mn::graph g;
   try {
-    (void)g.apply(mn::op::cumulative_sum, mn::cumulative_attribute{2, true}, {g.input("x", mn::dtype::f32, {2, 3})});
+    (void)g.apply(mn::op::delay, mn::delay_attribute{2, true}, {g.input("x", mn::dtype::f32, {2, 3})});
   } catch (const mn::error& e) {
     const std::string_view text = e.what();
-    return expect(e.what(), text == "cumulative_sum axis=2 reverse=true of f32 [2, 3]: there is no such axis");
+    return expect(e.what(), text == "delay axis=2 back=true of f32 [2, 3]: there is no such axis");
   }
   expect("an axis that does not exist was taken", false);
 }

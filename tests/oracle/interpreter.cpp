@@ -59,6 +59,8 @@ class interpreter<Real>::definitions {
         return map(id);
       case op::reduce:
         return reduce(id);
+      case op::cumulative:
+        return cumulative(id);
       case op::contract:
         return contract(id);
       case op::view:
@@ -224,6 +226,41 @@ class interpreter<Real>::definitions {
         ++seen[slot];
       });
       return result;
+    }
+  }
+
+  tensor<Real> cumulative(node_id id) const {
+    const auto& along = graph_.get<cumulative_attribute>(id);
+    const tensor<Real>& from = operand(id, 0);
+    tensor<Real> result = empty(id);
+    const std::int64_t length = from.extents[along.axis], inner = from.extents.stride(along.axis);
+    for (std::int64_t row = 0; row < from.extents.elements() / length; ++row) {
+      const std::int64_t begin = row / inner * inner * length + row % inner;
+      Real total{};
+      std::int64_t place = 0;
+      for (std::int64_t i = 0; i < length; ++i) {
+        const std::int64_t k = along.reverse ? length - 1 - i : i;
+        const Real value = from[begin + k * inner];
+        if (!is_arg(along.kind)) {
+          const scalar_op step = along.kind == reduce_kind::sum ? scalar_op::add : scalar_op::multiply;
+          total = i == 0 ? value : scalar_apply(step, from.type, from.type, total, value, value);
+          result[begin + k * inner] = total;
+          continue;
+        }
+        if (i == 0 || is_beyond(value, total, along.kind)) total = value, place = k;
+        result[begin + k * inner] = Real(double(place));
+      }
+    }
+    return result;
+  }
+
+  // Whether a later value takes the place of the extremum so far.
+  static bool is_beyond(Real value, Real so_far, reduce_kind kind) {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
+    } else {
+      const bool beyond = kind == reduce_kind::arg_max ? value >= so_far : value <= so_far;
+      return std::isnan(value) || (!std::isnan(so_far) && beyond);
     }
   }
 

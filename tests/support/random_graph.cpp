@@ -24,27 +24,15 @@ class builder {
  private:
   void step() {
     using method = void (builder::*)();
-    static const std::vector<std::pair<int, method>> methods{{14, &builder::program},
-                                                             {10, &builder::operation},
-                                                             {8, &builder::row_statistic},
-                                                             {5, &builder::reduction},
-                                                             {8, &builder::contraction},
-                                                             {10, &builder::index_map_step},
-                                                             {5, &builder::padding},
-                                                             {4, &builder::concatenation},
-                                                             {4, &builder::gathering},
-                                                             {4, &builder::taking_along},
-                                                             {4, &builder::rows_at_a_position},
-                                                             {2, &builder::own_gradient},
-                                                             {5, &builder::convolution},
-                                                             {4, &builder::window},
-                                                             {2, &builder::noise},
-                                                             {4, &builder::conversion},
-                                                             {2, &builder::quantisation},
-                                                             {3, &builder::composite},
-                                                             {3, &builder::comparison},
-                                                             {3, &builder::another_leaf},
-                                                             {2, &builder::block}};
+    static const std::vector<std::pair<int, method>> methods{
+        {14, &builder::program},     {10, &builder::operation},    {8, &builder::row_statistic},
+        {5, &builder::reduction},    {8, &builder::contraction},   {10, &builder::index_map_step},
+        {5, &builder::padding},      {4, &builder::concatenation}, {4, &builder::gathering},
+        {4, &builder::taking_along}, {3, &builder::scan},          {4, &builder::rows_at_a_position},
+        {2, &builder::own_gradient}, {5, &builder::convolution},   {4, &builder::window},
+        {2, &builder::noise},        {4, &builder::conversion},    {2, &builder::quantisation},
+        {3, &builder::composite},    {3, &builder::comparison},    {3, &builder::another_leaf},
+        {2, &builder::block}};
     std::int64_t total = 0;
     for (const auto& entry : methods) total += entry.first;
     std::int64_t at = dice_.below(total);
@@ -512,6 +500,15 @@ class builder {
     const bool largest = is_integer(graph_[a].type) && dice_.chance(0.5);
     const scatter_attribute how{axis, largest ? reduce_kind::max : reduce_kind::sum};
     accept(graph_.apply(op::scatter_along, how, {at, updates}, extents));
+  }
+
+  void scan() {
+    const node_id a = anything();
+    if (rank_of(graph_[a].extents) == 0) return;
+    static const std::vector<reduce_kind> kinds{reduce_kind::sum, reduce_kind::sum, reduce_kind::product,
+                                                reduce_kind::arg_max, reduce_kind::arg_min};
+    const int axis = static_cast<int>(dice_.below(rank_of(graph_[a].extents)));
+    accept(graph_.apply(op::cumulative, cumulative_attribute{dice_.pick(kinds), axis, dice_.chance(0.5)}, {a}));
   }
 
   void rows_at_a_position() {

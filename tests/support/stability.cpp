@@ -51,7 +51,9 @@ class disturbance {
   void operator()(node_id id, oracle::tensor<double>& value) {
     if (!is_float(value.type)) return;
     const node& n = graph_[id];
-    const bool product = n.kind == op::reduce && graph_.get<reduce_attribute>(id).kind == reduce_kind::product;
+    const bool scan = n.kind == op::cumulative;
+    const bool product = (n.kind == op::reduce && graph_.get<reduce_attribute>(id).kind == reduce_kind::product) ||
+                         (scan && graph_.get<cumulative_attribute>(id).kind == reduce_kind::product);
     if (adds(id)) {
       const auto magnitudes = terms(id, [](double x) { return std::fabs(x); });
       const std::vector<bool> open = open_taps(id);
@@ -60,13 +62,15 @@ class disturbance {
         move_sum(value.values[i], value.type, magnitudes.values[i], false, key);
         if (!open.empty() && open[i] && (key >> 5 & 1)) value.values[i] = NAN;
       }
-    } else if (n.kind == op::reduce || n.kind == op::window_reduce) {
+    } else if (n.kind == op::reduce || n.kind == op::window_reduce || scan) {
       const auto& from = run_.value(graph_.operand(id, 0)).values;
       const auto zero = [&](bool negative) {
         return std::any_of(from.begin(), from.end(), [&](double x) { return x == 0 && std::signbit(x) == negative; });
       };
       const bool any_sign = product || (zero(false) && zero(true));
-      const double factors = product ? static_cast<double>(from.size()) / static_cast<double>(value.values.size()) : 0;
+      const double factors = scan      ? static_cast<double>(value.extents[graph_.get<cumulative_attribute>(id).axis])
+                             : product ? static_cast<double>(from.size()) / static_cast<double>(value.values.size())
+                                       : 0;
       for (std::size_t i = 0; i < value.values.size(); ++i) {
         double& element = value.values[i];
         const std::uint64_t key = draw(static_cast<std::uint64_t>(id), i, 0);
@@ -150,6 +154,8 @@ class disturbance {
         return graph_.get<reduce_attribute>(id).kind == reduce_kind::sum;
       case op::window_reduce:
         return graph_.get<window_attribute>(id).kind == reduce_kind::sum;
+      case op::cumulative:
+        return graph_.get<cumulative_attribute>(id).kind == reduce_kind::sum;
       case op::contract:
       case op::convolution:
       case op::window_scatter:

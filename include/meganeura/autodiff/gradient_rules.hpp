@@ -208,6 +208,71 @@ struct gradient_rule<op::reduce> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::cumulative> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph& g, node_id id, std::size_t) {
+    return !is_arg(g.get<cumulative_attribute>(id).kind);
+  }
+  void propagate(node_id id, node_id g) {
+    const cumulative_attribute along = graph_.get<cumulative_attribute>(id);
+    const node_id x = graph_.operand(id, 0);
+    add(x, along.kind == reduce_kind::sum ? summed_back(g, along) : of_products(x, g, along));
+  }
+
+ private:
+  // x[k] is in every sum from k on.
+  [[nodiscard]] node_id summed_back(node_id g, cumulative_attribute along) {
+    along.kind = reduce_kind::sum;
+    along.reverse = !along.reverse;
+    return graph_.apply(op::cumulative, along, {g});
+  }
+
+  // Before the first zero of a row x[k] is a factor of each product y[i] from k on: sum g[i] y[i] / x[k]. The first
+  // zero meets the products with a 1 in its place, and behind it everything is times that zero.
+  [[nodiscard]] node_id of_products(node_id x, node_id g, const cumulative_attribute& along) {
+    const shape full = extents(x);
+    const dtype type = graph_[x].type;
+    const auto mapped = [&](dtype to, auto write) {
+      map_writer writer(graph_);
+      return writer.finish(write(writer, writer.builder()), full, to);
+    };
+    const auto is_zero = [&](map_writer& w, scalar_builder& b, node_id of, double number, dtype kind) {
+      return b.binary(scalar_op::equal, w.variable(of), b.constant(number, kind));
+    };
+    const dtype computed = compute_type(type);
+    const node_id zeros = mapped(dtype::i32, [&](map_writer& w, scalar_builder& b) {
+      return b.select(is_zero(w, b, x, 0, computed), b.constant(1, dtype::i32), b.constant(0, dtype::i32));
+    });
+    cumulative_attribute counting = along;
+    counting.kind = reduce_kind::sum;
+    const node_id count = graph_.apply(op::cumulative, counting, {zeros});
+    const auto is_first = [&](map_writer& w, scalar_builder& b) {
+      return b.binary(scalar_op::logical_and, is_zero(w, b, x, 0, computed), is_zero(w, b, count, 1, dtype::i32));
+    };
+    const node_id without = mapped(type, [&](map_writer& w, scalar_builder& b) {
+      return b.select(is_first(w, b), b.constant(1, computed), w.variable(x));
+    });
+    const node_id products = graph_.apply(op::cumulative, along, {without});
+    const auto part = [&](bool behind) {
+      return summed_back(
+          mapped(type,
+                 [&](map_writer& w, scalar_builder& b) {
+                   const scalar_ref term = b.binary(scalar_op::multiply, w.variable(g), w.variable(products));
+                   const scalar_ref none = b.constant(0, computed), before = is_zero(w, b, count, 0, dtype::i32);
+                   return behind ? b.select(before, none, term) : b.select(before, term, none);
+                 }),
+          along);
+    };
+    const node_id before = part(false), behind = part(true);
+    return mapped(type, [&](map_writer& w, scalar_builder& b) {
+      const scalar_ref at_zero = b.select(is_first(w, b), w.variable(behind), b.constant(0, computed));
+      const scalar_ref shared = b.binary(scalar_op::divide, w.variable(before), w.variable(x));
+      return b.select(is_zero(w, b, count, 0, dtype::i32), shared, at_zero);
+    });
+  }
+};
+
+template <>
 struct gradient_rule<op::contract> : gradient_step {
   using gradient_step::gradient_step;
   // d a = g x b and d b = a x g, each with the labels of the missing operand as result.

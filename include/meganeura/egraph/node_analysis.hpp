@@ -77,6 +77,15 @@ struct node_analysis<op::window_scatter> : no_analysis {
 };
 
 template <>
+struct node_analysis<op::cumulative> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_arg(g.get<cumulative_attribute>(id).kind) || !is_float(g[from].type)) return {};
+    return {from};
+  }
+};
+
+template <>
 struct node_analysis<op::assign> : no_analysis {
   static class_list deciding(const engine& g, enode_id id) {
     if (!g[g.operand(id, 0)].decides) return {};

@@ -33,6 +33,19 @@ struct axis_attribute {
   friend constexpr bool operator==(const axis_attribute&, const axis_attribute&) = default;
 };
 
+/// out[.., i, ..] = sum or product of in[.., k, ..] over k <= i, or over k >= i where `reverse`; arg_max and arg_min:
+/// the place k of the extremum among them as i32, of equal ones the nearest to i, a NaN being larger and smaller than
+/// every number.
+struct cumulative_attribute {
+  reduce_kind kind = reduce_kind::sum;
+  int axis = 0;
+  bool reverse = false;
+  static constexpr void each(auto& self, auto visit) {
+    visit("kind", self.kind), visit("axis", self.axis), visit("reverse", self.reverse);
+  }
+  friend constexpr bool operator==(const cumulative_attribute&, const cumulative_attribute&) = default;
+};
+
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
 /// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
@@ -183,6 +196,25 @@ struct primitive_traits<op::reduce> : carries<reduce_attribute> {
   static constexpr auto flops(const reduce_attribute&, const symbolic_shape* operands, const symbolic_shape&,
                               const Extent& extent) {
     return elements_of(operands[0], extent);
+  }
+};
+
+template <>
+struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
+  static constexpr const char* refuses(const cumulative_attribute& how, const tensor_facts* x) {
+    if (how.axis < 0 || how.axis >= x[0].shape.rank) return "there is no such axis";
+    if (how.kind != reduce_kind::sum && how.kind != reduce_kind::product && !is_arg(how.kind)) {
+      return "the kind is sum, product, arg_max or arg_min; an extremum is the element at its place";
+    }
+    return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
+  }
+  static constexpr tensor_facts result(const cumulative_attribute& how, const tensor_facts* x) {
+    return {is_arg(how.kind) ? dtype::i32 : x[0].type, x[0].shape};
+  }
+  template <class Extent>
+  static constexpr auto flops(const cumulative_attribute&, const symbolic_shape*, const symbolic_shape& result,
+                              const Extent& extent) {
+    return elements_of(result, extent);
   }
 };
 

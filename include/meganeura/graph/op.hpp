@@ -19,6 +19,7 @@ enum class op : std::uint8_t {
   random,           // counter-based (Philox 4x32-10) values of a named stream; changes with the step number
   map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,           // sum, max, min, product over some axes, which disappear
+  cumulative,       // sum, product or place of the extremum of what stands before along one axis, itself included
   contract,         // generalised matrix product of two operands (einsum)
   view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
   pad,              // a constant border around the operand
@@ -119,6 +120,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::random, "random", 0, op_stage::primitive, true},
     {op::map, "map", -1, op_stage::primitive},
     {op::reduce, "reduce", 1, op_stage::primitive},
+    {op::cumulative, "cumulative", 1, op_stage::primitive, true},
     {op::contract, "contract", 2, op_stage::primitive},
     {op::view, "view", 1, op_stage::primitive},
     {op::pad, "pad", 1, op_stage::primitive},

@@ -4,6 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/visit_op.hpp>
 #include <meganeura/kernels/convolution.hpp>
+#include <meganeura/kernels/cumulative.hpp>
 #include <meganeura/kernels/gather.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
