@@ -2,12 +2,11 @@
 // Trains a digit classifier: ./dev demo [--model cnn] [--data DIR] [--epochs N] [--save model.safetensors]
 // ctest: --epochs 1 --no-download
 #include <meganeura/data/download.hpp>
+#include <meganeura/data/metrics.hpp>
 #include <meganeura/data/mnist.hpp>
 #include <meganeura/meganeura.hpp>
 
 #include <CLI/CLI.hpp>
-
-#include <algorithm>
 
 namespace mn = meganeura;
 
@@ -44,20 +43,13 @@ struct options {
 
 template <class Model>
 double accuracy(const mn::device& gpu, const mn::parameters& weights, const mn::data::labelled_images& test) {
-  constexpr std::size_t count = 500;  // images a run; the last one is filled up with whatever is there
-  mn::session<Model> classify(gpu, weights, {{"batch", count}});
-  std::vector<float> images(count * 784);
-  std::size_t right = 0;
-  for (std::size_t first = 0; first < test.size(); first += count) {
-    const std::size_t n = std::min(count, test.size() - first);
-    mn::data::to_unit_interval(std::span(test.pixels).subspan(first * 784, n * 784), std::span(images).first(n * 784));
-    const auto logits = classify.run(mn::bind<"image">(images));
-    for (std::size_t i = 0; i < n; ++i) {
-      const auto row = std::span(logits).subspan(i * 10, 10);
-      right += std::ranges::max_element(row) - row.begin() == test.labels[first + i];
-    }
+  mn::session<Model> classify(gpu, weights);
+  mn::data::running_mean right;
+  for (const auto& each : mn::data::loader(test, 500, {.last = mn::data::keep})) {
+    const auto logits = classify.run(mn::bind<"image">(each.images));
+    right.add(mn::data::accuracy(logits, each.labels), static_cast<double>(each.labels.size()));
   }
-  return static_cast<double>(right) / static_cast<double>(test.size());
+  return right.mean();
 }
 
 template <class Model>
