@@ -2986,19 +2986,21 @@ class loader {
  public:
   using fill_function = std::function<void(const chosen_samples&, Batch&)>;
 
+  // Not called `batch`: GCC 12 says -Wshadow of the user's own global `batch`, which most models have.
   /// errors: invalid_argument for a batch of 0, no samples, and where not one batch would be left; out_of_memory.
-  loader(std::size_t size, std::size_t batch, fill_function fill, const loader_options& options = {}) try
-      : fill_(std::move(fill)), queue_(size, batch, options, [this](const chosen_samples& chosen, std::size_t slot) {
-          fill_(chosen, batches_[slot]);
-        }) {
+  loader(std::size_t size, std::size_t per_batch, fill_function fill, const loader_options& options = {}) try
+      : fill_(std::move(fill)),
+        queue_(size, per_batch, options,
+               [this](const chosen_samples& chosen, std::size_t slot) { fill_(chosen, batches_[slot]); }) {
     batches_ = std::vector<Batch>(queue_.slots());
   } catch (...) {
     rethrow_as_error("making a loader");
   }
   /// Of a `sample_set`; one that has a name is not copied and must outlive the loader.
+  // In braces, which order what is computed: it is asked its size before it is moved.
   template <sample_set Set>
-  loader(Set&& set, std::size_t batch, const loader_options& options = {})
-      : loader{set.size(), batch, fill_from(std::forward<Set>(set)), options} {}  // braces: sized before it is moved
+  loader(Set&& set, std::size_t per_batch, const loader_options& options = {})
+      : loader{set.size(), per_batch, fill_from(std::forward<Set>(set)), options} {}
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
