@@ -15099,6 +15099,14 @@ class progress {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+class learning_rate_schedule;
+
+namespace detail {
+template <class T>
+concept rate_factor =
+    std::is_invocable_r_v<double, const T&, std::uint32_t> && !std::same_as<T, learning_rate_schedule>;
+}  // namespace detail
+
 /// What the learning rates of a step, those of groups included, are multiplied by: {.schedule = warmup_cosine(100,
 /// 5000)}. It knows the number of the step and nothing else, so that a run goes on from a checkpoint as it was.
 class learning_rate_schedule {
@@ -15106,11 +15114,12 @@ class learning_rate_schedule {
   learning_rate_schedule() = default;  // 1 for all
   /// Any function of the number of steps done before, 0 for the first, as torch's LambdaLR:
   /// {.schedule = [](std::uint32_t done) { return done < 1000 ? 1 : 0.1; }}.
-  template <class Factor>
-    requires(std::is_invocable_r_v<double, const Factor&, std::uint32_t> &&
-             !std::same_as<Factor, learning_rate_schedule>)
-  learning_rate_schedule(Factor factor)  // NOLINT(google-explicit-constructor): options are written as what they are
-      : factor_(std::move(factor)) {}
+  template <detail::rate_factor Factor>
+  // NOLINTNEXTLINE(google-explicit-constructor): options are written as what they are
+  learning_rate_schedule(Factor factor) try : factor_(std::move(factor)) {
+  } catch (...) {
+    rethrow_as_error("choosing a schedule");
+  }
 
   /// errors: invalid_argument for one that is negative or not finite.
   [[nodiscard]] double factor(std::uint32_t done) const;

@@ -133,6 +133,14 @@ TEST(faults_memory, a_trainer_is_built_and_steps_or_says_why_not) {
           EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).loss(), 0);
         },
         60);
+    expect_survival(
+        [&] {
+          mn::trainer<model, mn::cross_entropy<"label">> run(
+              gpu, mn::rmsprop{}, {{"batch", 2}}, {.clip_norm = 1, .schedule = mn::warmup_cosine(2, 9), .ema = 0.9F});
+          run.parameters().init({.seed = 1});
+          EXPECT_GT(run.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).value("grad_norm"), 0);
+        },
+        60);
   }
   EXPECT_EQ(faults::living_objects(), "");
 }
@@ -151,7 +159,9 @@ TEST(faults_memory, a_step_allocates_nothing_and_waits_once) {
   for (const std::string& name : names) values.emplace_back(name, inputs);
   mn::inference joined(gpu, many);
   mn::trainer<model, mn::cross_entropy<"label">> fixed(gpu, mn::adam{}, {{"batch", 2}}), open(gpu, mn::adam{});
-  for (auto* run : {&fixed, &open}) run->parameters().init();
+  mn::trainer<model, mn::cross_entropy<"label">> scheduled(
+      gpu, mn::adam{}, {{"batch", 2}}, {.clip_norm = 1, .schedule = mn::warmup_cosine(2, 9), .ema = 0.9F});
+  for (auto* run : {&fixed, &open, &scheduled}) run->parameters().init();
   const auto expect_steady = [](const char* what, const auto& step) {
     for (int i = 0; i < 3; ++i) step();
     for (int i = 0; i < 3; ++i) {
@@ -164,6 +174,7 @@ TEST(faults_memory, a_step_allocates_nothing_and_waits_once) {
   };
   expect_steady("50 inputs", [&] { joined.start(values); });
   expect_steady("fixed sizes", [&] { fixed.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)); });
+  expect_steady("a schedule", [&] { scheduled.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)); });
   expect_steady("open sizes", [&] { open.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)); });
 }
 
@@ -208,7 +219,19 @@ TEST(faults_memory, what_is_asked_beside_a_program_is_answered_with_an_error_too
     expect_refusal("check_values", [&] { run.parameters().check_values("a step of a training run", names); });
     expect_refusal("set_learning_rate", [&] { run.set_learning_rate(-1); });
     expect_refusal("with_rate", [&] { (void)mn::optimizer(mn::adam{}).with_rate("beta", 0); });
-    expect_survival([&] { (void)mn::optimizer(mn::adam{}).rule(); }, 40);
+    expect_survival([&] { (void)mn::optimizer(mn::adam{}).with_ema(0.5F).rule(); }, 40);
+    expect_survival([] { (void)mn::learning_rate_schedule(mn::warmup_cosine(10, 20)).factor(3); }, 20);
+    expect_refusal("cosine_decay", [] { (void)mn::cosine_decay(0); });
+    expect_refusal("averages", [&] { (void)run.averages(); });
+    mn::trainer<model, mn::cross_entropy<"label">> averaged(gpu, mn::adam{}, {{"batch", 2}}, {.ema = 0.9F});
+    averaged.parameters().init({.seed = 1});
+    averaged.step(mn::bind<"x">(inputs), mn::bind<"label">(labels)).wait();
+    expect_survival(
+        [&] {
+          (void)averaged.averages();
+          EXPECT_GT(averaged.evaluate_averages(mn::bind<"x">(inputs), mn::bind<"label">(labels)), 0);
+        },
+        60);
     expect_refusal("parameters of an empty handle", [] { (void)mn::parameters().layout(); });
 
     mn::graph g;
