@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <vector>
 
 namespace mn = meganeura;
@@ -127,6 +128,7 @@ int main(int argc, char** argv) {
     double worst = 0;
     float where = each.low;
     for (std::size_t i = 0; i < x.size(); ++i) {
+      if (std::fabs(x[i]) < std::numeric_limits<float>::min()) continue;  // may count as 0
       const double error = ulps(each, y[i], each.truth(x[i]));
       if (error > worst) worst = error, where = x[i];
     }

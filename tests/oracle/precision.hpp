@@ -46,7 +46,7 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
     case scalar_op::sqrt:  // 1 / inversesqrt(x)
       return ulps(2 + 2.5);
     case scalar_op::exp:
-      return ulps(3);
+      return ulps(6);
     case scalar_op::exp2:
     case scalar_op::log2:
     case scalar_op::log10:

@@ -11,7 +11,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Operations on scalars. Semantics are IEEE 754, each operation rounded for itself (a * b + c is never one); where C
 /// and GLSL differ the comment decides. On a device what is not exact is off by at most (units in the last place of an
 /// f32 result; an f16 is rounded once more): divide and reciprocal 2.5, for divisors of magnitude 2^-126 to 2^126;
-/// rsqrt 2; sqrt 4.5; exp 3, exp2 2 and expm1 4; log 4, at 1 nothing, log2 and log10 2, log1p 6; cbrt, atan,
+/// rsqrt 2; sqrt 4.5; exp 6, exp2 2 and expm1 4; log 4, at 1 nothing, log2 and log10 2, log1p 6; cbrt, atan,
 /// atan2 and hypot 6; tan, asin, acos and the hyperbolic ones 12; tanh 4 for |x| < 0.648 and 9 beyond; erf 5; erfc,
 /// tgamma, and lgamma and its derivatives, or 1 where they are smaller, 16; power 8, and 2|b| + 3 where b is a constant
 /// integer up to 64 in magnitude (multiplications). Denormal numbers may count as zeros.
