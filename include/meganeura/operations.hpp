@@ -2,11 +2,13 @@
 // Every operation and layer: those of frontend.hpp, which most models need, and all others.
 #pragma once
 #include <meganeura/frontend.hpp>
+#include <meganeura/nn/adapters.hpp>
 #include <meganeura/nn/channel_norm.hpp>
 #include <meganeura/nn/class_losses.hpp>
 #include <meganeura/nn/conv_forms.hpp>
 #include <meganeura/nn/distance_losses.hpp>
 #include <meganeura/nn/losses.hpp>
+#include <meganeura/nn/multi_head_attention.hpp>
 #include <meganeura/nn/pooling.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>

@@ -3,7 +3,7 @@
 // expect 1: meganeura: conv2d<name, out, options>\(x\): x must be floats; cast it
 // expect 2: meganeura: convolution<options>\(x, filter\): both must be floats of one dtype; cast them
 // expect 3: meganeura: avg_pool2d<options>\(x\): x must be floats; cast it
-// bytes: 3600
+// bytes: 3900
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

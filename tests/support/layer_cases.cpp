@@ -12,21 +12,21 @@ namespace {
 using values = std::vector<node_value>;
 using numbers = std::vector<double>;
 using tensors = oracle::tensors<double>;
-using index = std::array<std::int64_t, 3>;
+using place = std::array<std::int64_t, 3>;
 
 // ---- convolution: sums over every output place and every tap
 
 struct window {
-  index in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  place in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
 };
 
-std::int64_t product(const index& extents) { return extents[0] * extents[1] * extents[2]; }
-index split(std::int64_t at, const index& extents) {
+std::int64_t product(const place& extents) { return extents[0] * extents[1] * extents[2]; }
+place split(std::int64_t at, const place& extents) {
   return {at / extents[2] / extents[1], at / extents[2] % extents[1], at % extents[2]};
 }
 // The place of the input that a tap of an output place reads, or -1.
-std::int64_t read_by(const window& w, std::int64_t place, std::int64_t tap) {
-  const index to = split(place, w.out), by = split(tap, w.kernel);
+std::int64_t read_by(const window& w, std::int64_t output, std::int64_t tap) {
+  const place to = split(output, w.out), by = split(tap, w.kernel);
   std::int64_t flat = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t at = to[i] * w.stride[i] + by[i] * w.dilation[i] - w.padding[i];
@@ -50,11 +50,11 @@ numbers convolved(tensors& t, std::int64_t n, std::int64_t c, std::int64_t out, 
   for (std::int64_t b = 0; b < n; ++b) {
     for (std::int64_t o = 0; o < out; ++o) {
       for (std::int64_t k = 0; k < each; ++k) {
-        for (std::int64_t place = 0; place < outs; ++place) {
+        for (std::int64_t output = 0; output < outs; ++output) {
           for (std::int64_t tap = 0; tap < taps; ++tap) {
-            const std::int64_t at = read_by(w, place, tap), channel = o / (out / groups) * each + k;
+            const std::int64_t at = read_by(w, output, tap), channel = o / (out / groups) * each + k;
             if (at < 0) continue;
-            const std::int64_t inside = (b * c + channel) * ins + at, outside = (b * out + o) * outs + place;
+            const std::int64_t inside = (b * c + channel) * ins + at, outside = (b * out + o) * outs + output;
             const double factor = weight[(o * each + k) * taps + tap];
             if (transposed) {
               y[static_cast<std::size_t>(inside)] += factor * x[outside];
@@ -144,7 +144,7 @@ void add_convolutions(std::vector<layer_case>& list) {
 // ---- normalisation: rows of `length` that lie together; which weight an element has
 
 numbers normalised(tensors& t, std::int64_t length, bool centred, const std::string& name,
-                   const std::function<std::int64_t(std::int64_t)>& place) {
+                   const std::function<std::int64_t(std::int64_t)>& at) {
   const auto& x = t.at("x0").values;
   numbers y;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -154,8 +154,8 @@ numbers normalised(tensors& t, std::int64_t length, bool centred, const std::str
     mean /= static_cast<double>(length);
     for (std::size_t k = 0; k < static_cast<std::size_t>(length); ++k) square += std::pow(x[first + k] - mean, 2);
     double each = (x[i] - mean) / std::sqrt(square / static_cast<double>(length) + 1e-5);
-    if (t.contains(name + ".weight")) each *= t.at(name + ".weight")[place(static_cast<std::int64_t>(i))];
-    if (t.contains(name + ".bias")) each += t.at(name + ".bias")[place(static_cast<std::int64_t>(i))];
+    if (t.contains(name + ".weight")) each *= t.at(name + ".weight")[at(static_cast<std::int64_t>(i))];
+    if (t.contains(name + ".bias")) each += t.at(name + ".bias")[at(static_cast<std::int64_t>(i))];
     y.push_back(each);
   }
   return y;
@@ -222,6 +222,211 @@ void add_norms(std::vector<layer_case>& list) {
                   }});
 }
 
+// ---- matrices of rows
+
+struct matrix {
+  std::int64_t rows, columns;
+  numbers list;
+  [[nodiscard]] double at(std::int64_t row, std::int64_t column) const {
+    return list[static_cast<std::size_t>(row * columns + column)];
+  }
+};
+matrix rows_of(tensors& t, const std::string& name, std::int64_t columns) {
+  const numbers& list = t.at(name).values;
+  return {static_cast<std::int64_t>(list.size()) / columns, columns, list};
+}
+matrix made(std::int64_t rows, std::int64_t columns, const std::function<double(std::int64_t, std::int64_t)>& of) {
+  matrix result{rows, columns, {}};
+  for (std::int64_t i = 0; i < rows * columns; ++i) result.list.push_back(of(i / columns, i % columns));
+  return result;
+}
+matrix part(const matrix& x, std::int64_t first, std::int64_t count) {
+  return made(count, x.columns, [&](std::int64_t i, std::int64_t k) { return x.at(first + i, k); });
+}
+matrix sum_of(const matrix& a, const matrix& b) {
+  return made(a.rows, a.columns, [&](std::int64_t i, std::int64_t k) { return a.at(i, k) + b.at(i, k); });
+}
+// x W^T + b with rows of W and places of b from `first` on.
+matrix projected(tensors& t, const matrix& x, const std::string& weight, const std::string& bias, std::int64_t out,
+                 std::int64_t first = 0) {
+  const auto& w = t.at(weight);
+  return made(x.rows, out, [&](std::int64_t i, std::int64_t o) {
+    double sum = t.contains(bias) ? t.at(bias)[first + o] : 0;
+    for (std::int64_t k = 0; k < x.columns; ++k) sum += x.at(i, k) * w[(first + o) * x.columns + k];
+    return sum;
+  });
+}
+
+// Of rows of one batch.
+matrix attended(tensors& t, const std::string& name, const matrix& query, const matrix& key, std::int64_t heads,
+                bool causal) {
+  const std::int64_t width = query.columns, each = width / heads;
+  const auto in = [&](const matrix& x, std::int64_t index) {
+    return projected(t, x, name + ".in_proj_weight", name + ".in_proj_bias", width, index * width);
+  };
+  const matrix q = in(query, 0), k = in(key, 1), v = in(key, 2);
+  const matrix mixed = made(q.rows, width, [&](std::int64_t i, std::int64_t at) {
+    double total = 0, sum = 0;
+    for (std::int64_t s = 0; s < (causal ? i + 1 : k.rows); ++s) {
+      double dot = 0;
+      for (std::int64_t d = at / each * each; d < at / each * each + each; ++d) dot += q.at(i, d) * k.at(s, d);
+      const double weight = std::exp(dot / std::sqrt(static_cast<double>(each)));
+      total += weight, sum += weight * v.at(s, at);
+    }
+    return sum / total;
+  });
+  return projected(t, mixed, name + ".out_proj.weight", name + ".out_proj.bias", width);
+}
+matrix norm_of(tensors& t, const matrix& x, const std::string& name) {
+  tensors one{
+      {"x0", {{x.rows, x.columns}, x.list}}, {"n.weight", t.at(name + ".weight")}, {"n.bias", t.at(name + ".bias")}};
+  return {x.rows, x.columns, normalised(one, x.columns, true, "n", [&](std::int64_t i) { return i % x.columns; })};
+}
+matrix fed(tensors& t, const std::string& name, const matrix& x, std::int64_t hidden, double (*active)(double)) {
+  matrix h = projected(t, x, name + ".linear1.weight", name + ".linear1.bias", hidden);
+  for (double& each : h.list) each = active(each);
+  return projected(t, h, name + ".linear2.weight", name + ".linear2.bias", x.columns);
+}
+double relu_of(double x) { return x < 0 ? 0 : x; }
+double gelu_of(double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }
+
+// `of` of each of two batches of x0 and x1, one behind the other.
+numbers by_batch(tensors& t, std::int64_t width, const std::function<matrix(const matrix&, const matrix&)>& of) {
+  const matrix x = rows_of(t, "x0", width);
+  const matrix other = t.contains("x1") ? rows_of(t, "x1", width) : x;
+  numbers y;
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const numbers each = of(part(x, b * x.rows / 2, x.rows / 2), part(other, b * other.rows / 2, other.rows / 2)).list;
+    y.insert(y.end(), each.begin(), each.end());
+  }
+  return y;
+}
+
+struct early {
+  static constexpr transformer_options options{.width = 4, .heads = 2, .hidden = 6, .gelu = true, .norm_first = true};
+};
+struct late {
+  static constexpr transformer_options options{.width = 4, .heads = 2, .hidden = 6, .causal = true};
+};
+
+std::map<std::string, shape> parts_of_layer(const std::vector<std::string>& attentions, int norms) {
+  std::map<std::string, shape> list{
+      {"l.linear1.weight", {6, 4}}, {"l.linear1.bias", {6}}, {"l.linear2.weight", {4, 6}}, {"l.linear2.bias", {4}}};
+  for (const std::string& each : attentions) {
+    list["l." + each + ".in_proj_weight"] = {12, 4}, list["l." + each + ".in_proj_bias"] = {12};
+    list["l." + each + ".out_proj.weight"] = {4, 4}, list["l." + each + ".out_proj.bias"] = {4};
+  }
+  for (int i = 1; i <= norms; ++i)
+    list["l.norm" + std::to_string(i) + ".weight"] = list["l.norm" + std::to_string(i) + ".bias"] = {4};
+  return list;
+}
+
+void add_attentions(std::vector<layer_case>& list) {
+  list.push_back(
+      {"multi_head_attention",
+       {{2, 3, 4}},
+       {{"a.in_proj_weight", {12, 4}},
+        {"a.in_proj_bias", {12}},
+        {"a.out_proj.weight", {4, 4}},
+        {"a.out_proj.bias", {4}}},
+       [](const values& x) { return multi_head_attention("a", x[0], 2, multi_head_options{.causal = true}); },
+       [](tensors& t) {
+         return by_batch(t, 4, [&](const matrix& x, const matrix&) { return attended(t, "a", x, x, 2, true); });
+       }});
+  list.push_back({"multi_head_attention to another, without bias",
+                  {{2, 3, 4}, {2, 5, 4}},
+                  {{"a.in_proj_weight", {12, 4}}, {"a.out_proj.weight", {4, 4}}},
+                  [](const values& x) {
+                    return multi_head_attention("a", x[0], x[1], x[1], 2, multi_head_options{.bias = false});
+                  },
+                  [](tensors& t) {
+                    return by_batch(t, 4,
+                                    [&](const matrix& x, const matrix& y) { return attended(t, "a", x, y, 2, false); });
+                  }});
+  list.push_back({"transformer_encoder_layer, normalised first",
+                  {{2, 3, 4}},
+                  parts_of_layer({"self_attn"}, 2),
+                  [](const values& x) { return call<transformer_encoder_layer<early::options>>("l", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      const matrix y = norm_of(t, x, "l.norm1"),
+                                   h = sum_of(x, attended(t, "l.self_attn", y, y, 2, false));
+                      return sum_of(h, fed(t, "l", norm_of(t, h, "l.norm2"), 6, gelu_of));
+                    });
+                  }});
+  list.push_back({"transformer_encoder_layer",
+                  {{2, 3, 4}},
+                  parts_of_layer({"self_attn"}, 2),
+                  [](const values& x) { return call<transformer_encoder_layer<late::options>>("l", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      const matrix h = norm_of(t, sum_of(x, attended(t, "l.self_attn", x, x, 2, true)), "l.norm1");
+                      return norm_of(t, sum_of(h, fed(t, "l", h, 6, relu_of)), "l.norm2");
+                    });
+                  }});
+  list.push_back({"transformer_decoder_layer",
+                  {{2, 3, 4}, {2, 5, 4}},
+                  parts_of_layer({"self_attn", "multihead_attn"}, 3),
+                  [](const values& x) { return call<transformer_decoder_layer<late::options>>("l", x[0], x[1]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix& y) {
+                      const matrix h = norm_of(t, sum_of(x, attended(t, "l.self_attn", x, x, 2, true)), "l.norm1");
+                      const matrix m =
+                          norm_of(t, sum_of(h, attended(t, "l.multihead_attn", h, y, 2, false)), "l.norm2");
+                      return norm_of(t, sum_of(m, fed(t, "l", m, 6, relu_of)), "l.norm3");
+                    });
+                  }});
+}
+
+void add_adapters(std::vector<layer_case>& list) {
+  list.push_back(
+      {"lora_linear",
+       {{2, 3}},
+       {{"fc.weight", {4, 3}}, {"fc.bias", {4}}, {"fc.lora_A", {2, 3}}, {"fc.lora_B", {4, 2}}},
+       [](const values& x) { return lora_linear("fc", x[0], 4, lora_options{.rank = 2, .alpha = 6}); },
+       [](tensors& t) {
+         const matrix x = rows_of(t, "x0", 3), thin = projected(t, x, "fc.lora_A", "", 2);
+         const matrix low = projected(t, thin, "fc.lora_B", "", 4), y = projected(t, x, "fc.weight", "fc.bias", 4);
+         return made(2, 4, [&](std::int64_t i, std::int64_t k) { return y.at(i, k) + 3 * low.at(i, k); }).list;
+       }});
+  list.push_back(
+      {"squeeze_excite",
+       {{2, 4, 2, 3}},
+       {{"se.fc1.weight", {2, 4, 1, 1}}, {"se.fc1.bias", {2}}, {"se.fc2.weight", {4, 2, 1, 1}}, {"se.fc2.bias", {4}}},
+       [](const values& x) { return squeeze_excite("se", x[0], 2); },
+       [](tensors& t) {
+         const matrix x = rows_of(t, "x0", 6);
+         const matrix means = made(2, 4, [&](std::int64_t i, std::int64_t k) {
+           double sum = 0;
+           for (std::int64_t at = 0; at < 6; ++at) sum += x.at(i * 4 + k, at);
+           return sum / 6;
+         });
+         matrix few = projected(t, means, "se.fc1.weight", "se.fc1.bias", 2);
+         for (double& each : few.list) each = relu_of(each);
+         const matrix share = projected(t, few, "se.fc2.weight", "se.fc2.bias", 4);
+         return made(8, 6,
+                     [&](std::int64_t i, std::int64_t k) {
+                       return x.at(i, k) / (1 + std::exp(-share.at(i / 4, i % 4)));
+                     })
+             .list;
+       }});
+  list.push_back({"bilinear",
+                  {{3, 2}, {3, 4}},
+                  {{"b.weight", {5, 2, 4}}, {"b.bias", {5}}},
+                  [](const values& x) { return bilinear("b", x[0], x[1], 5); },
+                  [](tensors& t) {
+                    return made(3, 5,
+                                [&](std::int64_t i, std::int64_t o) {
+                                  double sum = t.at("b.bias")[o];
+                                  for (std::int64_t k = 0; k < 8; ++k)
+                                    sum += t.at("x0")[i * 2 + k / 4] * t.at("b.weight")[o * 8 + k] *
+                                           t.at("x1")[i * 4 + k % 4];
+                                  return sum;
+                                })
+                        .list;
+                  }});
+}
+
 }  // namespace
 
 const std::vector<layer_case>& layer_cases() {
@@ -229,6 +434,8 @@ const std::vector<layer_case>& layer_cases() {
     std::vector<layer_case> made;
     add_convolutions(made);
     add_norms(made);
+    add_attentions(made);
+    add_adapters(made);
     return made;
   }();
   return list;

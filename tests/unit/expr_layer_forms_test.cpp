@@ -52,6 +52,26 @@ struct pools {
   }
 };
 
+struct adapters {
+  static constexpr mn::transformer_options small{.width = 5, .heads = 1, .hidden = 3};
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::sum<1>(mn::squeeze_excite<"se", 2>(image));
+    auto y = mn::call<"encoder", mn::transformer_encoder_layer<small>>(x);
+    auto z = mn::call<"decoder", mn::transformer_decoder_layer<small>>(y, x) + mn::multi_head_attention<"a", 5>(x);
+    return mn::lora_linear<"lora", 4>(z) + mn::bilinear<"form", 4>(x, mn::alpha_dropout<"drop", 0.5>(y)) +
+           mn::linear<"fc", 4>(mn::channel_dropout<"channels", 0.5>(x));
+  }
+};
+
+// A layer of `count` numbers drawn around 0, in training.
+template <class F>
+std::vector<double> drawn(const mn::shape& extents, std::vector<double> x, const F& f) {
+  mn::graph g(mn::run_mode::training);
+  const mn::node_id y = f(mn::node_value(g, g.input("x", mn::dtype::f32, extents))).id();
+  mn::oracle::tensors<double> leaves{{"x", {extents, std::move(x), mn::dtype::f32}}};
+  return mn::oracle::interpreter<double>(g, leaves).value(y).values;
+}
+
 template <class Module>
 void expect_same_both_ways() {
   mn::graph g;
@@ -105,6 +125,31 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<forms>();
   expect_same_both_ways<norms>();
   expect_same_both_ways<pools>();
+  expect_same_both_ways<adapters>();
+}
+
+TEST(expr_layer_forms, channels_are_dropped_whole) {
+  const std::vector<double> y =
+      drawn({20, 10, 3}, std::vector<double>(600, 1.0), [](auto x) { return mn::channel_dropout("drop", x, 0.25); });
+  int dropped = 0;
+  for (std::size_t i = 0; i < 600; ++i) {
+    EXPECT_TRUE(y[i] == 0 || std::fabs(y[i] - 4.0 / 3) < 1e-6);
+    EXPECT_EQ(y[i], y[i - i % 3]);
+    dropped += y[i] == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped, 150, 60);
+}
+
+TEST(expr_layer_forms, alpha_dropout_keeps_mean_and_variance) {
+  std::vector<double> x;
+  for (int i = 0; i < 20000; ++i) x.push_back(i % 2 == 0 ? 1 : -1);
+  const std::vector<double> y = drawn({20000}, x, [](auto v) { return mn::alpha_dropout("drop", v, 0.3); });
+  double sum = 0, squares = 0;
+  for (const double each : y) sum += each, squares += each * each;
+  EXPECT_NEAR(sum / 20000, 0, 0.03);
+  EXPECT_NEAR(squares / 20000, 1, 0.03);
+  const std::vector<double> all = drawn({4}, {1, 2, 3, 4}, [](auto v) { return mn::alpha_dropout("drop", v, 1.0); });
+  EXPECT_EQ(all, (std::vector<double>{0, 0, 0, 0}));
 }
 
 TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Attention with its projections, and the transformer's layers around it, under PyTorch's names.
+#pragma once
+#include <meganeura/nn/activation.hpp>
+#include <meganeura/nn/attention.hpp>
+#include <meganeura/nn/dropout.hpp>
+#include <meganeura/nn/linear.hpp>
+#include <meganeura/nn/norm.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct multi_head_options {
+  bool causal = false, bias = true;
+  friend constexpr bool operator==(const multi_head_options&, const multi_head_options&) = default;
+};
+
+/// d_model, nhead, dim_feedforward and the rest of torch.nn.TransformerEncoderLayer. The weights of attention are not
+/// dropped. causal: of attention to oneself.
+struct transformer_options {
+  int width, heads, hidden = 2048;
+  float dropout = 0.1f;
+  bool gelu = false, norm_first = false, causal = false;
+  float epsilon = 1e-5f;
+  friend constexpr bool operator==(const transformer_options&, const transformer_options&) = default;
+};
+
+namespace detail {
+constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& v, std::int64_t heads, bool causal) {
+  return (q.shape.rank == 2 || q.shape.rank == 3) && has_last_extent(q.shape) && heads >= 1 &&
+         q.shape.last().coefficient % heads == 0 && k.shape.rank == q.shape.rank && k.shape == v.shape &&
+         k.shape.last() == q.shape.last() && (q.shape.rank == 2 || q.shape[0] == k.shape[0]) && is_float(q.type) &&
+         k.type == q.type && v.type == q.type &&
+         (!causal || (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
+}
+}  // namespace detail
+
+namespace layers {
+
+/// Parameters "in_proj_weight" [3 width, width] and "in_proj_bias" of queries, keys and values, "out_proj.weight"
+/// [width, width] and "out_proj.bias".
+struct multi_head_attention {
+  static constexpr auto forward(value auto x, std::int64_t heads, multi_head_options options) {
+    const std::int64_t width = x.facts().shape.last().coefficient;
+    const auto all = projected(x, 0, 3 * width, options);
+    const auto part = [&](std::int64_t index) { return slice(all, -1, index * width, width); };
+    return mixed(part(0), part(1), part(2), heads, options);
+  }
+
+  static constexpr auto forward(value auto query, value auto key, value auto values, std::int64_t heads,
+                                multi_head_options options) {
+    const std::int64_t width = query.facts().shape.last().coefficient;
+    return mixed(projected(query, 0, width, options), projected(key, width, width, options),
+                 projected(values, 2 * width, width, options), heads, options);
+  }
+
+ private:
+  // By `count` rows of the weight.
+  static constexpr auto projected(value auto x, std::int64_t first, std::int64_t count, multi_head_options options) {
+    const std::int64_t width = x.facts().shape.last().coefficient;
+    const dtype type = x.facts().type;
+    const auto rows = [&](value auto all) { return count == 3 * width ? all : slice(all, 0, first, count); };
+    const auto product = detail::make<detail::describe_linear>(
+        x, rows(detail::parameter_of<"in_proj_weight">(x, detail::extents_of(3 * width, width), type,
+                                                       init::xavier_uniform())));
+    if (!options.bias) return product;
+    return product + rows(detail::parameter_of<"in_proj_bias">(x, detail::extents_of(3 * width), type, init::zeros));
+  }
+  static constexpr auto mixed(value auto q, value auto k, value auto v, std::int64_t heads,
+                              multi_head_options options) {
+    const std::int64_t width = q.facts().shape.last().coefficient;
+    const auto y = flatten(attend::forward(split_heads(q, heads), split_heads(k, heads), split_heads(v, heads),
+                                           gqa_options{.causal = options.causal}),
+                           -2, -1);
+    const auto type = q.facts().type;
+    const auto out =
+        detail::parameter_of<"out_proj.weight">(q, detail::extents_of(width, width), type, init::fan_in_uniform);
+    const auto product = detail::make<detail::describe_linear>(y, out);
+    if (!options.bias) return product;
+    return product + detail::parameter_of<"out_proj.bias">(q, detail::extents_of(width), type, init::zeros);
+  }
+};
+
+}  // namespace layers
+
+/// As torch.nn.MultiheadAttention with batch_first: attend of `heads` parts of the width, between projections.
+/// multi_head_attention<"attn", heads>(x), or multi_head_attention("attn", x, heads) at run time, of x to itself;
+/// multi_head_attention<"attn", heads>(query, key, value) of one to another.
+/// shapes: query [b?, t, width], key, value [b?, s, width] -> query's. dtypes: floats of one type.
+/// errors: "operands must be floats [b?, positions, width] of one type, the width a multiple of heads".
+template <detail::name_like Name, value A, class Heads, class Options = fixed<multi_head_options{}>>
+  requires(!value<Heads>)
+[[nodiscard]] constexpr auto multi_head_attention(const Name& name, A x, Heads heads, Options options = {}) {
+  MEGANEURA_EXPECT(
+      detail::can_attend_by_heads(x.facts(), x.facts(), x.facts(), heads, false),
+      "meganeura: multi_head_attention<name, heads>(x): x must be floats [b?, positions, width], the width "
+      "a multiple of heads",
+      x)
+  return detail::layer<layers::multi_head_attention>(name, x, heads, options);
+}
+template <detail::name_like Name, value Q, value K, value V, class Heads, class Options = fixed<multi_head_options{}>>
+[[nodiscard]] constexpr auto multi_head_attention(const Name& name, Q query, K key, V values, Heads heads,
+                                                  Options options = {}) {
+  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads,
+                                               static_cast<multi_head_options>(options).causal),
+                   "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
+                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query",
+                   query, key, values)
+  return detail::layer<layers::multi_head_attention>(name, query, key, values, heads, options);
+}
+template <fixed_string Name, std::int64_t Heads, multi_head_options Options = multi_head_options{}, value... A>
+  requires(sizeof...(A) == 1 || sizeof...(A) == 3)
+[[nodiscard]] constexpr auto multi_head_attention(A... x) {
+  return multi_head_attention(fixed_text<Name>{}, x..., c<Heads>, c<Options>);
+}
+
+namespace detail {
+// What the layers of a transformer have in common.
+template <transformer_options O>
+struct transformer_parts {
+  static constexpr norm_options norm{.epsilon = O.epsilon};
+  static constexpr multi_head_options to_itself{.causal = O.causal};
+
+  template <fixed_string Name>
+  static constexpr auto dropped(value auto x) {
+    if constexpr (O.dropout == 0) {
+      return x;
+    } else {
+      return dropout<Name, number(O.dropout)>(x);
+    }
+  }
+  static constexpr auto active(value auto x) {
+    if constexpr (O.gelu) {
+      return gelu(x);
+    } else {
+      return relu(x);
+    }
+  }
+  template <fixed_string Last>
+  static constexpr auto fed(value auto x) {
+    return dropped<Last>(linear<"linear2", O.width>(dropped<"dropout">(active(linear<"linear1", O.hidden>(x)))));
+  }
+  static constexpr auto seen(value auto x) {
+    return dropped<"dropout1">(multi_head_attention<"self_attn", O.heads, to_itself>(x));
+  }
+  // x and what a part adds, of which one is normalised.
+  template <fixed_string Norm>
+  static constexpr auto joined(value auto x, const auto& part) {
+    if constexpr (O.norm_first) {
+      return x + part(layer_norm<Norm, norm>(x));
+    } else {
+      return layer_norm<Norm, norm>(x + part(x));
+    }
+  }
+};
+}  // namespace detail
+
+/// torch.nn.TransformerEncoderLayer with batch_first, a module:
+///   call<"layers.0", transformer_encoder_layer<transformer_options{.width = 64, .heads = 4}>>(x)
+/// or repeat<"layers", 6, ..>(x). Parameters: self_attn's, "linear1", "linear2", "norm1", "norm2".
+/// shapes: [b?, t, width], unchanged. source: arXiv 1706.03762; norm_first: arXiv 2002.04745.
+template <transformer_options O>
+struct transformer_encoder_layer {
+  using parts = detail::transformer_parts<O>;
+  static constexpr auto forward(value auto x) {
+    auto h = parts::template joined<"norm1">(x, [](auto y) { return parts::seen(y); });
+    return parts::template joined<"norm2">(h, [](auto y) { return parts::template fed<"dropout2">(y); });
+  }
+};
+
+/// torch.nn.TransformerDecoderLayer with batch_first, of x and of the encoder's result: "multihead_attn" and "norm3"
+/// more. shapes: x [b?, t, width], memory [b?, s, width] -> x's.
+template <transformer_options O>
+struct transformer_decoder_layer {
+  using parts = detail::transformer_parts<O>;
+  static constexpr auto forward(value auto x, value auto memory) {
+    auto h = parts::template joined<"norm1">(x, [](auto y) { return parts::seen(y); });
+    auto m = parts::template joined<"norm2">(h, [=](auto y) {
+      return parts::template dropped<"dropout2">(multi_head_attention<"multihead_attn", O.heads>(y, memory, memory));
+    });
+    return parts::template joined<"norm3">(m, [](auto y) { return parts::template fed<"dropout3">(y); });
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
