@@ -10439,6 +10439,498 @@ template <spatial Options, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Activations besides those of nn/activation.hpp.
+// Numbers kept within bounds, and maxima that leave NaN out.
+// Comparisons besides less, less_equal and equal, and steps.
+// Functions of a few steps, element by element: one typed node each, computed in f32 and rounded once.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+template <class Formula>
+struct in_f32 {
+  static constexpr auto forward(value auto x, value auto... others) {
+    return narrowed(Formula::forward(widened(x), widened(others)...), x);
+  }
+};
+
+// Of values that broadcast; a number among the others takes the dtype of `x`.
+template <class Formula, class X, class... Others>
+constexpr auto formula(X x, Others... others) {
+  if constexpr ((number_beside_type<X, Others> || ...)) {
+    return x;  // refused by MEGANEURA_CHECK_OPERANDS
+  } else {
+    return layer<in_f32<Formula>>(fixed_text<"">{}, x, adapted(others, x)...);
+  }
+}
+// The same of two of which either may be the number.
+template <class Formula, class A, class B>
+constexpr auto formula_of_two(A a, B b) {
+  if constexpr (number_beside_type<A, B>) {
+    return first_of(a, b);
+  } else {
+    return formula<Formula>(adapted(a, b), adapted(b, a));
+  }
+}
+
+// -|x|, with slope 1 at 0, where that of abs is 0.
+constexpr auto minus_magnitude(value auto x) { return select(less(0.0f, x), -x, x); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// a > b as a condition for `select`; false where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto greater(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("greater(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("greater(a, b)", a, b)
+  return detail::binary<scalar_op::less>(b, a);
+}
+
+/// a >= b as a condition for `select`; false where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto greater_equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("greater_equal(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("greater_equal(a, b)", a, b)
+  return detail::binary<scalar_op::less_equal>(b, a);
+}
+
+/// a != b as a condition for `select`; true where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto not_equal(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("not_equal(a, b)", a, b)
+  MEGANEURA_CHECK_NUMBERS("not_equal(a, b)", a, b)
+  return detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::equal>(a, b));
+}
+
+/// One of two conditions, not both.
+template <value A, value B>
+[[nodiscard]] constexpr auto logical_xor(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logical_xor(a, b)", a, b)
+  MEGANEURA_CHECK_CONDITIONS("logical_xor(a, b)", a, b)
+  return detail::binary<scalar_op::logical_and>(
+      detail::binary<scalar_op::logical_or>(a, b),
+      detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::logical_and>(a, b)));
+}
+
+/// Whether x is no number: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isnan(A x) {
+  MEGANEURA_EXPECT_FLOATS("isnan(x)", x)
+  return detail::unary<scalar_op::logical_not>(equal(x, x));
+}
+
+/// Whether x is infinity or -infinity: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isinf(A x) {
+  MEGANEURA_EXPECT_FLOATS("isinf(x)", x)
+  return equal(abs(x), constant<__builtin_inf()>);
+}
+
+/// Whether x is neither NaN nor infinite: a condition.
+template <value A>
+[[nodiscard]] constexpr auto isfinite(A x) {
+  MEGANEURA_EXPECT_FLOATS("isfinite(x)", x)
+  return less(abs(x), constant<__builtin_inf()>);
+}
+
+namespace layers {
+
+struct heaviside {
+  static constexpr auto forward(value auto x, value auto at_zero) {
+    const auto one = detail::number_of(x, 1.0);
+    return select(equal(x, 0.0), at_zero, select(less(x, 0.0), 0.0, one));
+  }
+};
+
+struct step {
+  static constexpr auto forward(value auto edge, value auto x) {
+    return select(less_equal(edge, x), detail::number_of(x, 1.0), 0.0);
+  }
+};
+
+struct bipolar_step {
+  static constexpr auto forward(value auto x) { return select(less_equal(0.0, x), detail::number_of(x, 1.0), -1.0); }
+};
+
+}  // namespace layers
+
+/// 0 below 0, `at_zero` there and 1 above and for NaN. gradient: to at_zero.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto heaviside(A x, B at_zero) {
+  MEGANEURA_CHECK_OPERANDS("heaviside(x, at_zero)", x, at_zero)
+  MEGANEURA_CHECK_FLOATS("heaviside(x, at_zero)", x, at_zero)
+  return detail::formula<layers::heaviside>(x, at_zero);
+}
+
+/// 1 where x >= edge and 0 elsewhere; 0 where either is NaN. gradient: none flows.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto step(A edge, B x) {
+  MEGANEURA_CHECK_OPERANDS("step(edge, x)", edge, x)
+  MEGANEURA_CHECK_FLOATS("step(edge, x)", edge, x)
+  return detail::formula_of_two<layers::step>(edge, x);
+}
+
+/// 1 where x >= 0, elsewhere 0. gradient: none flows.
+template <value A>
+[[nodiscard]] constexpr auto binary_step(A x) {
+  MEGANEURA_EXPECT_FLOATS("binary_step(x)", x)
+  return step(constant<0.0f>, x);
+}
+
+/// 1 where x >= 0, elsewhere -1. gradient: none flows.
+template <value A>
+[[nodiscard]] constexpr auto bipolar_step(A x) {
+  MEGANEURA_EXPECT_FLOATS("bipolar_step(x)", x)
+  return detail::formula<layers::bipolar_step>(x);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// x within [low, high], `high` where low > high; NaN stays. gradient: to x also where it is a bound, else to the
+/// bound.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto clamp(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, high)
+  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, low)
+  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, high)
+  const auto raised = select(less(x, low), low, x);
+  return select(less(high, raised), high, raised);
+}
+
+/// x within [0, 1], 0 for NaN. gradient: to x from 0 to 1, also there.
+template <value A>
+[[nodiscard]] constexpr auto saturate(A x) {
+  MEGANEURA_EXPECT_FLOATS("saturate(x)", x)
+  return select(less(constant<1.0f>, x), constant<1.0f>, select(less_equal(constant<0.0f>, x), x, constant<0.0f>));
+}
+
+/// The larger of two, the other one where one is NaN. gradient: to it, halves where they are equal.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmax(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmax(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmax(a, b)", a, b)
+  return select(equal(a, a), select(equal(b, b), maximum(a, b), a), b);
+}
+
+/// The smaller of two, the other one where one is NaN. gradient: to it, halves where they are equal.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmin(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmin(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmin(a, b)", a, b)
+  return select(equal(a, a), select(equal(b, b), minimum(a, b), a), b);
+}
+
+/// a - b where a > b, elsewhere 0, of equal infinities too; NaN where either is NaN.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fdim(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fdim(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fdim(a, b)", a, b)
+  return select(less_equal(a, b), constant<0.0f>, a - b);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The complement of the error function, the gamma function and its kin.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// 1 - erf(x), which keeps its digits for great x.
+template <value A>
+[[nodiscard]] constexpr auto erfc(A a) {
+  MEGANEURA_EXPECT_FLOATS("erfc(x)", a)
+  return detail::unary<scalar_op::erfc>(a);
+}
+
+/// The gamma function; NaN for whole numbers below 0.
+template <value A>
+[[nodiscard]] constexpr auto tgamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("tgamma(x)", a)
+  return detail::unary<scalar_op::tgamma>(a);
+}
+
+/// The logarithm of |gamma(x)|; infinity for whole numbers up to 0.
+template <value A>
+[[nodiscard]] constexpr auto lgamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("lgamma(x)", a)
+  return detail::unary<scalar_op::lgamma>(a);
+}
+
+/// The derivative of lgamma; NaN for whole numbers below 0, an infinity at 0.
+template <value A>
+[[nodiscard]] constexpr auto digamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("digamma(x)", a)
+  return detail::unary<scalar_op::digamma>(a);
+}
+
+/// The derivative of digamma. gradient: none, a request for it is refused.
+template <value A>
+[[nodiscard]] constexpr auto trigamma(A a) {
+  MEGANEURA_EXPECT_FLOATS("trigamma(x)", a)
+  return detail::unary<scalar_op::trigamma>(a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+// max(x, 0) + log1p(exp(-|x|)), written so that the slope at 0 is 1/2.
+struct softplus {
+  static constexpr auto forward(value auto x) {
+    return select(less(0.0f, x), x, 0.0f) + log1p(exp(detail::minus_magnitude(x)));
+  }
+};
+
+struct log_sigmoid {
+  static constexpr auto forward(value auto x) { return -softplus::forward(-x); }
+};
+
+struct mish {
+  static constexpr auto forward(value auto x) { return x * tanh(softplus::forward(x)); }
+};
+
+struct softsign {
+  static constexpr auto forward(value auto x) { return x / (abs(x) + 1.0f); }
+};
+
+struct leaky_relu {
+  static constexpr auto forward(value auto x, value auto slope) {
+    return select(less(0.0f, x), x, below_zero(x) * slope);
+  }
+  // x where it is not positive. At 0 its slope is 1, and elsewhere exponentials do not overflow.
+  static constexpr auto below_zero(value auto x) { return select(less(0.0f, x), 0.0f, x); }
+};
+
+struct elu {
+  static constexpr auto forward(value auto x, value auto alpha) {
+    return select(less(0.0f, x), x, expm1(leaky_relu::below_zero(x)) * alpha);
+  }
+};
+
+struct celu {
+  static constexpr auto forward(value auto x, value auto alpha) {
+    return select(less(0.0f, x), x, expm1(leaky_relu::below_zero(x) / alpha) * alpha);
+  }
+};
+
+struct selu {
+  static constexpr auto forward(value auto x) {
+    constexpr double scale = 1.0507009873554805, alpha = 1.6732632423543772;
+    return select(less(0.0f, x), x * scale, expm1(leaky_relu::below_zero(x)) * (scale * alpha));
+  }
+};
+
+struct hard_sigmoid {
+  static constexpr auto forward(value auto x, value auto slope) { return clamp(x * slope + 0.5f, 0.0f, 1.0f); }
+};
+
+struct hard_swish {
+  static constexpr auto forward(value auto x) { return x * clamp(x * (1.0f / 6) + 0.5f, 0.0f, 1.0f); }
+};
+
+struct tanh_shrink {
+  static constexpr auto forward(value auto x) {
+    // Near 0 by the series of tanh: the difference would be lost.
+    const auto is_small = less(abs(x), 0.4f);
+    const auto small = select(is_small, x, 0.0f), z = small * small;
+    const auto series =
+        1.0 / 3 -
+        z * (2.0 / 15 -
+             z * (17.0 / 315 -
+                  z * (62.0 / 2835 - z * (1382.0 / 155925 - z * (21844.0 / 6081075 - z * (929569.0 / 638512875))))));
+    return select(is_small, small * z * series, x - tanh(x));
+  }
+};
+
+struct soft_shrink {
+  static constexpr auto forward(value auto x, value auto bound) {
+    return select(less(bound, x), x - bound, select(less(x, -bound), x + bound, x * 0.0f));
+  }
+};
+
+struct hard_shrink {
+  static constexpr auto forward(value auto x, value auto bound) { return select(less_equal(abs(x), bound), 0.0f, x); }
+};
+
+struct gaussian {
+  static constexpr auto forward(value auto x) { return exp(-(x * x)); }
+};
+
+struct bent_identity {
+  static constexpr auto forward(value auto x) { return x * (x / (hypot(x, 1.0f) + 1.0f)) * 0.5f + x; }
+};
+
+}  // namespace layers
+
+/// log(1 + exp(x)): nearly 0 below, nearly x above; never infinite where x is not. gradient: sigmoid(x).
+template <value A>
+[[nodiscard]] constexpr auto softplus(A x) {
+  MEGANEURA_EXPECT_FLOATS("softplus(x)", x)
+  return detail::formula<layers::softplus>(x);
+}
+
+/// log(sigmoid(x)), also where the sigmoid is 0.
+template <value A>
+[[nodiscard]] constexpr auto log_sigmoid(A x) {
+  MEGANEURA_EXPECT_FLOATS("log_sigmoid(x)", x)
+  return detail::formula<layers::log_sigmoid>(x);
+}
+
+/// x tanh(softplus(x)); NaN for -infinity (-infinity * 0, as PyTorch's). source: arXiv 1908.08681.
+template <value A>
+[[nodiscard]] constexpr auto mish(A x) {
+  MEGANEURA_EXPECT_FLOATS("mish(x)", x)
+  return detail::formula<layers::mish>(x);
+}
+
+/// x / (1 + |x|), NaN for infinities (as PyTorch's). gradient: 1 at 0.
+template <value A>
+[[nodiscard]] constexpr auto softsign(A x) {
+  MEGANEURA_EXPECT_FLOATS("softsign(x)", x)
+  return detail::formula<layers::softsign>(x);
+}
+
+/// x above 0, slope x elsewhere; the slope may be a parameter, of each channel if it broadcasts so. gradient: at 0 that
+/// from below. leaky_relu(x): a slope of 0.01.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto leaky_relu(A x, B slope) {
+  MEGANEURA_CHECK_OPERANDS("leaky_relu(x, slope)", x, slope)
+  MEGANEURA_CHECK_FLOATS("leaky_relu(x, slope)", x, slope)
+  return detail::formula<layers::leaky_relu>(x, slope);
+}
+template <value A>
+[[nodiscard]] constexpr auto leaky_relu(A x) {
+  MEGANEURA_EXPECT_FLOATS("leaky_relu(x)", x)
+  return leaky_relu(x, constant<0.01>);
+}
+
+/// x above 0, alpha (exp(x) - 1) elsewhere. gradient: at 0 that from below. elu(x): an alpha of 1.
+/// source: arXiv 1511.07289.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto elu(A x, B alpha) {
+  MEGANEURA_CHECK_OPERANDS("elu(x, alpha)", x, alpha)
+  MEGANEURA_CHECK_FLOATS("elu(x, alpha)", x, alpha)
+  return detail::formula<layers::elu>(x, alpha);
+}
+template <value A>
+[[nodiscard]] constexpr auto elu(A x) {
+  MEGANEURA_EXPECT_FLOATS("elu(x)", x)
+  return elu(x, constant<1.0f>);
+}
+
+/// x above 0, alpha (exp(x / alpha) - 1) elsewhere: an elu with slope 1 at 0. celu(x): an alpha of 1.
+/// source: arXiv 1704.07483.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto celu(A x, B alpha) {
+  MEGANEURA_CHECK_OPERANDS("celu(x, alpha)", x, alpha)
+  MEGANEURA_CHECK_FLOATS("celu(x, alpha)", x, alpha)
+  return detail::formula<layers::celu>(x, alpha);
+}
+template <value A>
+[[nodiscard]] constexpr auto celu(A x) {
+  MEGANEURA_EXPECT_FLOATS("celu(x)", x)
+  return celu(x, constant<1.0f>);
+}
+
+/// 1.0507 times elu(x, 1.6733), which keeps mean 0 and variance 1. gradient: at 0 that from below.
+/// source: arXiv 1706.02515.
+template <value A>
+[[nodiscard]] constexpr auto selu(A x) {
+  MEGANEURA_EXPECT_FLOATS("selu(x)", x)
+  return detail::formula<layers::selu>(x);
+}
+
+/// slope x + 1/2 within [0, 1]: torch's with a slope of 1/6. hard_sigmoid(x): 0.2, as ONNX has it.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto hard_sigmoid(A x, B slope) {
+  MEGANEURA_CHECK_OPERANDS("hard_sigmoid(x, slope)", x, slope)
+  MEGANEURA_CHECK_FLOATS("hard_sigmoid(x, slope)", x, slope)
+  return detail::formula<layers::hard_sigmoid>(x, slope);
+}
+template <value A>
+[[nodiscard]] constexpr auto hard_sigmoid(A x) {
+  MEGANEURA_EXPECT_FLOATS("hard_sigmoid(x)", x)
+  return hard_sigmoid(x, constant<0.2>);
+}
+
+/// x hard_sigmoid(x, 1/6); NaN for -infinity. source: arXiv 1905.02244.
+template <value A>
+[[nodiscard]] constexpr auto hard_swish(A x) {
+  MEGANEURA_EXPECT_FLOATS("hard_swish(x)", x)
+  return detail::formula<layers::hard_swish>(x);
+}
+
+/// x within [-1, 1]. gradient: 1 there, at the bounds too.
+template <value A>
+[[nodiscard]] constexpr auto hard_tanh(A x) {
+  MEGANEURA_EXPECT_FLOATS("hard_tanh(x)", x)
+  return clamp(x, constant<-1.0f>, constant<1.0f>);
+}
+
+/// x within [0, 6]. gradient: 1 there, at the bounds too.
+template <value A>
+[[nodiscard]] constexpr auto relu6(A x) {
+  MEGANEURA_EXPECT_FLOATS("relu6(x)", x)
+  return clamp(x, constant<0.0f>, constant<6.0f>);
+}
+
+/// x - tanh(x), which keeps its digits near 0.
+template <value A>
+[[nodiscard]] constexpr auto tanh_shrink(A x) {
+  MEGANEURA_EXPECT_FLOATS("tanh_shrink(x)", x)
+  return detail::formula<layers::tanh_shrink>(x);
+}
+
+/// x moved towards 0 by bound >= 0, and 0 where |x| <= bound.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto soft_shrink(A x, B bound) {
+  MEGANEURA_CHECK_OPERANDS("soft_shrink(x, bound)", x, bound)
+  MEGANEURA_CHECK_FLOATS("soft_shrink(x, bound)", x, bound)
+  return detail::formula<layers::soft_shrink>(x, bound);
+}
+
+/// 0 where |x| <= bound, elsewhere x.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto hard_shrink(A x, B bound) {
+  MEGANEURA_CHECK_OPERANDS("hard_shrink(x, bound)", x, bound)
+  MEGANEURA_CHECK_FLOATS("hard_shrink(x, bound)", x, bound)
+  return detail::formula<layers::hard_shrink>(x, bound);
+}
+
+/// exp(-x^2).
+template <value A>
+[[nodiscard]] constexpr auto gaussian(A x) {
+  MEGANEURA_EXPECT_FLOATS("gaussian(x)", x)
+  return detail::formula<layers::gaussian>(x);
+}
+
+/// (sqrt(x^2 + 1) - 1) / 2 + x, which keeps its digits near 0; NaN for infinities.
+template <value A>
+[[nodiscard]] constexpr auto bent_identity(A x) {
+  MEGANEURA_EXPECT_FLOATS("bent_identity(x)", x)
+  return detail::formula<layers::bent_identity>(x);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Elements along an axis by an index for each: taken, put, added.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -10634,156 +11126,6 @@ template <dtype Type, value A>
   MEGANEURA_EXPECT((detail::has_32_bits(a.facts().type) && detail::has_32_bits(Type)),
                    "meganeura: reinterpret<type>(x): x and the result are f32, i32 or u32; cast x", a)
   return detail::make<detail::describe_reinterpret>(a, c<Type>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Comparisons besides less, less_equal and equal, and steps.
-// Functions of a few steps, element by element: one typed node each, computed in f32 and rounded once.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-template <class Formula>
-struct in_f32 {
-  static constexpr auto forward(value auto x, value auto... others) {
-    return narrowed(Formula::forward(widened(x), widened(others)...), x);
-  }
-};
-
-// Of values that broadcast; a number among the others takes the dtype of `x`.
-template <class Formula, class X, class... Others>
-constexpr auto formula(X x, Others... others) {
-  if constexpr ((number_beside_type<X, Others> || ...)) {
-    return x;  // refused by MEGANEURA_CHECK_OPERANDS
-  } else {
-    return layer<in_f32<Formula>>(fixed_text<"">{}, x, adapted(others, x)...);
-  }
-}
-// The same of two of which either may be the number.
-template <class Formula, class A, class B>
-constexpr auto formula_of_two(A a, B b) {
-  if constexpr (number_beside_type<A, B>) {
-    return first_of(a, b);
-  } else {
-    return formula<Formula>(adapted(a, b), adapted(b, a));
-  }
-}
-
-// -|x|, with slope 1 at 0, where that of abs is 0.
-constexpr auto minus_magnitude(value auto x) { return select(less(0.0f, x), -x, x); }
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// a > b as a condition for `select`; false where either is NaN.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto greater(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("greater(a, b)", a, b)
-  MEGANEURA_CHECK_NUMBERS("greater(a, b)", a, b)
-  return detail::binary<scalar_op::less>(b, a);
-}
-
-/// a >= b as a condition for `select`; false where either is NaN.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto greater_equal(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("greater_equal(a, b)", a, b)
-  MEGANEURA_CHECK_NUMBERS("greater_equal(a, b)", a, b)
-  return detail::binary<scalar_op::less_equal>(b, a);
-}
-
-/// a != b as a condition for `select`; true where either is NaN.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto not_equal(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("not_equal(a, b)", a, b)
-  MEGANEURA_CHECK_NUMBERS("not_equal(a, b)", a, b)
-  return detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::equal>(a, b));
-}
-
-/// One of two conditions, not both.
-template <value A, value B>
-[[nodiscard]] constexpr auto logical_xor(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("logical_xor(a, b)", a, b)
-  MEGANEURA_CHECK_CONDITIONS("logical_xor(a, b)", a, b)
-  return detail::binary<scalar_op::logical_and>(
-      detail::binary<scalar_op::logical_or>(a, b),
-      detail::unary<scalar_op::logical_not>(detail::binary<scalar_op::logical_and>(a, b)));
-}
-
-/// Whether x is no number: a condition.
-template <value A>
-[[nodiscard]] constexpr auto isnan(A x) {
-  MEGANEURA_EXPECT_FLOATS("isnan(x)", x)
-  return detail::unary<scalar_op::logical_not>(equal(x, x));
-}
-
-/// Whether x is infinity or -infinity: a condition.
-template <value A>
-[[nodiscard]] constexpr auto isinf(A x) {
-  MEGANEURA_EXPECT_FLOATS("isinf(x)", x)
-  return equal(abs(x), constant<__builtin_inf()>);
-}
-
-/// Whether x is neither NaN nor infinite: a condition.
-template <value A>
-[[nodiscard]] constexpr auto isfinite(A x) {
-  MEGANEURA_EXPECT_FLOATS("isfinite(x)", x)
-  return less(abs(x), constant<__builtin_inf()>);
-}
-
-namespace layers {
-
-struct heaviside {
-  static constexpr auto forward(value auto x, value auto at_zero) {
-    const auto one = detail::number_of(x, 1.0);
-    return select(equal(x, 0.0), at_zero, select(less(x, 0.0), 0.0, one));
-  }
-};
-
-struct step {
-  static constexpr auto forward(value auto edge, value auto x) {
-    return select(less_equal(edge, x), detail::number_of(x, 1.0), 0.0);
-  }
-};
-
-struct bipolar_step {
-  static constexpr auto forward(value auto x) { return select(less_equal(0.0, x), detail::number_of(x, 1.0), -1.0); }
-};
-
-}  // namespace layers
-
-/// 0 below 0, `at_zero` there and 1 above and for NaN. gradient: to at_zero.
-template <value A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto heaviside(A x, B at_zero) {
-  MEGANEURA_CHECK_OPERANDS("heaviside(x, at_zero)", x, at_zero)
-  MEGANEURA_CHECK_FLOATS("heaviside(x, at_zero)", x, at_zero)
-  return detail::formula<layers::heaviside>(x, at_zero);
-}
-
-/// 1 where x >= edge and 0 elsewhere; 0 where either is NaN. gradient: none flows.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto step(A edge, B x) {
-  MEGANEURA_CHECK_OPERANDS("step(edge, x)", edge, x)
-  MEGANEURA_CHECK_FLOATS("step(edge, x)", edge, x)
-  return detail::formula_of_two<layers::step>(edge, x);
-}
-
-/// 1 where x >= 0, elsewhere 0. gradient: none flows.
-template <value A>
-[[nodiscard]] constexpr auto binary_step(A x) {
-  MEGANEURA_EXPECT_FLOATS("binary_step(x)", x)
-  return step(constant<0.0f>, x);
-}
-
-/// 1 where x >= 0, elsewhere -1. gradient: none flows.
-template <value A>
-[[nodiscard]] constexpr auto bipolar_step(A x) {
-  MEGANEURA_EXPECT_FLOATS("bipolar_step(x)", x)
-  return detail::formula<layers::bipolar_step>(x);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -11211,58 +11553,6 @@ template <value A, detail::axis_like Axis, class Low, class High, class Mode>
 template <int Axis, int Low, int High, pad_mode Mode, value A>
 [[nodiscard]] constexpr auto pad_by(A x) {
   return pad_by(x, c<Axis>, c<Low>, c<High>, c<Mode>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Numbers kept within bounds, and maxima that leave NaN out.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// x within [low, high], `high` where low > high; NaN stays. gradient: to x also where it is a bound, else to the
-/// bound.
-template <value A, class B, class C>
-  requires(detail::operands<A, B>&& detail::operands<A, C>)
-[[nodiscard]] constexpr auto clamp(A x, B low, C high) {
-  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, low)
-  MEGANEURA_CHECK_OPERANDS("clamp(x, low, high)", x, high)
-  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, low)
-  MEGANEURA_CHECK_NUMBERS("clamp(x, low, high)", x, high)
-  const auto raised = select(less(x, low), low, x);
-  return select(less(high, raised), high, raised);
-}
-
-/// x within [0, 1], 0 for NaN. gradient: to x from 0 to 1, also there.
-template <value A>
-[[nodiscard]] constexpr auto saturate(A x) {
-  MEGANEURA_EXPECT_FLOATS("saturate(x)", x)
-  return select(less(constant<1.0f>, x), constant<1.0f>, select(less_equal(constant<0.0f>, x), x, constant<0.0f>));
-}
-
-/// The larger of two, the other one where one is NaN. gradient: to it, halves where they are equal.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto fmax(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("fmax(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("fmax(a, b)", a, b)
-  return select(equal(a, a), select(equal(b, b), maximum(a, b), a), b);
-}
-
-/// The smaller of two, the other one where one is NaN. gradient: to it, halves where they are equal.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto fmin(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("fmin(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("fmin(a, b)", a, b)
-  return select(equal(a, a), select(equal(b, b), minimum(a, b), a), b);
-}
-
-/// a - b where a > b, elsewhere 0, of equal infinities too; NaN where either is NaN.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto fdim(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("fdim(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("fdim(a, b)", a, b)
-  return select(less_equal(a, b), constant<0.0f>, a - b);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -11839,6 +12129,508 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Ways between numbers: mixtures, steps that are smooth, curves, changes of scale.
+// Remainders, and floats taken apart into whole numbers, fractions and exponents.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What rounding took from the product of two f32: their upper and lower twelve bits have exact products. Not where
+// these leave the range. source: T. J. Dekker, Numerische Mathematik 18 (1971).
+constexpr auto upper_bits(value auto x) {
+  return meganeura::reinterpret<dtype::f32>(meganeura::bitwise_and(meganeura::reinterpret<dtype::i32>(x), -4096));
+}
+constexpr auto product_error(value auto a, value auto b) {
+  const auto a_upper = upper_bits(a), b_upper = upper_bits(b);
+  const auto a_lower = a - a_upper, b_lower = b - b_upper;
+  return a_upper * b_upper - a * b + a_upper * b_lower + a_lower * b_upper + a_lower * b_lower;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// a less a whole multiple of b, as it is where |a| < |b|. A device's quotient is off by a little; here it is never too
+// small, so that what is left has the digits of b.
+struct reduced {
+  static constexpr auto forward(value auto a, value auto b) {
+    const auto is_rest = less(abs(a), abs(b));
+    const auto divisor = select(is_rest, 1.0f, b);  // not infinite
+    const auto quotient = meganeura::trunc(a / divisor * 1.0000005f);
+    return select(is_rest, a, a - quotient * divisor - detail::product_error(quotient, divisor));
+  }
+};
+
+struct fmod {
+  static constexpr auto forward(value auto a, value auto b, value auto rest) {
+    const auto is_negative = less(a, 0.0f);
+    const auto size = select(is_negative, -rest, rest);
+    const auto raised = select(less(size, 0.0f), size + abs(b), size);
+    return select(is_negative, -raised, raised);
+  }
+};
+
+struct modulo {
+  static constexpr auto forward(value auto b, value auto rest) {
+    const auto other_side = logical_xor(less(rest, 0), less(b, 0));
+    return select(logical_and(other_side, not_equal(rest, 0)), rest + b, rest);
+  }
+};
+
+struct remainder {
+  static constexpr auto forward(value auto b, value auto rest) {  // rest: beside 2 b
+    const auto is_negative = less(rest, 0.0f);
+    const auto size = select(is_negative, -rest, rest), divisor = abs(b);
+    const auto once = size - divisor;
+    const auto twice = select(less_equal(divisor, once + once), once - divisor, once);
+    const auto nearest = select(less(divisor, size + size), twice, size);
+    return select(is_negative, -nearest, nearest);
+  }
+};
+
+struct wrap {
+  static constexpr auto forward(value auto rest, value auto low, value auto high) {
+    const auto y = low + rest;
+    return select(less_equal(high, y), low, y);  // where the sum was rounded up
+  }
+};
+
+struct ldexp {
+  static constexpr auto forward(value auto x, value auto exponent) {
+    // Three factors: where the result is in the range, so are they.
+    const auto bounded = clamp(cast(exponent, dtype::f32), -300.0f, 300.0f);
+    const auto third = meganeura::trunc(bounded * 0.33333334f);
+    const auto power = exp2(third);
+    return detail::narrowed(detail::widened(x) * power * power * exp2(bounded - third * 2.0f), x);
+  }
+};
+
+struct exponent_of {
+  static constexpr auto forward(value auto x) {
+    const auto wide = detail::widened(x), size = abs(wide);
+    const auto is_tiny = less(size, 0x1p-126f);
+    const auto bits = meganeura::reinterpret<dtype::i32>(select(is_tiny, size * 0x1p24f, size));
+    const auto biased = shift_right(bits, 23);
+    const auto exponent = select(is_tiny, biased - 150, biased - 126);
+    return select(logical_and(less(0.0f, size), isfinite(size)), exponent, 0);
+  }
+};
+
+struct nextafter {
+  static constexpr auto forward(value auto a, value auto b) {
+    const auto bits = meganeura::reinterpret<dtype::i32>(a);
+    const auto shrinks = logical_xor(less(a, b), less(0.0f, a));
+    const auto moved = meganeura::reinterpret<dtype::f32>(select(shrinks, bits - 1, bits + 1));
+    const auto least = copysign(detail::number_of(a, 0x1p-149), b);
+    const auto next = select(equal(a, b), b, select(equal(a, 0.0f), least, moved));
+    return select(isnan(a), a, select(isnan(b), b, next));
+  }
+};
+
+}  // namespace layers
+
+namespace detail {
+template <value A, value B>
+constexpr auto fmod_of(A a, B b) {
+  const auto wide = widened(a);
+  const auto divisor = widened(b);
+  const auto once = layer<layers::reduced>(fixed_text<"">{}, wide, divisor);
+  const auto twice = layer<layers::reduced>(fixed_text<"">{}, once, divisor);
+  return narrowed(layer<layers::fmod>(fixed_text<"">{}, wide, divisor, twice), a);
+}
+template <value A, value B>
+constexpr auto modulo_of(A a, B b) {
+  return formula<layers::modulo>(b, fmod_of(a, b));
+}
+}  // namespace detail
+
+/// x - floor(x), in [0, 1]; 1 where x is negative and nearer to 0 than floats are to 1. gradient: to x.
+template <value A>
+[[nodiscard]] constexpr auto fract(A x) {
+  MEGANEURA_EXPECT_FLOATS("fract(x)", x)
+  return x - floor(x);
+}
+
+/// x as a fraction with its sign, below 1, and a whole number: auto [fraction, whole] = modf(x). gradient: to the
+/// fraction.
+template <value A>
+[[nodiscard]] constexpr auto modf(A x) {
+  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
+                  "meganeura: modf(x): x must be floats; cast it", x)
+  const auto whole = trunc(x);
+  return results<"fraction", "whole">(copysign(select(equal(x, whole), constant<0.0f>, x - whole), x), whole);
+}
+
+/// a - trunc(a / b) b: what is left of a, with its sign, smaller than b. Exact where |a / b| < 2^20, beyond within
+/// 2^-44 |a|; NaN where b is 0 or a infinite, a where b is. gradient: to a, and -trunc(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto fmod(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("fmod(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("fmod(a, b)", a, b)
+  return detail::fmod_of(detail::adapted(a, b), detail::adapted(b, a));
+}
+
+/// a - floor(a / b) b, with the sign of b: torch.remainder. Exact and NaN as fmod; b where that is infinite and has
+/// another sign than a. gradient: to a, and -floor(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto modulo(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("modulo(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("modulo(a, b)", a, b)
+  return detail::modulo_of(detail::adapted(a, b), detail::adapted(b, a));
+}
+
+/// a - round(a / b) b, ties to even, C's remainder and not torch's, which is `modulo`: at most |b| / 2. Exact and NaN
+/// as fmod. gradient: to a, and -round(a / b) to b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto remainder(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("remainder(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("remainder(a, b)", a, b)
+  const auto x = detail::widened(detail::adapted(a, b));
+  const auto divisor = detail::widened(detail::adapted(b, a));
+  const auto rest = detail::fmod_of(x, divisor * constant<2.0f>);
+  return detail::narrowed(detail::formula<layers::remainder>(divisor, rest), detail::adapted(a, b));
+}
+
+/// x moved by whole multiples of high - low into [low, high); low < high. gradient: as of the formula, 1 to x.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto wrap(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("wrap(x, low, high)", x, low)
+  const auto begin = detail::widened(detail::adapted(low, x));
+  const auto end = detail::widened(detail::adapted(high, x));
+  const auto rest = detail::modulo_of(detail::widened(x) - begin, end - begin);
+  return detail::narrowed(detail::formula<layers::wrap>(rest, begin, end), x);
+}
+
+/// Up from 0 to `length` > 0 and down again, over and over, also for x < 0. gradient: 1 or -1 to x.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto ping_pong(A x, B length) {
+  MEGANEURA_CHECK_OPERANDS("ping_pong(x, length)", x, length)
+  MEGANEURA_CHECK_FLOATS("ping_pong(x, length)", x, length)
+  const auto bound = detail::widened(detail::adapted(length, x));
+  const auto distance = abs(detail::modulo_of(detail::widened(x), bound * constant<2.0f>) - bound);
+  return detail::narrowed(bound - distance, x);
+}
+
+/// x 2^exponent, also where 2^exponent alone would leave the range; integers of another dtype are an exponent, too.
+/// gradient: to both.
+template <value A, class B>
+  requires(detail::number_like<B> || value<B>)
+[[nodiscard]] constexpr auto ldexp(A x, B exponent) {
+  if constexpr (value<B>) {
+    MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: ldexp(x, exponent): x must be floats; cast it", x, exponent)
+    MEGANEURA_EXPECT(detail::mismatch(x, exponent).agrees(),
+                     "meganeura: ldexp(x, exponent): extents must be equal or 1", x, exponent)
+    return detail::layer<layers::ldexp>(fixed_text<"">{}, x, exponent);
+  } else {
+    return ldexp(x, detail::adapted(exponent, x));
+  }
+}
+
+/// x as mantissa 2^exponent with 0.5 <= |mantissa| < 1, exponent i32: auto [mantissa, exponent] = frexp(x). Of 0, NaN
+/// and infinities the mantissa is x, the exponent 0. gradient: to the mantissa, 2^-exponent.
+template <value A>
+[[nodiscard]] constexpr auto frexp(A x) {
+  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
+                  "meganeura: frexp(x): x must be floats; cast it", x)
+  const auto exponent = detail::layer<layers::exponent_of>(fixed_text<"">{}, x);
+  return results<"mantissa", "exponent">(ldexp(x, -exponent), exponent);
+}
+
+/// The float next to a on the way to b, b where they are equal. dtypes: f32. Where a device takes denormal numbers for
+/// zeros, 0 stays. gradient: none flows.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto nextafter(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("nextafter(a, b)", a, b)
+  MEGANEURA_CHECK(detail::common_type(a, b) == dtype::f32, detail::holds_of<(detail::common_type(a, b) == dtype::f32)>,
+                  "meganeura: nextafter(a, b): operands must be f32; cast them", a, b)
+  return detail::layer<layers::nextafter>(fixed_text<"">{}, a, detail::adapted(b, a));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+struct fma {
+  static constexpr auto forward(value auto a, value auto b, value auto c) {
+    const auto product = a * b, sum = product + c;
+    const auto second = sum - product;  // what of c is in the sum; what is in it of neither is lost (Dekker)
+    const auto lost = product - (sum - second) + (c - second) + detail::product_error(a, b);
+    return sum + stop_gradient(select(isfinite(sum), lost, 0.0f));
+  }
+};
+
+struct mix {
+  static constexpr auto forward(value auto a, value auto b, value auto t) {
+    const auto way = b - a;
+    return select(less(t, 0.5f), a + way * t, b - way * (1.0f - t));
+  }
+};
+
+struct normalize {
+  static constexpr auto forward(value auto x, value auto low, value auto high) { return (x - low) / (high - low); }
+};
+
+struct denormalize {
+  static constexpr auto forward(value auto x, value auto low, value auto high) { return x * (high - low) + low; }
+};
+
+struct standardize {
+  static constexpr auto forward(value auto x, value auto mean, value auto deviation) { return (x - mean) / deviation; }
+};
+
+struct unstandardize {
+  static constexpr auto forward(value auto x, value auto mean, value auto deviation) { return x * deviation + mean; }
+};
+
+struct smoothstep {
+  static constexpr auto forward(value auto x, value auto low, value auto high) {
+    const auto t = clamp(normalize::forward(x, low, high), 0.0f, 1.0f);
+    return t * t * (3.0f - t * 2.0f);
+  }
+};
+
+struct smootherstep {
+  static constexpr auto forward(value auto x, value auto low, value auto high) {
+    const auto t = clamp(normalize::forward(x, low, high), 0.0f, 1.0f);
+    return t * t * t * (t * (t * 6.0f - 15.0f) + 10.0f);
+  }
+};
+
+// 1/2 - sin(asin(1 - 2 x) / 3) without its difference.
+struct inverse_smoothstep {
+  static constexpr auto forward(value auto x) {
+    const auto angle = asin(sqrt(x)) * (1.0f / 3);
+    return sin(angle) * sin(angle + 1.0471975511965976) * 2.0f;
+  }
+};
+
+struct bezier_quadratic {
+  static constexpr auto forward(value auto a, value auto b, value auto c, value auto t) {
+    return mix::forward(mix::forward(a, b, t), mix::forward(b, c, t), t);
+  }
+};
+
+}  // namespace layers
+
+/// a b + c, rounded once but for rare ties, where neither the product nor what rounding takes from it leaves the range.
+/// a b + c as an expression is rounded twice.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto fma(A a, B b, C c) {
+  MEGANEURA_CHECK_OPERANDS("fma(a, b, c)", a, b)
+  MEGANEURA_CHECK_OPERANDS("fma(a, b, c)", a, c)
+  MEGANEURA_CHECK_FLOATS("fma(a, b, c)", a, b)
+  return detail::formula<layers::fma>(a, b, c);
+}
+
+/// a + (b - a) t, just a at t = 0 and just b at 1: torch.lerp.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto mix(A a, B b, C t) {
+  MEGANEURA_CHECK_OPERANDS("mix(a, b, t)", a, b)
+  MEGANEURA_CHECK_OPERANDS("mix(a, b, t)", a, t)
+  MEGANEURA_CHECK_FLOATS("mix(a, b, t)", a, b)
+  return detail::formula<layers::mix>(a, b, t);
+}
+
+/// (x - low) / (high - low): 0 at low, 1 at high.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto normalize(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("normalize(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("normalize(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("normalize(x, low, high)", x, low)
+  return detail::formula<layers::normalize>(x, low, high);
+}
+
+/// x (high - low) + low, which normalize undoes.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto denormalize(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("denormalize(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("denormalize(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("denormalize(x, low, high)", x, low)
+  return detail::formula<layers::denormalize>(x, low, high);
+}
+
+/// (x - mean) / deviation of numbers that are given; of those of x itself layer_norm and batch_norm.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto standardize(A x, B mean, C deviation) {
+  MEGANEURA_CHECK_OPERANDS("standardize(x, mean, deviation)", x, mean)
+  MEGANEURA_CHECK_OPERANDS("standardize(x, mean, deviation)", x, deviation)
+  MEGANEURA_CHECK_FLOATS("standardize(x, mean, deviation)", x, mean)
+  return detail::formula<layers::standardize>(x, mean, deviation);
+}
+
+/// x deviation + mean, which standardize undoes.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto unstandardize(A x, B mean, C deviation) {
+  MEGANEURA_CHECK_OPERANDS("unstandardize(x, mean, deviation)", x, mean)
+  MEGANEURA_CHECK_OPERANDS("unstandardize(x, mean, deviation)", x, deviation)
+  MEGANEURA_CHECK_FLOATS("unstandardize(x, mean, deviation)", x, mean)
+  return detail::formula<layers::unstandardize>(x, mean, deviation);
+}
+
+/// x from [low, high] to [new_low, new_high], and on the same line outside.
+template <value A, class B, class C, class D, class E>
+  requires(detail::operands<A, B>&& detail::operands<A, C>&& detail::operands<A, D>&& detail::operands<A, E>)
+[[nodiscard]] constexpr auto map_range(A x, B low, C high, D new_low, E new_high) {
+  MEGANEURA_CHECK_OPERANDS("map_range(x, low, high, new_low, new_high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("map_range(x, low, high, new_low, new_high)", x, high)
+  MEGANEURA_CHECK_OPERANDS("map_range(x, low, high, new_low, new_high)", x, new_low)
+  MEGANEURA_CHECK_OPERANDS("map_range(x, low, high, new_low, new_high)", x, new_high)
+  MEGANEURA_CHECK_FLOATS("map_range(x, low, high, new_low, new_high)", x, low)
+  const auto begin = detail::widened(detail::adapted(low, x));
+  const auto end = detail::widened(detail::adapted(high, x));
+  const auto share = detail::formula<layers::normalize>(detail::widened(x), begin, end);
+  const auto new_begin = detail::widened(detail::adapted(new_low, x));
+  const auto new_end = detail::widened(detail::adapted(new_high, x));
+  return detail::narrowed(detail::formula<layers::denormalize>(share, new_begin, new_end), x);
+}
+
+/// 0 up to low, 1 from high > low on, t^2 (3 - 2 t) between: GLSL's, with its order of arguments. gradient: to all.
+template <class A, class B, value C>
+  requires(detail::operands<A, C>&& detail::operands<B, C>)
+[[nodiscard]] constexpr auto smoothstep(A low, B high, C x) {
+  MEGANEURA_CHECK_OPERANDS("smoothstep(low, high, x)", low, x)
+  MEGANEURA_CHECK_OPERANDS("smoothstep(low, high, x)", high, x)
+  MEGANEURA_CHECK_FLOATS("smoothstep(low, high, x)", low, x)
+  return detail::formula<layers::smoothstep>(x, low, high);
+}
+
+/// 0 up to low, 1 from high > low on, t^3 (t (6 t - 15) + 10) between, with curvature 0 at both ends. Here x is the
+/// first argument.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto smootherstep(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("smootherstep(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("smootherstep(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("smootherstep(x, low, high)", x, low)
+  return detail::formula<layers::smootherstep>(x, low, high);
+}
+
+/// What smoothstep(0, 1, y) is x of, for x in [0, 1]; NaN outside. gradient: infinite at both ends.
+template <value A>
+[[nodiscard]] constexpr auto inverse_smoothstep(A x) {
+  MEGANEURA_EXPECT_FLOATS("inverse_smoothstep(x)", x)
+  return detail::formula<layers::inverse_smoothstep>(x);
+}
+
+/// The curve from a to c that b pulls, by de Casteljau's mixtures: just a at t = 0 and just c at 1.
+template <value A, class B, class C, class T>
+  requires(detail::operands<A, B>&& detail::operands<A, C>&& detail::operands<A, T>)
+[[nodiscard]] constexpr auto bezier_quadratic(A a, B b, C c, T t) {
+  MEGANEURA_CHECK_OPERANDS("bezier_quadratic(a, b, c, t)", a, b)
+  MEGANEURA_CHECK_OPERANDS("bezier_quadratic(a, b, c, t)", a, c)
+  MEGANEURA_CHECK_OPERANDS("bezier_quadratic(a, b, c, t)", a, t)
+  MEGANEURA_CHECK_FLOATS("bezier_quadratic(a, b, c, t)", a, b)
+  return detail::formula<layers::bezier_quadratic>(a, b, c, t);
+}
+
+/// The curve from a to d that b and c pull, as bezier_quadratic.
+template <value A, class B, class C, class D, class T>
+  requires(detail::operands<A, B>&& detail::operands<A, C>&& detail::operands<A, D>&& detail::operands<A, T>)
+[[nodiscard]] constexpr auto bezier_cubic(A a, B b, C c, D d, T t) {
+  MEGANEURA_CHECK_OPERANDS("bezier_cubic(a, b, c, d, t)", a, b)
+  MEGANEURA_CHECK_OPERANDS("bezier_cubic(a, b, c, d, t)", a, c)
+  MEGANEURA_CHECK_OPERANDS("bezier_cubic(a, b, c, d, t)", a, d)
+  MEGANEURA_CHECK_OPERANDS("bezier_cubic(a, b, c, d, t)", a, t)
+  MEGANEURA_CHECK_FLOATS("bezier_cubic(a, b, c, d, t)", a, b)
+  const auto second = detail::widened(detail::adapted(b, a));
+  const auto third = detail::widened(detail::adapted(c, a));
+  const auto share = detail::widened(detail::adapted(t, a));
+  const auto left = detail::formula<layers::bezier_quadratic>(detail::widened(a), second, third, share);
+  const auto last = detail::widened(detail::adapted(d, a));
+  const auto right = detail::formula<layers::bezier_quadratic>(second, third, last, share);
+  return detail::narrowed(detail::formula<layers::mix>(left, right, share), a);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Integers modulo another one.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+// a modulo m > 0, from 0 to m - 1.
+constexpr auto residue(value auto a, value auto m) {
+  const auto rest = a - a / m * m;
+  return select(less(rest, 0), rest + m, rest);
+}
+}  // namespace detail
+
+namespace layers {
+
+struct modular_add {
+  static constexpr auto forward(value auto a, value auto b, value auto m) {
+    const auto x = detail::residue(a, m), room = m - detail::residue(b, m);
+    return select(less(x, room), x + (m - room), x - room);
+  }
+};
+
+struct modular_subtract {
+  static constexpr auto forward(value auto a, value auto b, value auto m) {
+    const auto x = detail::residue(a, m), y = detail::residue(b, m);
+    return select(less(x, y), x + (m - y), x - y);
+  }
+};
+
+// The quotient in f32 is off by a few, and what is left by as many m: modulo 2^32 nothing of that is lost.
+struct modular_multiply {
+  static constexpr auto forward(value auto a, value auto b, value auto m) {
+    const dtype type = a.facts().type;
+    const auto x = cast(detail::residue(a, m), dtype::i32), y = cast(detail::residue(b, m), dtype::i32);
+    const auto divisor = cast(m, dtype::i32);
+    const auto quotient = cast(x, dtype::f32) * cast(y, dtype::f32) / cast(divisor, dtype::f32);
+    return cast(detail::residue(x * y - cast(quotient, dtype::i32) * divisor, divisor), type);
+  }
+};
+
+}  // namespace layers
+
+/// (a + b) modulo m, from 0 to m - 1, exact for every a, b and m > 0. dtypes: integers. gradient: none flows.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto modular_add(A a, B b, C m) {
+  MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, b)
+  MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, m)
+  MEGANEURA_CHECK_INTEGERS("modular_add(a, b, m)", a, b)
+  return detail::formula<layers::modular_add>(a, b, m);
+}
+
+/// (a - b) modulo m, from 0 to m - 1, exact for every a, b and m > 0. dtypes: integers. gradient: none flows.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto modular_subtract(A a, B b, C m) {
+  MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, b)
+  MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, m)
+  MEGANEURA_CHECK_INTEGERS("modular_subtract(a, b, m)", a, b)
+  return detail::formula<layers::modular_subtract>(a, b, m);
+}
+
+/// a b modulo m, from 0 to m - 1, exact for every a and b and m from 1 to 2^24. dtypes: integers. gradient: none flows.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto modular_multiply(A a, B b, C m) {
+  MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, b)
+  MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, m)
+  MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, b)
+  return detail::formula<layers::modular_multiply>(a, b, m);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Powers, and curves made of them.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -12033,6 +12825,232 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("arcsinh_asinh(x, shift, scale)", x, scale)
   MEGANEURA_CHECK_FLOATS("arcsinh_asinh(x, shift, scale)", x, shift)
   return detail::formula<layers::arcsinh_asinh>(x, shift, scale);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Densities, information and sums of numbers that are known by their logarithms.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// -|a - b|; of an infinite larger one a number, so that equal infinities do not make NaN. Of equal numbers it has a
+// slope, and with that of the larger one, which is the second, each gets a half.
+constexpr auto larger_of(value auto a, value auto b) { return select(less(b, a), a, b); }
+constexpr auto minus_distance(value auto a, value auto b) {
+  const auto is_finite = less(abs(larger_of(a, b)), __builtin_inf());
+  return select(is_finite, select(less(b, a), b - a, a - b), -1.0f);
+}
+
+// log(x / y) of positive numbers, which keeps its digits where they are nearly equal.
+constexpr auto log_ratio(value auto x, value auto y) {
+  const auto is_less = less(x, y);
+  const auto above = select(is_less, y, x), below = select(is_less, x, y), excess = (above - below) / below;
+  const auto fits = less(excess, 1e38f);
+  const auto size = select(fits, meganeura::log1p(select(fits, excess, 1.0f)), log(above) - log(below));
+  return select(is_less, -size, size);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct logaddexp {
+  static constexpr auto forward(value auto a, value auto b) {
+    return detail::larger_of(a, b) + log1p(exp(detail::minus_distance(a, b)));
+  }
+};
+
+struct logaddexp2 {
+  static constexpr auto forward(value auto a, value auto b) {
+    return detail::larger_of(a, b) + log1p(exp2(detail::minus_distance(a, b))) * 1.4426950408889634;
+  }
+};
+
+struct logit {
+  static constexpr auto forward(value auto x) {
+    const auto is_lower = less(x, 0.5f);
+    const auto q = select(is_lower, x, 1.0f - x);
+    const auto size = log1p((1.0f - (q + q)) / q);
+    return select(is_lower, -size, size);
+  }
+};
+
+struct xlogy {
+  static constexpr auto forward(value auto x, value auto y) {
+    const auto vanishes = logical_and(equal(x, 0.0f), equal(y, y));
+    return x * log(select(vanishes, 1.0f, y));
+  }
+};
+
+struct entr {
+  static constexpr auto forward(value auto x) {
+    const auto is_positive = less(0.0f, x);
+    const auto inside = 0.0f - x * log(select(is_positive, x, 1.0f));
+    return select(less(x, 0.0f), -__builtin_inf(), inside);
+  }
+};
+
+struct rel_entr {
+  static constexpr auto forward(value auto x, value auto y) { return beside(x, y, 0.0f); }
+  // With `further` (y - x) added where both are positive; where x is 0 it is added by hand.
+  static constexpr auto beside(value auto x, value auto y, float further) {
+    const auto is_inside = logical_and(less(0.0f, x), less(0.0f, y));
+    const auto p = select(is_inside, x, 1.0f), q = select(is_inside, y, 1.0f);
+    const auto inside = p * detail::log_ratio(p, q) + (q - p) * further;
+    const auto is_edge = logical_and(equal(x, 0.0f), less_equal(0.0f, y));
+    const auto outside = select(is_edge, y * further, __builtin_inf());
+    return select(is_inside, inside, select(isnan(x), x, select(isnan(y), y, outside)));
+  }
+};
+
+struct kl_divergence {
+  static constexpr auto forward(value auto x, value auto y) { return rel_entr::beside(x, y, 1.0f); }
+};
+
+struct normal_pdf {
+  static constexpr auto forward(value auto x, value auto mean, value auto deviation) {
+    const auto z = (x - mean) / deviation;
+    return exp(z * z * -0.5f) / (deviation * 2.5066282746310002);
+  }
+};
+
+struct uniform_pdf {
+  static constexpr auto forward(value auto x, value auto low, value auto high) {
+    const auto is_inside = logical_and(less_equal(low, x), less_equal(x, high));
+    return select(is_inside, reciprocal(high - low), select(equal(x, x), 0.0f, x));
+  }
+};
+
+struct uniform_cdf {
+  static constexpr auto forward(value auto x, value auto low, value auto high) {
+    return clamp((x - low) / (high - low), 0.0f, 1.0f);
+  }
+};
+
+struct exponential_pdf {
+  static constexpr auto forward(value auto x, value auto rate) {
+    const auto is_negative = less(x, 0.0f);
+    return select(is_negative, 0.0f, rate * exp(-(rate * select(is_negative, 0.0f, x))));
+  }
+};
+
+struct exponential_cdf {
+  static constexpr auto forward(value auto x, value auto rate) {
+    return 0.0f - expm1(-(rate * select(less(x, 0.0f), 0.0f, x)));
+  }
+};
+
+}  // namespace layers
+
+/// log(exp(a) + exp(b)) without the exponentials leaving the range; an infinity if one is infinity or both -infinity.
+/// gradient: shares that sum to 1, halves where a == b.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto logaddexp(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logaddexp(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("logaddexp(a, b)", a, b)
+  return detail::formula_of_two<layers::logaddexp>(a, b);
+}
+
+/// log2(2^a + 2^b), as logaddexp.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto logaddexp2(A a, B b) {
+  MEGANEURA_CHECK_OPERANDS("logaddexp2(a, b)", a, b)
+  MEGANEURA_CHECK_FLOATS("logaddexp2(a, b)", a, b)
+  return detail::formula_of_two<layers::logaddexp2>(a, b);
+}
+
+/// log(x / (1 - x)), which keeps its digits near 1/2; infinite at 0 and 1, NaN beyond.
+template <value A>
+[[nodiscard]] constexpr auto logit(A x) {
+  MEGANEURA_EXPECT_FLOATS("logit(x)", x)
+  return detail::formula<layers::logit>(x);
+}
+
+/// x log(y), 0 where x is 0 and y a number. gradient: 0 to both there.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto xlogy(A x, B y) {
+  MEGANEURA_CHECK_OPERANDS("xlogy(x, y)", x, y)
+  MEGANEURA_CHECK_FLOATS("xlogy(x, y)", x, y)
+  return detail::formula_of_two<layers::xlogy>(x, y);
+}
+
+/// -x log(x), 0 at 0 and -infinity below. gradient: 0 at 0 and below.
+template <value A>
+[[nodiscard]] constexpr auto entr(A x) {
+  MEGANEURA_EXPECT_FLOATS("entr(x)", x)
+  return detail::formula<layers::entr>(x);
+}
+
+/// x log(x / y) of x, y > 0, 0 where x is 0 and y >= 0, elsewhere infinity; nearly equal numbers keep their digits.
+/// gradient: 0 at x = 0.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto rel_entr(A x, B y) {
+  MEGANEURA_CHECK_OPERANDS("rel_entr(x, y)", x, y)
+  MEGANEURA_CHECK_FLOATS("rel_entr(x, y)", x, y)
+  return detail::formula_of_two<layers::rel_entr>(x, y);
+}
+
+/// x log(x / y) - x + y of x, y > 0, y where x is 0 and y >= 0, elsewhere infinity: summed up it is the divergence of
+/// two distributions, and no element is negative but by rounding. SciPy's kl_div; the loss is kl_div_loss.
+template <class A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto kl_divergence(A x, B y) {
+  MEGANEURA_CHECK_OPERANDS("kl_divergence(x, y)", x, y)
+  MEGANEURA_CHECK_FLOATS("kl_divergence(x, y)", x, y)
+  return detail::formula_of_two<layers::kl_divergence>(x, y);
+}
+
+/// The density of the normal distribution.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto normal_pdf(A x, B mean, C deviation) {
+  MEGANEURA_CHECK_OPERANDS("normal_pdf(x, mean, deviation)", x, mean)
+  MEGANEURA_CHECK_OPERANDS("normal_pdf(x, mean, deviation)", x, deviation)
+  MEGANEURA_CHECK_FLOATS("normal_pdf(x, mean, deviation)", x, mean)
+  return detail::formula<layers::normal_pdf>(x, mean, deviation);
+}
+
+/// 1 / (high - low) within [low, high], 0 outside.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto uniform_pdf(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("uniform_pdf(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("uniform_pdf(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("uniform_pdf(x, low, high)", x, low)
+  return detail::formula<layers::uniform_pdf>(x, low, high);
+}
+
+/// The share of [low, high] below x.
+template <value A, class B, class C>
+  requires(detail::operands<A, B>&& detail::operands<A, C>)
+[[nodiscard]] constexpr auto uniform_cdf(A x, B low, C high) {
+  MEGANEURA_CHECK_OPERANDS("uniform_cdf(x, low, high)", x, low)
+  MEGANEURA_CHECK_OPERANDS("uniform_cdf(x, low, high)", x, high)
+  MEGANEURA_CHECK_FLOATS("uniform_cdf(x, low, high)", x, low)
+  return detail::formula<layers::uniform_cdf>(x, low, high);
+}
+
+/// rate exp(-rate x) of x >= 0, 0 below.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto exponential_pdf(A x, B rate) {
+  MEGANEURA_CHECK_OPERANDS("exponential_pdf(x, rate)", x, rate)
+  MEGANEURA_CHECK_FLOATS("exponential_pdf(x, rate)", x, rate)
+  return detail::formula<layers::exponential_pdf>(x, rate);
+}
+
+/// 1 - exp(-rate x) of x >= 0, which keeps its digits near 0, and 0 below.
+template <value A, class B>
+  requires detail::operands<A, B>
+[[nodiscard]] constexpr auto exponential_cdf(A x, B rate) {
+  MEGANEURA_CHECK_OPERANDS("exponential_cdf(x, rate)", x, rate)
+  MEGANEURA_CHECK_FLOATS("exponential_cdf(x, rate)", x, rate)
+  return detail::formula<layers::exponential_cdf>(x, rate);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12284,232 +13302,6 @@ template <int Turns, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Remainders, and floats taken apart into whole numbers, fractions and exponents.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// What rounding took from the product of two f32: their upper and lower twelve bits have exact products. Not where
-// these leave the range. source: T. J. Dekker, Numerische Mathematik 18 (1971).
-constexpr auto upper_bits(value auto x) {
-  return meganeura::reinterpret<dtype::f32>(meganeura::bitwise_and(meganeura::reinterpret<dtype::i32>(x), -4096));
-}
-constexpr auto product_error(value auto a, value auto b) {
-  const auto a_upper = upper_bits(a), b_upper = upper_bits(b);
-  const auto a_lower = a - a_upper, b_lower = b - b_upper;
-  return a_upper * b_upper - a * b + a_upper * b_lower + a_lower * b_upper + a_lower * b_lower;
-}
-
-}  // namespace detail
-
-namespace layers {
-
-// a less a whole multiple of b, as it is where |a| < |b|. A device's quotient is off by a little; here it is never too
-// small, so that what is left has the digits of b.
-struct reduced {
-  static constexpr auto forward(value auto a, value auto b) {
-    const auto is_rest = less(abs(a), abs(b));
-    const auto divisor = select(is_rest, 1.0f, b);  // not infinite
-    const auto quotient = meganeura::trunc(a / divisor * 1.0000005f);
-    return select(is_rest, a, a - quotient * divisor - detail::product_error(quotient, divisor));
-  }
-};
-
-struct fmod {
-  static constexpr auto forward(value auto a, value auto b, value auto rest) {
-    const auto is_negative = less(a, 0.0f);
-    const auto size = select(is_negative, -rest, rest);
-    const auto raised = select(less(size, 0.0f), size + abs(b), size);
-    return select(is_negative, -raised, raised);
-  }
-};
-
-struct modulo {
-  static constexpr auto forward(value auto b, value auto rest) {
-    const auto other_side = logical_xor(less(rest, 0), less(b, 0));
-    return select(logical_and(other_side, not_equal(rest, 0)), rest + b, rest);
-  }
-};
-
-struct remainder {
-  static constexpr auto forward(value auto b, value auto rest) {  // rest: beside 2 b
-    const auto is_negative = less(rest, 0.0f);
-    const auto size = select(is_negative, -rest, rest), divisor = abs(b);
-    const auto once = size - divisor;
-    const auto twice = select(less_equal(divisor, once + once), once - divisor, once);
-    const auto nearest = select(less(divisor, size + size), twice, size);
-    return select(is_negative, -nearest, nearest);
-  }
-};
-
-struct wrap {
-  static constexpr auto forward(value auto rest, value auto low, value auto high) {
-    const auto y = low + rest;
-    return select(less_equal(high, y), low, y);  // where the sum was rounded up
-  }
-};
-
-struct ldexp {
-  static constexpr auto forward(value auto x, value auto exponent) {
-    // Three factors: where the result is in the range, so are they.
-    const auto bounded = clamp(cast(exponent, dtype::f32), -300.0f, 300.0f);
-    const auto third = meganeura::trunc(bounded * 0.33333334f);
-    const auto power = exp2(third);
-    return detail::narrowed(detail::widened(x) * power * power * exp2(bounded - third * 2.0f), x);
-  }
-};
-
-struct exponent_of {
-  static constexpr auto forward(value auto x) {
-    const auto wide = detail::widened(x), size = abs(wide);
-    const auto is_tiny = less(size, 0x1p-126f);
-    const auto bits = meganeura::reinterpret<dtype::i32>(select(is_tiny, size * 0x1p24f, size));
-    const auto biased = shift_right(bits, 23);
-    const auto exponent = select(is_tiny, biased - 150, biased - 126);
-    return select(logical_and(less(0.0f, size), isfinite(size)), exponent, 0);
-  }
-};
-
-struct nextafter {
-  static constexpr auto forward(value auto a, value auto b) {
-    const auto bits = meganeura::reinterpret<dtype::i32>(a);
-    const auto shrinks = logical_xor(less(a, b), less(0.0f, a));
-    const auto moved = meganeura::reinterpret<dtype::f32>(select(shrinks, bits - 1, bits + 1));
-    const auto least = copysign(detail::number_of(a, 0x1p-149), b);
-    const auto next = select(equal(a, b), b, select(equal(a, 0.0f), least, moved));
-    return select(isnan(a), a, select(isnan(b), b, next));
-  }
-};
-
-}  // namespace layers
-
-namespace detail {
-template <value A, value B>
-constexpr auto fmod_of(A a, B b) {
-  const auto wide = widened(a);
-  const auto divisor = widened(b);
-  const auto once = layer<layers::reduced>(fixed_text<"">{}, wide, divisor);
-  const auto twice = layer<layers::reduced>(fixed_text<"">{}, once, divisor);
-  return narrowed(layer<layers::fmod>(fixed_text<"">{}, wide, divisor, twice), a);
-}
-template <value A, value B>
-constexpr auto modulo_of(A a, B b) {
-  return formula<layers::modulo>(b, fmod_of(a, b));
-}
-}  // namespace detail
-
-/// x - floor(x), in [0, 1]; 1 where x is negative and nearer to 0 than floats are to 1. gradient: to x.
-template <value A>
-[[nodiscard]] constexpr auto fract(A x) {
-  MEGANEURA_EXPECT_FLOATS("fract(x)", x)
-  return x - floor(x);
-}
-
-/// x as a fraction with its sign, below 1, and a whole number: auto [fraction, whole] = modf(x). gradient: to the
-/// fraction.
-template <value A>
-[[nodiscard]] constexpr auto modf(A x) {
-  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
-                  "meganeura: modf(x): x must be floats; cast it", x)
-  const auto whole = trunc(x);
-  return results<"fraction", "whole">(copysign(select(equal(x, whole), constant<0.0f>, x - whole), x), whole);
-}
-
-/// a - trunc(a / b) b: what is left of a, with its sign, smaller than b. Exact where |a / b| < 2^20, beyond within
-/// 2^-44 |a|; NaN where b is 0 or a infinite, a where b is. gradient: to a, and -trunc(a / b) to b.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto fmod(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("fmod(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("fmod(a, b)", a, b)
-  return detail::fmod_of(detail::adapted(a, b), detail::adapted(b, a));
-}
-
-/// a - floor(a / b) b, with the sign of b: torch.remainder. Exact and NaN as fmod; b where that is infinite and has
-/// another sign than a. gradient: to a, and -floor(a / b) to b.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto modulo(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("modulo(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("modulo(a, b)", a, b)
-  return detail::modulo_of(detail::adapted(a, b), detail::adapted(b, a));
-}
-
-/// a - round(a / b) b, ties to even, C's remainder and not torch's, which is `modulo`: at most |b| / 2. Exact and NaN
-/// as fmod. gradient: to a, and -round(a / b) to b.
-template <class A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto remainder(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("remainder(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("remainder(a, b)", a, b)
-  const auto x = detail::widened(detail::adapted(a, b));
-  const auto divisor = detail::widened(detail::adapted(b, a));
-  const auto rest = detail::fmod_of(x, divisor * constant<2.0f>);
-  return detail::narrowed(detail::formula<layers::remainder>(divisor, rest), detail::adapted(a, b));
-}
-
-/// x moved by whole multiples of high - low into [low, high); low < high. gradient: as of the formula, 1 to x.
-template <value A, class B, class C>
-  requires(detail::operands<A, B>&& detail::operands<A, C>)
-[[nodiscard]] constexpr auto wrap(A x, B low, C high) {
-  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, low)
-  MEGANEURA_CHECK_OPERANDS("wrap(x, low, high)", x, high)
-  MEGANEURA_CHECK_FLOATS("wrap(x, low, high)", x, low)
-  const auto begin = detail::widened(detail::adapted(low, x));
-  const auto end = detail::widened(detail::adapted(high, x));
-  const auto rest = detail::modulo_of(detail::widened(x) - begin, end - begin);
-  return detail::narrowed(detail::formula<layers::wrap>(rest, begin, end), x);
-}
-
-/// Up from 0 to `length` > 0 and down again, over and over, also for x < 0. gradient: 1 or -1 to x.
-template <value A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto ping_pong(A x, B length) {
-  MEGANEURA_CHECK_OPERANDS("ping_pong(x, length)", x, length)
-  MEGANEURA_CHECK_FLOATS("ping_pong(x, length)", x, length)
-  const auto bound = detail::widened(detail::adapted(length, x));
-  const auto distance = abs(detail::modulo_of(detail::widened(x), bound * constant<2.0f>) - bound);
-  return detail::narrowed(bound - distance, x);
-}
-
-/// x 2^exponent, also where 2^exponent alone would leave the range; integers of another dtype are an exponent, too.
-/// gradient: to both.
-template <value A, class B>
-  requires(detail::number_like<B> || value<B>)
-[[nodiscard]] constexpr auto ldexp(A x, B exponent) {
-  if constexpr (value<B>) {
-    MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: ldexp(x, exponent): x must be floats; cast it", x, exponent)
-    MEGANEURA_EXPECT(detail::mismatch(x, exponent).agrees(),
-                     "meganeura: ldexp(x, exponent): extents must be equal or 1", x, exponent)
-    return detail::layer<layers::ldexp>(fixed_text<"">{}, x, exponent);
-  } else {
-    return ldexp(x, detail::adapted(exponent, x));
-  }
-}
-
-/// x as mantissa 2^exponent with 0.5 <= |mantissa| < 1, exponent i32: auto [mantissa, exponent] = frexp(x). Of 0, NaN
-/// and infinities the mantissa is x, the exponent 0. gradient: to the mantissa, 2^-exponent.
-template <value A>
-[[nodiscard]] constexpr auto frexp(A x) {
-  MEGANEURA_CHECK(is_float(x.facts().type), detail::is_float_dtype<x.facts().type>,
-                  "meganeura: frexp(x): x must be floats; cast it", x)
-  const auto exponent = detail::layer<layers::exponent_of>(fixed_text<"">{}, x);
-  return results<"mantissa", "exponent">(ldexp(x, -exponent), exponent);
-}
-
-/// The float next to a on the way to b, b where they are equal. dtypes: f32. Where a device takes denormal numbers for
-/// zeros, 0 stays. gradient: none flows.
-template <value A, class B>
-  requires detail::operands<A, B>
-[[nodiscard]] constexpr auto nextafter(A a, B b) {
-  MEGANEURA_CHECK_OPERANDS("nextafter(a, b)", a, b)
-  MEGANEURA_CHECK(detail::common_type(a, b) == dtype::f32, detail::holds_of<(detail::common_type(a, b) == dtype::f32)>,
-                  "meganeura: nextafter(a, b): operands must be f32; cast them", a, b)
-  return detail::layer<layers::nextafter>(fixed_text<"">{}, a, detail::adapted(b, a));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Where the extremum of a row is, and how many of its elements a condition holds for.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -12586,46 +13378,6 @@ template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto all(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("all<axes...>(x)", x, c<Axes>..., axes...)
   return min<Axes...>(detail::ones_where(x), axes...);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// The complement of the error function, the gamma function and its kin.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// 1 - erf(x), which keeps its digits for great x.
-template <value A>
-[[nodiscard]] constexpr auto erfc(A a) {
-  MEGANEURA_EXPECT_FLOATS("erfc(x)", a)
-  return detail::unary<scalar_op::erfc>(a);
-}
-
-/// The gamma function; NaN for whole numbers below 0.
-template <value A>
-[[nodiscard]] constexpr auto tgamma(A a) {
-  MEGANEURA_EXPECT_FLOATS("tgamma(x)", a)
-  return detail::unary<scalar_op::tgamma>(a);
-}
-
-/// The logarithm of |gamma(x)|; infinity for whole numbers up to 0.
-template <value A>
-[[nodiscard]] constexpr auto lgamma(A a) {
-  MEGANEURA_EXPECT_FLOATS("lgamma(x)", a)
-  return detail::unary<scalar_op::lgamma>(a);
-}
-
-/// The derivative of lgamma; NaN for whole numbers below 0, an infinity at 0.
-template <value A>
-[[nodiscard]] constexpr auto digamma(A a) {
-  MEGANEURA_EXPECT_FLOATS("digamma(x)", a)
-  return detail::unary<scalar_op::digamma>(a);
-}
-
-/// The derivative of digamma. gradient: none, a request for it is refused.
-template <value A>
-[[nodiscard]] constexpr auto trigamma(A a) {
-  MEGANEURA_EXPECT_FLOATS("trigamma(x)", a)
-  return detail::unary<scalar_op::trigamma>(a);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -70,6 +70,9 @@ std::vector<operation> make_all() {
   add_elementwise(list);
   add_angles(list);
   add_rounding(list);
+  add_activations(list);
+  add_interpolation(list);
+  add_probability(list);
   add_reductions(list);
   add_losses(list);
   add_windows(list);

@@ -49,6 +49,9 @@ struct found {
 void add_elementwise(std::vector<operation>& list);
 void add_angles(std::vector<operation>& list);
 void add_rounding(std::vector<operation>& list);
+void add_activations(std::vector<operation>& list);
+void add_interpolation(std::vector<operation>& list);
+void add_probability(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
 void add_windows(std::vector<operation>& list);

@@ -10,7 +10,7 @@ namespace {
 
 double floor_remainder(double a, double b) { return a - std::floor(a / b) * b; }
 mn::node_value as_number(mn::node_value condition, mn::node_value like) {
-  return mn::select(condition, like * 0 + 1, 0);
+  return mn::select(condition, mn::sign(like) * 0 + 1, 0);
 }
 
 void add_comparisons(std::vector<operation>& list) {
@@ -24,7 +24,7 @@ void add_comparisons(std::vector<operation>& list) {
 #define CONDITION(name, torch, onnx, low, high, definition)                               \
   list.push_back(unary(                                                                   \
       #name "(x)", torch, onnx, low, high, [](double x) -> double { return definition; }, \
-      [](mn::node_value x) { return mn::select(mn::name(mn::sqrt(x)), x * 0 + 1, 0); }))
+      [](mn::node_value x) { return as_number(mn::name(mn::sqrt(x)), x); }))
   CONDITION(isnan, "isnan", "IsNaN", -2, 2, double(x < 0));
   CONDITION(isfinite, "isfinite", "", -2, 2, double(x >= 0));
   list.push_back(unary(

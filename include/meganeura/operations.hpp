@@ -10,6 +10,7 @@
 #include <meganeura/nn/losses.hpp>
 #include <meganeura/nn/multi_head_attention.hpp>
 #include <meganeura/nn/pooling.hpp>
+#include <meganeura/ops/activations.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>
 #include <meganeura/ops/bits.hpp>
@@ -20,7 +21,10 @@
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>
+#include <meganeura/ops/interpolate.hpp>
+#include <meganeura/ops/modular.hpp>
 #include <meganeura/ops/powers.hpp>
+#include <meganeura/ops/probability.hpp>
 #include <meganeura/ops/rearrange.hpp>
 #include <meganeura/ops/rounding.hpp>
 #include <meganeura/ops/search.hpp>
