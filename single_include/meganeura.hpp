@@ -2999,8 +2999,11 @@ class loader {
   /// Of a `sample_set`; one that has a name is not copied and must outlive the loader.
   // In braces, which order what is computed: it is asked its size before it is moved.
   template <sample_set Set>
-  loader(Set&& set, std::size_t per_batch, const loader_options& options = {})
-      : loader{set.size(), per_batch, fill_from(std::forward<Set>(set)), options} {}
+  loader(Set&& set, std::size_t per_batch, const loader_options& options = {}) try
+      : loader{set.size(), per_batch, fill_from(std::forward<Set>(set)), options} {
+  } catch (...) {
+    rethrow_as_error("making a loader");
+  }
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
@@ -3253,7 +3256,7 @@ struct labelled_images {
     labels.push_back(other.labels[index]);
   }
 
-  /// errors: invalid_argument when the pixels are not those of `size` images.
+  /// errors: invalid_argument when the pixels are not those of `size` images; out_of_memory.
   void fill(const chosen_samples& chosen, image_batch& into) const;
 };
 
@@ -3275,7 +3278,7 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   return result;
 }
 
-inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const {
+inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const try {
   const std::size_t each = pixels_per_image();
   if (pixels.size() != size() * each) {
     fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
@@ -3287,6 +3290,8 @@ inline void labelled_images::fill(const chosen_samples& chosen, image_batch& int
     to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
     into.labels[i] = labels[chosen.indices[i]];
   }
+} catch (...) {
+  rethrow_as_error("making a batch of images");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A host that runs out of threads or memory: every call ends in an `error`, nothing leaks, and the next call works.
 #include "inject.hpp"
+#include "survival.hpp"
 
 #include <meganeura/meganeura.hpp>
 #include <support/temporary_folder.hpp>
@@ -17,6 +18,7 @@
 
 namespace mn = meganeura;
 namespace faults = meganeura::faults;
+using faults::expect_survival;
 namespace support = meganeura::support;
 
 namespace {
@@ -32,38 +34,6 @@ const std::vector<std::int32_t> labels{0, 2};
 
 mn::device open_device(const std::string& cache = {}) {
   return mn::device({.disk_cache = !cache.empty(), .cache_directory = cache, .threads = 1});
-}
-
-/// Fails each allocation of `work` in turn, once alone and once with all after it. What comes out is an out_of_memory
-/// error, or std::bad_alloc where the sentence found no memory either; `check` looks at what each fault left behind.
-void expect_survival(const std::function<void()>& work, std::uint64_t most, const std::function<void()>& check = {}) {
-  work();  // the first time some things are made for good
-  std::uint64_t count = 0;
-  {
-    const faults::allocation_fault nothing;
-    work();
-    count = nothing.count();
-  }
-  ASSERT_GT(count, 0u);
-  for (const bool lasting : {false, true}) {
-    std::uint64_t caught = 0;
-    const auto points = faults::points(count, most);
-    for (const std::uint64_t at : points) {
-      std::optional<faults::allocation_fault> fault(std::in_place, at, lasting);
-      try {
-        work();
-      } catch (const mn::error& problem) {
-        ++caught;
-        EXPECT_EQ(problem.category(), mn::error_category::out_of_memory) << at << " of " << count << problem.what();
-      } catch (const std::bad_alloc&) {
-        ++caught;
-        EXPECT_TRUE(lasting) << at << " of " << count << ": there was memory for a sentence";
-      }
-      fault.reset();
-      if (check) check();
-    }
-    EXPECT_GT(caught, 0u);
-  }
 }
 
 /// `call` refuses, and each allocation on the way to its sentence fails in turn: an `error` comes out all the same.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Images made a little different each time they are seen, and normalised; on the host, in a loader's function.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/data/random.hpp>
 
@@ -34,7 +35,8 @@ inline void check_image(const char* call, std::span<const float> image, const im
                                                     std::size_t padding, random_numbers& random, float with = 0) {
   detail::check_image("random_crop", image, shape);
   const std::size_t down = random.below(2 * padding + 1), right = random.below(2 * padding + 1);
-  std::vector<float> result(image.size(), with);
+  auto result = allocate_for<float>("random_crop", image.size());
+  std::ranges::fill(result, with);
   // Row r of the result is row r + down - padding of the image, where there is one.
   const auto first = [&](std::size_t by) { return padding - std::min(padding, by); };
   const auto count = [&](std::size_t by, std::size_t size) {

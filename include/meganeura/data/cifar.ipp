@@ -2,6 +2,7 @@
 // Body of data/cifar.hpp.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/data/cifar.hpp>
 #include <meganeura/io/file.hpp>
 
@@ -11,7 +12,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
-MEGANEURA_INLINE labelled_images read_cifar10(const std::vector<std::string>& paths) {
+MEGANEURA_INLINE labelled_images read_cifar10(const std::vector<std::string>& paths) try {
   constexpr std::size_t pixels = 3 * 32 * 32, record = 1 + pixels;
   labelled_images result{32, 32, {}, {}, 3};
   std::vector<io::file_reader> files;
@@ -36,6 +37,8 @@ MEGANEURA_INLINE labelled_images read_cifar10(const std::vector<std::string>& pa
     }
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading images");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -139,12 +139,14 @@ MEGANEURA_INLINE csv_table csv_table::parse(std::string_view text, const std::st
   rethrow_as_error("reading a table");
 }
 
-MEGANEURA_INLINE csv_table csv_table::read(const std::string& path, const csv_options& options) {
+MEGANEURA_INLINE csv_table csv_table::read(const std::string& path, const csv_options& options) try {
   const std::vector<std::uint8_t> bytes = io::read_file(path, options.most);
   return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options);
+} catch (...) {
+  rethrow_as_error("reading a table");
 }
 
-MEGANEURA_INLINE std::size_t csv_table::column(std::string_view name) const {
+MEGANEURA_INLINE std::size_t csv_table::column(std::string_view name) const try {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) {
     fail(error_category::invalid_argument, "{}: has no column {}{}", shown_path(name_), quote(name),
@@ -155,6 +157,8 @@ MEGANEURA_INLINE std::size_t csv_table::column(std::string_view name) const {
          quote(name));
   }
   return static_cast<std::size_t>(found - names_.begin());
+} catch (...) {
+  rethrow_as_error("reading a table");
 }
 
 MEGANEURA_INLINE std::string_view csv_table::field(std::size_t row, std::size_t column) const {
@@ -185,19 +189,23 @@ MEGANEURA_INLINE std::vector<float> csv_table::numbers_of(const std::vector<std:
   return result;
 }
 
-MEGANEURA_INLINE std::vector<float> csv_table::numbers(const std::vector<std::string>& names) const {
+MEGANEURA_INLINE std::vector<float> csv_table::numbers(const std::vector<std::string>& names) const try {
   std::vector<std::size_t> columns;
   for (const std::string& name : names) columns.push_back(column(name));
   return numbers_of(columns);
+} catch (...) {
+  rethrow_as_error("reading a table");
 }
 
-MEGANEURA_INLINE std::vector<float> csv_table::numbers() const {
+MEGANEURA_INLINE std::vector<float> csv_table::numbers() const try {
   std::vector<std::size_t> all(columns_);
   std::iota(all.begin(), all.end(), std::size_t{0});
   return numbers_of(all);
+} catch (...) {
+  rethrow_as_error("reading a table");
 }
 
-MEGANEURA_INLINE csv_classes csv_table::classes(std::string_view name) const {
+MEGANEURA_INLINE csv_classes csv_table::classes(std::string_view name) const try {
   const std::size_t chosen = column(name);
   csv_classes result;
   for (std::size_t row = 0; row < rows(); ++row) {
@@ -211,6 +219,8 @@ MEGANEURA_INLINE csv_classes csv_table::classes(std::string_view name) const {
     result.labels.push_back(static_cast<std::int32_t>(at - result.names.begin()));
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading a table");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -2,6 +2,7 @@
 // A set of images of one size, each with a class label: what every image classification example trains on.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/data/loader.hpp>
 
@@ -43,7 +44,7 @@ struct labelled_images {
     labels.push_back(other.labels[index]);
   }
 
-  /// errors: invalid_argument when the pixels are not those of `size` images.
+  /// errors: invalid_argument when the pixels are not those of `size` images; out_of_memory.
   void fill(const chosen_samples& chosen, image_batch& into) const;
 };
 
@@ -65,7 +66,7 @@ inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<flo
   return result;
 }
 
-inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const {
+inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const try {
   const std::size_t each = pixels_per_image();
   if (pixels.size() != size() * each) {
     fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
@@ -77,6 +78,8 @@ inline void labelled_images::fill(const chosen_samples& chosen, image_batch& int
     to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
     into.labels[i] = labels[chosen.indices[i]];
   }
+} catch (...) {
+  rethrow_as_error("making a batch of images");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

@@ -105,8 +105,11 @@ class loader {
   /// Of a `sample_set`; one that has a name is not copied and must outlive the loader.
   // In braces, which order what is computed: it is asked its size before it is moved.
   template <sample_set Set>
-  loader(Set&& set, std::size_t per_batch, const loader_options& options = {})
-      : loader{set.size(), per_batch, fill_from(std::forward<Set>(set)), options} {}
+  loader(Set&& set, std::size_t per_batch, const loader_options& options = {}) try
+      : loader{set.size(), per_batch, fill_from(std::forward<Set>(set)), options} {
+  } catch (...) {
+    rethrow_as_error("making a loader");
+  }
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 

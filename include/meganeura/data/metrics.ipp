@@ -2,6 +2,7 @@
 // Bodies of data/metrics.hpp.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/data/metrics.hpp>
 
 #include <algorithm>
@@ -70,11 +71,13 @@ MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const 
   return top_k_accuracy(scores, labels, 1);
 }
 
-MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
+MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) try : classes_(classes) {
   if (classes == 0) fail(error_category::invalid_argument, "confusion_matrix: has at least 1 class, not 0");
   constexpr std::size_t most = std::size_t{1} << 31;  // the square is countable
   counts_ =
       allocate_for<std::uint64_t>("confusion_matrix", classes > most ? ~std::uint64_t{0} : classes * (classes + 1));
+} catch (...) {
+  rethrow_as_error("making a confusion_matrix");
 }
 
 MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels) {
@@ -157,7 +160,7 @@ MEGANEURA_INLINE double roc_auc(std::span<const float> scores, std::span<const s
     fail(error_category::invalid_argument, "roc_auc: label {} is {}; there are 0 and 1", i, labels[i]);
   }
   if (detail::has_nan(scores)) return detail::undefined;
-  std::vector<std::size_t> order(scores.size());
+  auto order = allocate_for<std::size_t>("roc_auc", scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
   double wins = 0, zeros = 0, ones = 0;

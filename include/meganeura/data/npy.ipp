@@ -2,6 +2,7 @@
 // Bodies of data/npy.hpp.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/float_format.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
@@ -204,13 +205,15 @@ MEGANEURA_INLINE const char* to_string(npy_type type) { return detail::info(type
 
 MEGANEURA_INLINE std::size_t npy_array::size() const { return bytes.size() / detail::info(type).bytes; }
 
-MEGANEURA_INLINE std::vector<float> npy_array::floats() const {
+MEGANEURA_INLINE std::vector<float> npy_array::floats() const try {
   auto result = allocate_for<float>("npy_array::floats", size());
   detail::each_number(*this, [&](std::size_t i, auto value) { result[i] = static_cast<float>(value); });
   return result;
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
-MEGANEURA_INLINE std::vector<std::int32_t> npy_array::integers() const {
+MEGANEURA_INLINE std::vector<std::int32_t> npy_array::integers() const try {
   if (type <= npy_type::f64) {
     fail(error_category::invalid_argument, "npy_array::integers: the array is {}; take its floats()", to_string(type));
   }
@@ -225,9 +228,11 @@ MEGANEURA_INLINE std::vector<std::int32_t> npy_array::integers() const {
     }
   });
   return result;
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
-MEGANEURA_INLINE npy_array parse_npy(const byte_source& bytes, std::uint64_t size, const std::string& name) {
+MEGANEURA_INLINE npy_array parse_npy(const byte_source& bytes, std::uint64_t size, const std::string& name) try {
   std::array<std::uint8_t, 12> start{};
   detail::read_all(bytes, std::span(start).first(8), 0, name, "a beginning");
   if (std::memcmp(start.data(), "\x93NUMPY", 6) != 0) {
@@ -258,19 +263,25 @@ MEGANEURA_INLINE npy_array parse_npy(const byte_source& bytes, std::uint64_t siz
     }
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
-MEGANEURA_INLINE npy_array read_npy(const std::string& path) {
+MEGANEURA_INLINE npy_array read_npy(const std::string& path) try {
   const io::file_reader file(path);
   return parse_npy(source_of(file), file.size(), path);
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
 // --- zip (PKWARE's APPNOTE 6.3) --------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE npz_file npz_file::open(const std::string& path) {
+MEGANEURA_INLINE npz_file npz_file::open(const std::string& path) try {
   npz_file result{io::file_reader(path)};
   result.read_directory();
   return result;
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
 MEGANEURA_INLINE void npz_file::read_directory() {
@@ -330,10 +341,12 @@ MEGANEURA_INLINE void npz_file::read_directory() {
   }
 }
 
-MEGANEURA_INLINE std::vector<std::string> npz_file::names() const {
+MEGANEURA_INLINE std::vector<std::string> npz_file::names() const try {
   std::vector<std::string> result;
   for (const auto& [name, of] : entries_) result.push_back(name);
   return result;
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
 MEGANEURA_INLINE std::uint64_t npz_file::data_of(const entry& of) const {
@@ -351,7 +364,7 @@ MEGANEURA_INLINE std::uint64_t npz_file::data_of(const entry& of) const {
   return begin;
 }
 
-MEGANEURA_INLINE npy_array npz_file::read(std::string_view name) const {
+MEGANEURA_INLINE npy_array npz_file::read(std::string_view name) const try {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     fail(error_category::invalid_argument, "{}: has no array {}{}", shown_path(file_.path()), quote(name),
@@ -398,6 +411,8 @@ MEGANEURA_INLINE npy_array npz_file::read(std::string_view name) const {
       },
       label);
   return parse_npy([&](std::span<std::uint8_t> into) { return unpacked.read(into); }, of.unpacked, label);
+} catch (...) {
+  rethrow_as_error("reading an array");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

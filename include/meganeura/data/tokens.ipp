@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Bodies of data/tokens.hpp.
 #pragma once
+#include <meganeura/core/boundary.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/data/tokens.hpp>
 #include <meganeura/io/file.hpp>
@@ -11,7 +12,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
-MEGANEURA_INLINE text_vocabulary text_vocabulary::characters_of(std::string_view text) {
+MEGANEURA_INLINE text_vocabulary text_vocabulary::characters_of(std::string_view text) try {
   std::set<std::string_view> units;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t bytes = meganeura::detail::first_character(text.substr(at)).bytes;
@@ -27,15 +28,19 @@ MEGANEURA_INLINE text_vocabulary text_vocabulary::characters_of(std::string_view
   result.units_.assign(units.begin(), units.end());
   result.characters_ = true;
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
-MEGANEURA_INLINE text_vocabulary text_vocabulary::bytes() {
+MEGANEURA_INLINE text_vocabulary text_vocabulary::bytes() try {
   text_vocabulary result;
   for (int byte = 0; byte < 256; ++byte) result.units_.emplace_back(1, static_cast<char>(byte));
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
-MEGANEURA_INLINE std::vector<std::int32_t> text_vocabulary::encode(std::string_view text) const {
+MEGANEURA_INLINE std::vector<std::int32_t> text_vocabulary::encode(std::string_view text) const try {
   std::vector<std::int32_t> result;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t character = meganeura::detail::first_character(text.substr(at)).bytes;
@@ -49,9 +54,11 @@ MEGANEURA_INLINE std::vector<std::int32_t> text_vocabulary::encode(std::string_v
     at += unit.size();
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
-MEGANEURA_INLINE std::string text_vocabulary::decode(std::span<const std::int32_t> tokens) const {
+MEGANEURA_INLINE std::string text_vocabulary::decode(std::span<const std::int32_t> tokens) const try {
   std::string result;
   for (const std::int32_t token : tokens) {
     if (token < 0 || static_cast<std::size_t>(token) >= size()) {
@@ -60,12 +67,16 @@ MEGANEURA_INLINE std::string text_vocabulary::decode(std::span<const std::int32_
     result += units_[static_cast<std::size_t>(token)];
   }
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
-MEGANEURA_INLINE std::string text_vocabulary::alphabet() const {
+MEGANEURA_INLINE std::string text_vocabulary::alphabet() const try {
   std::string result;
   for (const std::string& unit : units_) result += unit;
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
 struct token_sequence::source {
@@ -76,12 +87,14 @@ struct token_sequence::source {
   std::uint64_t size = 0;
 };
 
-MEGANEURA_INLINE token_sequence::token_sequence(std::vector<std::int32_t> tokens) {
+MEGANEURA_INLINE token_sequence::token_sequence(std::vector<std::int32_t> tokens) try {
   const std::size_t size = tokens.size();
   source_ = std::make_shared<const source>(source{.tokens = std::move(tokens), .size = size});
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
-MEGANEURA_INLINE token_sequence token_sequence::open(const std::string& path, int bytes, std::int32_t vocabulary) {
+MEGANEURA_INLINE token_sequence token_sequence::open(const std::string& path, int bytes, std::int32_t vocabulary) try {
   if (bytes != 2 && bytes != 4) {
     fail(error_category::invalid_argument, "{}: tokens of {} bytes were asked for; they have 2 or 4", shown_path(path),
          bytes);
@@ -96,6 +109,8 @@ MEGANEURA_INLINE token_sequence token_sequence::open(const std::string& path, in
   token_sequence result({});
   result.source_ = std::make_shared<const source>(std::move(made));
   return result;
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
 MEGANEURA_INLINE std::uint64_t token_sequence::size() const { return source_->size; }
@@ -137,7 +152,7 @@ MEGANEURA_INLINE token_windows token_sequence::windows(std::size_t length, std::
   return {*this, length, step, static_cast<std::size_t>((size() - length - 1) / step + 1)};
 }
 
-MEGANEURA_INLINE void token_windows::fill(const chosen_samples& chosen, token_batch& into) const {
+MEGANEURA_INLINE void token_windows::fill(const chosen_samples& chosen, token_batch& into) const try {
   const std::size_t count = chosen.indices.size();
   into.tokens.resize(count * length_);
   into.labels.resize(count * length_);
@@ -147,6 +162,8 @@ MEGANEURA_INLINE void token_windows::fill(const chosen_samples& chosen, token_ba
     std::copy_n(window.begin(), length_, into.tokens.begin() + static_cast<std::ptrdiff_t>(i * length_));
     std::copy_n(window.begin() + 1, length_, into.labels.begin() + static_cast<std::ptrdiff_t>(i * length_));
   }
+} catch (...) {
+  rethrow_as_error("reading tokens");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
