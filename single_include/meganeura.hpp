@@ -1335,6 +1335,7 @@ enum class op : std::uint8_t {
   map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,           // sum, max, min, product over some axes, which disappear
   cumulative,       // sum, product or place of the extremum of what stands before along one axis, itself included
+  argsort,          // the places of the elements along one axis in the order of their values
   contract,         // generalised matrix product of two operands (einsum)
   view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
   pad,              // a constant border around the operand
@@ -1436,6 +1437,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::map, "map", -1, op_stage::primitive},
     {op::reduce, "reduce", 1, op_stage::primitive},
     {op::cumulative, "cumulative", 1, op_stage::primitive, true},
+    {op::argsort, "argsort", 1, op_stage::primitive, true},
     {op::contract, "contract", 2, op_stage::primitive},
     {op::view, "view", 1, op_stage::primitive},
     {op::pad, "pad", 1, op_stage::primitive},
@@ -1513,6 +1515,15 @@ struct cumulative_attribute {
     visit("kind", self.kind), visit("axis", self.axis), visit("reverse", self.reverse);
   }
   friend constexpr bool operator==(const cumulative_attribute&, const cumulative_attribute&) = default;
+};
+
+/// i32: out[.., i, ..] = the place k of the element in[.., k, ..] that comes i-th, the smallest first or the largest;
+/// of equal ones the one with the smaller k. A NaN is larger than every number.
+struct argsort_attribute {
+  int axis = 0;
+  bool descending = false;
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis), visit("descending", self.descending); }
+  friend constexpr bool operator==(const argsort_attribute&, const argsort_attribute&) = default;
 };
 
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
@@ -1684,6 +1695,17 @@ struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
   static constexpr auto flops(const cumulative_attribute&, const symbolic_shape*, const symbolic_shape& result,
                               const Extent& extent) {
     return elements_of(result, extent);
+  }
+};
+
+template <>
+struct primitive_traits<op::argsort> : carries<argsort_attribute> {
+  static constexpr const char* refuses(const argsort_attribute& how, const tensor_facts* x) {
+    if (how.axis < 0 || how.axis >= x[0].shape.rank) return "there is no such axis";
+    return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
+  }
+  static constexpr tensor_facts result(const argsort_attribute&, const tensor_facts* x) {
+    return {dtype::i32, x[0].shape};
   }
 };
 
@@ -13386,6 +13408,219 @@ template <int... Axes, value A, detail::axis_like... More>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Rows in the order of their values, and what stands at a place of that order.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A share of the elements of a row, for quantile.
+struct quantile_share {
+  double of = 0.5;
+  friend constexpr bool operator==(const quantile_share&, const quantile_share&) = default;
+};
+
+namespace detail {
+
+constexpr node_spec describe_argsort(const facts& x, int axis, bool descending) {
+  return node_of<op::argsort>(argsort_attribute{normal_axis(axis, x.shape.rank), descending}, x);
+}
+constexpr auto order_of(value auto x, int axis, bool descending) { return make<describe_argsort>(x, axis, descending); }
+
+constexpr auto part_of(value auto x, int axis, std::int64_t start, std::int64_t count) {
+  return make<describe_slice>(x, axis, start, dim(count), std::int64_t{1});
+}
+constexpr auto without_axis(value auto x, int axis) {
+  return make<describe_reshape>(x, reduced_shape(x.facts().shape, 1u << normal_axis(axis, x.facts().shape.rank)));
+}
+
+// Whether the axis has at least `count` places, known while the model is written.
+constexpr bool has_places(const symbolic_shape& shape, int axis, std::int64_t count) {
+  axis = normal_axis(axis, shape.rank);
+  return axis >= 0 && shape[axis].is_static() && count >= 1 && count <= shape[axis].coefficient;
+}
+constexpr std::int64_t places_of(const symbolic_shape& shape, int axis) {
+  return shape[normal_axis(axis, shape.rank)].coefficient;
+}
+
+// `found`, or NaN for a row that holds one.
+constexpr auto nan_or(value auto found, value auto x, int axis) {
+  const auto most = stop_gradient(max(x, axis));
+  return select(equal(most, most), found, most);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// The gradient goes back by the inverse of the order, which is the order of its places.
+struct sort {
+  static constexpr auto forward(value auto x, int axis, bool descending) {
+    const auto order = detail::order_of(x, axis, descending);
+    const auto pick = [&](value auto from) { return detail::make<detail::describe_take_along>(from, order, axis); };
+    if (!is_float(x.facts().type)) return pick(x);
+    const auto back = [&](value auto g, value auto, value auto) {
+      return detail::make<detail::describe_take_along>(g, detail::order_of(order, axis, false), axis);
+    };
+    return custom_gradient(pick, back, x);
+  }
+};
+
+struct kthvalue {
+  static constexpr auto forward(value auto x, std::int64_t k, int axis) {
+    const auto place = detail::part_of(detail::order_of(x, axis, false), axis, k - 1, 1);
+    return detail::without_axis(detail::make<detail::describe_take_along>(x, place, axis), axis);
+  }
+};
+
+struct median {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto found = kthvalue::forward(x, (detail::places_of(x.facts().shape, axis) + 1) / 2, axis);
+    return is_float(x.facts().type) ? detail::nan_or(found, x, axis) : found;
+  }
+};
+
+struct row_quantile {
+  static constexpr auto forward(value auto x, int axis, quantile_share share) {
+    const auto wide = detail::widened(x);
+    const std::int64_t last = detail::places_of(x.facts().shape, axis) - 1;
+    const double at = share.of * static_cast<double>(last);
+    const auto low = static_cast<std::int64_t>(at);
+    const auto below = kthvalue::forward(wide, low + 1, axis);
+    const double weight = at - static_cast<double>(low);
+    if (weight == 0) return detail::narrowed(detail::nan_or(below, wide, axis), x);
+    const auto above = kthvalue::forward(wide, low + 2, axis);
+    return detail::narrowed(detail::nan_or(below + (above - below) * weight, wide, axis), x);
+  }
+};
+
+// The elements above the threshold are those whose sum, less the threshold for each, is 1.
+struct sparsemax {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    const auto centred = wide - unsqueeze(stop_gradient(max(wide, axis)), axis);
+    const auto fixed_part = stop_gradient(centred);
+    const auto sorted =
+        detail::make<detail::describe_take_along>(fixed_part, detail::order_of(fixed_part, axis, true), axis);
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto turn = cast(detail::coordinates_of(x, x.facts().shape, along), dtype::f32) + 1;
+    const auto sums = detail::make<detail::describe_cumulative>(sorted, axis, reduce_kind::sum, false);
+    const auto held = less(sums, turn * sorted + 1);
+    const auto count = max(select(held, turn, 0), axis);
+    const auto threshold = (sum(select(held, sorted, 0), axis) - 1) / count;
+    const auto above = less(unsqueeze(threshold, axis), fixed_part);
+    const auto ones = sum(select(above, detail::number_of(x, 1), 0), axis);
+    const auto exact = (sum(select(above, centred, 0), axis) - 1) / ones;
+    return detail::narrowed(select(above, centred - unsqueeze(exact, axis), 0), x);
+  }
+};
+
+}  // namespace layers
+
+/// The places of x's elements along `axis` in the order of their values, the smallest first or with `descending` the
+/// largest: argsort<-1>(x), argsort(x, -1, c<true>), at run time argsort(x, axis, true). Equal elements stay in their
+/// order. NaN is larger than every number.
+/// shapes: unchanged. dtypes: numbers -> i32. gradient: none. cost: log2(n) (log2(n) + 1) / 2 passes over the row by a
+/// workgroup. errors: "x has no such axis"; a row too long for a driver that ends long loops, see kernels/argsort.hpp.
+/// source: torch.argsort with stable=True.
+template <value A, detail::axis_like Axis, class Descending = fixed<false>>
+[[nodiscard]] constexpr auto argsort(A x, Axis axis, Descending descending = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: argsort<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_argsort>(x, axis, descending);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto argsort(A x) {
+  return argsort(x, c<Axis>);
+}
+
+/// x's elements along `axis` in the order of argsort. shapes, dtypes: unchanged. gradient: back to where each came
+/// from. Otherwise as argsort.
+template <value A, detail::axis_like Axis, class Descending = fixed<false>>
+[[nodiscard]] constexpr auto sort(A x, Axis axis, Descending descending = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sort<axis>(x): x has no such axis", x)
+  return detail::layer<layers::sort>(fixed_text<"">{}, x, axis, descending);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto sort(A x) {
+  return sort(x, c<Axis>);
+}
+
+/// The `count` largest elements along `axis`, the largest first, and their places, as results "values" and "places":
+/// topk<3, -1>(x), or topk(x, 3, -1). The first of equal ones comes first; NaN is larger than every number.
+/// shapes: [.., n, ..] -> [.., count, ..]. gradient: to the elements chosen. errors: "the axis, of an extent that is
+/// known, must hold that many".
+template <value A, class Count, detail::axis_like Axis>
+[[nodiscard]] constexpr auto topk(A x, Count count, Axis axis) {
+  MEGANEURA_CHECK((detail::has_places(x.facts().shape, axis, count)),
+                  (detail::holds_of<detail::has_places(x.facts().shape, axis, count)>),
+                  "meganeura: topk<count, axis>(x): the axis, of an extent that is known, must hold that many", x)
+  const auto places = slice(argsort(x, axis, c<true>), axis, c<0>, count);
+  return results<"values", "places">(take_along(x, places, axis), places);
+}
+template <auto Count, int Axis = -1, value A>
+[[nodiscard]] constexpr auto topk(A x) {
+  return topk(x, c<Count>, c<Axis>);
+}
+
+/// The element at place `k` of the order along `axis`, the smallest being at 1: kthvalue<2, -1>(x), or
+/// kthvalue(x, 2, -1). shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: as topk.
+/// source: the values of torch.kthvalue.
+template <value A, class K, detail::axis_like Axis>
+[[nodiscard]] constexpr auto kthvalue(A x, K k, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, k)),
+                   "meganeura: kthvalue<k, axis>(x): the axis, of an extent that is known, must hold that many", x)
+  return detail::layer<layers::kthvalue>(fixed_text<"">{}, x, k, axis);
+}
+template <auto K, int Axis = -1, value A>
+[[nodiscard]] constexpr auto kthvalue(A x) {
+  return kthvalue(x, c<K>, c<Axis>);
+}
+
+/// The element in the middle of the order along `axis`, of two the smaller; NaN for a row that holds one.
+/// shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: "x has no such axis, or its extent is not known".
+/// source: the values of torch.median.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto median(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
+                   "meganeura: median<axis>(x): x has no such axis, or its extent is not known", x)
+  return detail::layer<layers::median>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto median(A x) {
+  return median(x, c<Axis>);
+}
+
+/// The value below which the share `of` of a row lies, between two elements in proportion: quantile<-1>(x,
+/// c<quantile_share{0.25}>), or quantile(x, quantile_share{0.25}, -1). NaN for a row that holds one.
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. gradient: to the two elements. errors: "the share
+/// must lie between 0 and 1", as median, "x must be floats". source: torch.quantile, linear.
+template <value A, class Share, detail::axis_like Axis>
+[[nodiscard]] constexpr auto quantile(A x, Share share, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
+                   "meganeura: quantile<axis>(x, share): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT((quantile_share(share).of >= 0 && quantile_share(share).of <= 1),
+                   "meganeura: quantile<axis>(x, share): the share must lie between 0 and 1", x)
+  MEGANEURA_EXPECT_FLOATS("quantile<axis>(x, share)", x)
+  return detail::layer<layers::row_quantile>(fixed_text<"">{}, x, axis, share);
+}
+template <int Axis, value A, class Share>
+[[nodiscard]] constexpr auto quantile(A x, Share share) {
+  return quantile(x, share, c<Axis>);
+}
+
+/// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
+/// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
+/// axis", "x must be floats". source: arXiv 1602.02068.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto sparsemax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sparsemax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("sparsemax<axis>(x)", x)
+  return detail::layer<layers::sparsemax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto sparsemax(A x) {
+  return sparsemax(x, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The device as users name it, and what the choice of kernels and their generators are told of it.
 // What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
 
@@ -19825,6 +20060,11 @@ struct gradient_rule<op::stop_gradient> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::argsort> : gradient_rule<op::stop_gradient> {
+  using gradient_rule<op::stop_gradient>::gradient_rule;
+};
+
+template <>
 struct gradient_rule<op::adjoint> : gradient_rule<op::stop_gradient> {
   using gradient_rule<op::stop_gradient>::gradient_rule;
 };
@@ -22378,6 +22618,15 @@ struct node_analysis<op::cumulative> : no_analysis {
 };
 
 template <>
+struct node_analysis<op::argsort> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_float(g[from].type)) return {};
+    return {from};
+  }
+};
+
+template <>
 struct node_analysis<op::assign> : no_analysis {
   static class_list deciding(const engine& g, enode_id id) {
     if (!g[g.operand(id, 0)].decides) return {};
@@ -23304,6 +23553,7 @@ enum class decoration : std::uint32_t {
   built_in = 11,
   restrict_ = 19,
   aliased = 20,
+  coherent = 23,
   non_writable = 24,
   binding = 33,
   descriptor_set = 34,
@@ -33984,6 +34234,26 @@ MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const r
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for kernels/generate.hpp.
+// The places of a row's elements in the order of their values.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One operand of that shape and dtype. A workgroup sorts a row, or several short ones, by Batcher's bitonic network:
+/// log2(n) (log2(n) + 1) / 2 passes over n / 2 pairs, with a barrier after each; in workgroup memory where a row fits,
+/// otherwise in the result. Where a driver ends long loops a row has up to 2^19 elements if a workgroup has 1,024
+/// invocations.
+[[nodiscard]] kernel_dispatch make_argsort(const shape& extents, dtype type, const argsort_attribute& how,
+                                           const device_profile& on);
+
+template <>
+struct generator<op::argsort> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_argsort(asked.extents(), asked.operand_types()[0], asked.get<argsort_attribute>(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Convolutions (the output, the input or the filter from the other two) as products whose operands are never laid out.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -34563,9 +34833,10 @@ template <scalar_kind Kind>
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 enum class access : std::uint8_t {
-  read,       // never written by this dispatch, through any binding: the driver may cache it freely
-  write,      // written, and read only by the invocation that wrote
-  read_write  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
+  read,        // never written by this dispatch, through any binding: the driver may cache it freely
+  write,       // written, and read only by the invocation that wrote
+  read_write,  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
+  exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
 };
 
 namespace detail {
@@ -36075,6 +36346,309 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Definitions for kernels/argsort.hpp.
+// Numbers as words that are in the same order.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// A u32 that is larger where the number is: NaN is the largest, 2^32 - 1, and the zeros are equal.
+[[nodiscard]] inline spirv::u32 order_key(const scalar_value& number) {
+  const spirv::u32 bits(spirv::detail::bitcast(spirv::u32::static_type, number)), sign(0x80000000u);
+  if (!number.type.is_float()) return number.type.kind == spirv::scalar_kind::i32 ? bits ^ sign : bits;
+  const spirv::u32 value = select(bits == sign, spirv::u32(0), bits);
+  const spirv::u32 ordered = select(value < sign, value | sign, ~value);
+  return select((bits & 0x7fffffffu) > spirv::u32(0x7f800000u), spirv::u32(0xffffffffu), ordered);
+}
+
+/// The same in the opposite order, but for NaN, which is the largest again.
+[[nodiscard]] inline spirv::u32 opposite_key(const scalar_value& number) {
+  const spirv::u32 key = order_key(number);
+  if (!number.type.is_float()) return ~key;
+  return select(key == spirv::u32(0xffffffffu), key, ~key);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// How the rows of a loop nest lie on invocations.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+// The power of two from `x` on, 2^31 at most: what it limits is far smaller.
+[[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
+  return static_cast<std::uint32_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
+}
+
+/// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
+struct row_mapping {
+  enum style_kind : std::uint8_t {
+    cluster,    // lanes neighbours inside a subgroup: shuffles, no shared memory
+    workgroup,  // the whole workgroup is one row: subgroups, then one trip through shared memory
+    columns     // neighbours hold neighbouring rows, lanes lie across: a tree in shared memory
+  };
+  style_kind style = cluster;
+  std::uint32_t lanes = 1, rows = 1;
+  int vector_axis = -1;
+  std::int64_t row_items = 0;    // steps along one row, in vectors where vector_axis is a row axis
+  std::int64_t outer_items = 0;  // rows, or groups of four rows
+  int unrolled = 1;              // steps an invocation keeps in registers, or takes at once in a loop
+};
+
+[[nodiscard]] inline bool varies_along_row(const loop_nest& nest, const index_map& each) {
+  for (int axis = nest.outer_axes(); axis < nest.rank; ++axis) {
+    if (!is_uniform(each, axis)) return true;
+  }
+  return false;
+}
+
+/// The access with most elements decides the order in which a row reduced to one value is walked.
+[[nodiscard]] inline int reading_guide(const region_attribute& region) {
+  int guide = -1;
+  std::int64_t most = 0;
+  for (std::size_t k = 0; k < region.accesses.size(); ++k) {
+    const index_map& each = region.accesses[k];
+    if (each.source == index_map::index_source) continue;
+    std::int64_t elements = 1;
+    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
+    if (elements > most) most = elements, guide = static_cast<int>(k);
+  }
+  return guide;
+}
+
+// Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
+[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
+  return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
+}
+
+inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
+  map.style = row_mapping::columns;
+  const bool software = on.prefers_texel_buffers;
+  const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
+  std::uint32_t threads = software ? std::min(on.subgroup_size, most_threads(on)) : std::min(256u, most_threads(on));
+  map.rows = software ? threads : 32 / width;
+  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
+  if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
+    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
+    threads = most_threads(on);
+  }
+  map.rows = std::min(map.rows, ceil_power(map.outer_items));
+  map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
+  if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
+}
+
+inline void map_rows(row_mapping& map, const device_profile& on) {
+  const std::uint32_t subgroup = on.subgroup_size;
+  const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
+  const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
+  if (on.subgroup_shuffle && (on.prefers_texel_buffers || is_short)) {
+    map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
+    // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
+    const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
+    map.rows = std::max(1u, std::min(std::max(size, subgroup), on.max_invocations) / map.lanes);
+    return;
+  }
+  map.style = row_mapping::workgroup;
+  const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
+  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, most_threads(on));
+  map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
+}
+
+[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
+  row_mapping map;
+  const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
+  const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
+  const int last_outer = nest.outer_axes() - 1;
+  const bool along = last_row >= 0 && leader.strides[last_row] == 1;
+  const bool across =
+      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
+  const int candidate = along ? last_row : across ? last_outer : -1;
+  if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
+  const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
+  map.row_items = map.vector_axis >= 0 && along ? length / 4 : length;
+  map.outer_items = nest.count(0, nest.outer_axes()) / (map.vector_axis >= 0 && across ? 4 : 1);
+  across ? map_columns(map, length, on) : map_rows(map, on);
+  const auto varying = std::count_if(nest.accesses.begin(), nest.accesses.end(),
+                                     [&](const index_map& each) { return varies_along_row(nest, each); });
+  const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
+  map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
+  return map;
+}
+
+/// Whether the lanes of a row exchange values as lanes of a subgroup.
+[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
+  if (map.lanes == 1) return false;
+  if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
+  return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
+}
+
+// Twice the invocations a row; false when the workgroup is full.
+[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
+  const std::uint32_t most = most_threads(on);
+  if (map.style == row_mapping::columns) {
+    if (map.lanes >= most) return false;
+    map.lanes *= 2;
+    if (map.lanes * map.rows > most) map.rows /= 2;
+    return true;
+  }
+  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
+  if (map.lanes >= most || lanes > most) return false;
+  map.style = row_mapping::workgroup;
+  map.lanes = lanes;
+  map.rows = 1;
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// `lanes` (a power of two) invocations share a row, and `rows` rows a workgroup.
+struct argsort_plan {
+  std::uint32_t lanes = 1, rows = 1;
+  bool in_shared = true;
+  /// Twice the lanes; false when the workgroup is full.
+  [[nodiscard]] bool share_wider(const device_profile& on) {
+    if (2 * lanes > most_threads(on)) return false;
+    lanes *= 2;
+    rows = std::max(1u, rows / 2);
+    return true;
+  }
+};
+
+class argsort_kernel {
+ public:
+  argsort_kernel(const shape& extents, dtype type, const argsort_attribute& how, const argsort_plan& plan,
+                 const device_profile& on)
+      : descending_(how.descending),
+        plan_(plan),
+        length_(static_cast<std::uint32_t>(extents[how.axis])),
+        padded_(ceil_power(length_)),
+        inner_(static_cast<std::uint32_t>(extents.stride(how.axis))),
+        rows_(static_cast<std::uint32_t>(extents.elements() / length_)),
+        grid_(make_flat_grid(rows_, plan.rows, on)),
+        owner_(fmt::format("argsort {} of {}", rows_, length_), {plan.lanes * plan.rows, 1, 1}),
+        x_(owner_, type, "x"),
+        result_(owner_, dtype::i32, "result", 1, plan.in_shared ? spirv::access::write : spirv::access::exchange) {}
+
+  [[nodiscard]] kernel_dispatch make() {
+    const spirv::u32 thread = owner_.local_id(0), in_group = thread / plan_.lanes;
+    const spirv::u32 wanted = grid_.position(owner_) * plan_.rows + in_group;
+    const spirv::u32 row = min(wanted, spirv::u32(rows_ - 1));
+    lane_ = thread % plan_.lanes;
+    exists_ = wanted < spirv::u32(rows_);
+    begin_ = row / inner_ * (inner_ * length_) + row % inner_;
+    if (plan_.in_shared) {
+      keys_.emplace(owner_.shared<spirv::u32>(padded_ * plan_.rows));
+      places_.emplace(owner_.shared<spirv::u32>(padded_ * plan_.rows));
+      first_ = in_group * padded_;
+    }
+    each(length_, [&](const spirv::u32& i) { put(i, {plan_.in_shared ? key_of(i) : spirv::u32(0), i}); });
+    owner_.barrier(!plan_.in_shared);
+    sort();
+    if (plan_.in_shared) {
+      each(length_, [&](const spirv::u32& i) { owner_.if_(exists_, [&] { store(i, places_->load(first_ + i)); }); });
+    }
+    return {owner_.finish(), grid_.groups};
+  }
+
+ private:
+  struct entry {
+    spirv::u32 key, place;
+  };
+
+  // Numbers below `count` that are this lane's.
+  template <class Body>
+  void each(std::uint32_t count, const Body& body) {
+    owner_.for_(lane_, spirv::u32(count), spirv::u32(plan_.lanes), body, spirv::unrolling::automatic,
+                ceil_div(count, plan_.lanes));
+  }
+
+  [[nodiscard]] spirv::u32 key_of(const spirv::u32& place) const {
+    const spirv::u32 key = order_key(x_.load(begin_ + place * inner_));
+    return descending_ ? ~key : key;
+  }
+  [[nodiscard]] entry at(const spirv::u32& i) const {
+    if (plan_.in_shared) return {keys_->load(first_ + i), places_->load(first_ + i)};
+    const spirv::u32 place = spirv::bitcast<spirv::u32>(spirv::i32(result_.load(begin_ + i * inner_)));
+    return {key_of(place), place};
+  }
+  void put(const spirv::u32& i, const entry& what) {
+    if (plan_.in_shared) {
+      keys_->store(first_ + i, what.key);
+      places_->store(first_ + i, what.place);
+    } else {
+      owner_.if_(exists_, [&] { store(i, what.place); });
+    }
+  }
+  void store(const spirv::u32& i, const spirv::u32& place) const {
+    result_.store(begin_ + i * inner_, spirv::bitcast<spirv::i32>(place));
+  }
+
+  // Sorted blocks are merged two by two: mirrored first, so that every pair puts its smaller element in front and what
+  // would stand behind the end, larger than all, stays there.
+  void sort() {
+    const auto doublings = static_cast<std::uint32_t>(std::bit_width(padded_) - 1);
+    const auto level = owner_.variable<spirv::u32>(0), shift = owner_.variable<spirv::u32>(0);
+    owner_.for_(spirv::u32(doublings * (doublings + 1) / 2), [&](const spirv::u32&) {
+      const spirv::u32 height = level, distance = shift;
+      each(std::max(padded_ / 2, 1u), [&](const spirv::u32& pair) {
+        const spirv::u32 apart = spirv::u32(1) << distance, within = pair & (apart - 1);
+        const spirv::u32 block = (pair >> distance) << (distance + 1);
+        const spirv::u32 mirrored = block + (apart + apart - 1) - within, straight = block + within + apart;
+        exchange(block + within, select(distance == height, mirrored, straight));
+      });
+      owner_.barrier(!plan_.in_shared);
+      const spirv::boolean done = distance == spirv::u32(0);
+      level = height + select(done, spirv::u32(1), spirv::u32(0));
+      shift = select(done, height + 1, distance - 1);
+    });
+  }
+
+  void exchange(const spirv::u32& low, const spirv::u32& high) {
+    owner_.if_(high < spirv::u32(length_), [&] {
+      const entry front = at(low), back = at(high);
+      const spirv::boolean before = back.key < front.key || (back.key == front.key && back.place < front.place);
+      owner_.if_(before, [&] {
+        put(low, back);
+        put(high, front);
+      });
+    });
+  }
+
+  bool descending_;
+  argsort_plan plan_;
+  std::uint32_t length_, padded_, inner_, rows_;
+  flat_grid grid_;
+  spirv::kernel owner_;
+  bound_tensor x_, result_;
+  spirv::u32 lane_, begin_, first_;
+  spirv::boolean exists_;
+  std::optional<spirv::memory<spirv::u32>> keys_, places_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_argsort(const shape& extents, dtype type, const argsort_attribute& how,
+                                              const device_profile& on) {
+  if (extents.elements() > max_count) {
+    fail(error_category::unsupported, "argsort of {}: kernels count {} elements; take parts of it", to_string(extents),
+         max_count);
+  }
+  const std::uint32_t padded = detail::ceil_power(extents[how.axis]), fitting = on.max_shared_bytes / 8;
+  detail::argsort_plan plan;
+  plan.in_shared = padded <= fitting;
+  const std::uint32_t most = std::min(plan.in_shared ? 256u : 1024u, detail::most_threads(on));
+  plan.lanes = std::min(most, std::max(padded / 2, 1u));
+  if (plan.in_shared) {
+    plan.rows = std::min({most / plan.lanes, std::bit_floor(fitting / padded),
+                          detail::ceil_power(extents.elements() / extents[how.axis])});
+  }
+  return make_within_loop_limit([&] { return detail::argsort_kernel(extents, type, how, plan, on).make(); },
+                                [&] { return plan.share_wider(on); }, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/convolution.hpp: the choice between two ways to run the product.
 // Convolutions whose operands every invocation reads straight from their buffers.
 // The three forms of a convolution as one product: its indices, loads and stores.
@@ -36806,157 +37380,6 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/cumulative.hpp.
-// Numbers as words that are in the same order.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-/// A u32 that is larger where the number is: NaN is the largest, 2^32 - 1, and the zeros are equal.
-[[nodiscard]] inline spirv::u32 order_key(const scalar_value& number) {
-  const spirv::u32 bits(spirv::detail::bitcast(spirv::u32::static_type, number)), sign(0x80000000u);
-  if (!number.type.is_float()) return number.type.kind == spirv::scalar_kind::i32 ? bits ^ sign : bits;
-  const spirv::u32 value = select(bits == sign, spirv::u32(0), bits);
-  const spirv::u32 ordered = select(value < sign, value | sign, ~value);
-  return select((bits & 0x7fffffffu) > spirv::u32(0x7f800000u), spirv::u32(0xffffffffu), ordered);
-}
-
-/// The same in the opposite order, but for NaN, which is the largest again.
-[[nodiscard]] inline spirv::u32 opposite_key(const scalar_value& number) {
-  const spirv::u32 key = order_key(number);
-  if (!number.type.is_float()) return ~key;
-  return select(key == spirv::u32(0xffffffffu), key, ~key);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// How the rows of a loop nest lie on invocations.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-// The power of two from `x` on, 2^31 at most: what it limits is far smaller.
-[[nodiscard]] inline std::uint32_t ceil_power(std::int64_t x) {
-  return static_cast<std::uint32_t>(
-      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(x, 1, 1LL << 31))));
-}
-
-/// How rows lie on invocations. `lanes` invocations share a row; `rows` rows share a workgroup.
-struct row_mapping {
-  enum style_kind : std::uint8_t {
-    cluster,    // lanes neighbours inside a subgroup: shuffles, no shared memory
-    workgroup,  // the whole workgroup is one row: subgroups, then one trip through shared memory
-    columns     // neighbours hold neighbouring rows, lanes lie across: a tree in shared memory
-  };
-  style_kind style = cluster;
-  std::uint32_t lanes = 1, rows = 1;
-  int vector_axis = -1;
-  std::int64_t row_items = 0;    // steps along one row, in vectors where vector_axis is a row axis
-  std::int64_t outer_items = 0;  // rows, or groups of four rows
-  int unrolled = 1;              // steps an invocation keeps in registers, or takes at once in a loop
-};
-
-[[nodiscard]] inline bool varies_along_row(const loop_nest& nest, const index_map& each) {
-  for (int axis = nest.outer_axes(); axis < nest.rank; ++axis) {
-    if (!is_uniform(each, axis)) return true;
-  }
-  return false;
-}
-
-/// The access with most elements decides the order in which a row reduced to one value is walked.
-[[nodiscard]] inline int reading_guide(const region_attribute& region) {
-  int guide = -1;
-  std::int64_t most = 0;
-  for (std::size_t k = 0; k < region.accesses.size(); ++k) {
-    const index_map& each = region.accesses[k];
-    if (each.source == index_map::index_source) continue;
-    std::int64_t elements = 1;
-    for (int axis = 0; axis < region.space.rank(); ++axis) elements *= each.strides[axis] != 0 ? region.space[axis] : 1;
-    if (elements > most) most = elements, guide = static_cast<int>(k);
-  }
-  return guide;
-}
-
-// Reductions that pass through shared memory keep up to two arrays of four words an invocation there.
-[[nodiscard]] inline std::uint32_t most_threads(const device_profile& on) {
-  return std::min({std::bit_floor(on.max_invocations), std::bit_floor(on.max_shared_bytes / 32), 1024u});
-}
-
-inline void map_columns(row_mapping& map, std::int64_t length, const device_profile& on) {
-  map.style = row_mapping::columns;
-  const bool software = on.prefers_texel_buffers;
-  const std::uint32_t width = map.vector_axis >= 0 ? 4 : 1;
-  std::uint32_t threads = software ? std::min(on.subgroup_size, most_threads(on)) : std::min(256u, most_threads(on));
-  map.rows = software ? threads : 32 / width;
-  // Too few workgroups: narrow them to a memory sector or half of one and put more invocations on each column.
-  if (!software && ceil_div(map.outer_items, map.rows) < on.compute_units) {
-    map.rows = (map.outer_items * width < 4 * std::int64_t{on.compute_units} ? 4 : 8) / width;
-    threads = most_threads(on);
-  }
-  map.rows = std::min(map.rows, ceil_power(map.outer_items));
-  map.lanes = std::min(threads / map.rows, ceil_power(ceil_div(length, 4)));
-  if (software && map.lanes == 1) map.rows = std::min(64u, ceil_power(map.outer_items));
-}
-
-inline void map_rows(row_mapping& map, const device_profile& on) {
-  const std::uint32_t subgroup = on.subgroup_size;
-  const bool many_rows = map.outer_items >= std::int64_t{on.compute_units} * 8;
-  const bool is_short = map.row_items <= subgroup || (many_rows && map.row_items <= 4 * std::int64_t{subgroup});
-  if (on.subgroup_shuffle && (on.prefers_texel_buffers || is_short)) {
-    map.lanes = std::min(subgroup, ceil_power(on.prefers_texel_buffers ? map.row_items : ceil_div(map.row_items, 2)));
-    // In software a workgroup costs more than a subgroup; with long rows that no longer counts.
-    const std::uint32_t size = on.prefers_texel_buffers ? (map.row_items > 64 ? subgroup : 64) : 128;
-    map.rows = std::max(1u, std::min(std::max(size, subgroup), on.max_invocations) / map.lanes);
-    return;
-  }
-  map.style = row_mapping::workgroup;
-  const bool few_rows = map.outer_items < 2 * std::int64_t{on.compute_units};
-  const std::uint32_t most = std::min(few_rows ? 1024u : 256u, most_threads(on));
-  map.lanes = std::clamp(ceil_power(ceil_div(map.row_items, 4)), std::min(std::max(64u, subgroup), most), most);
-}
-
-[[nodiscard]] inline row_mapping make_row_mapping(const loop_nest& nest, int guide, const device_profile& on) {
-  row_mapping map;
-  const index_map& leader = guide < 0 ? nest.output : nest.accesses[static_cast<std::size_t>(guide)];
-  const int last_row = nest.row_axes > 0 ? nest.rank - 1 : -1;
-  const int last_outer = nest.outer_axes() - 1;
-  const bool along = last_row >= 0 && leader.strides[last_row] == 1;
-  const bool across =
-      last_row >= 0 && !along && last_outer >= 0 && leader.strides[last_outer] == 1 && nest.extents[last_outer] > 1;
-  const int candidate = along ? last_row : across ? last_outer : -1;
-  if (candidate >= 0 && vectorises(nest, leader, candidate)) map.vector_axis = candidate;
-  const std::int64_t length = nest.count(nest.outer_axes(), nest.rank);
-  map.row_items = map.vector_axis >= 0 && along ? length / 4 : length;
-  map.outer_items = nest.count(0, nest.outer_axes()) / (map.vector_axis >= 0 && across ? 4 : 1);
-  across ? map_columns(map, length, on) : map_rows(map, on);
-  const auto varying = std::count_if(nest.accesses.begin(), nest.accesses.end(),
-                                     [&](const index_map& each) { return varies_along_row(nest, each); });
-  const int room = (on.prefers_texel_buffers ? 16 : 32) / (map.vector_axis >= 0 ? 4 : 1);
-  map.unrolled = std::clamp(room / std::max(1, static_cast<int>(varying)), 1, on.prefers_texel_buffers ? 4 : 8);
-  return map;
-}
-
-/// Whether the lanes of a row exchange values as lanes of a subgroup.
-[[nodiscard]] inline bool uses_subgroups(const row_mapping& map, const device_profile& on) {
-  if (map.lanes == 1) return false;
-  if (map.style == row_mapping::workgroup) return on.subgroup_arithmetic;
-  return on.subgroup_shuffle && (map.style == row_mapping::cluster || map.lanes * map.rows == on.subgroup_size);
-}
-
-// Twice the invocations a row; false when the workgroup is full.
-[[nodiscard]] inline bool share_rows_wider(row_mapping& map, const device_profile& on) {
-  const std::uint32_t most = most_threads(on);
-  if (map.style == row_mapping::columns) {
-    if (map.lanes >= most) return false;
-    map.lanes *= 2;
-    if (map.lanes * map.rows > most) map.rows /= 2;
-    return true;
-  }
-  const std::uint32_t lanes = std::max(2 * map.lanes, std::min(2 * on.subgroup_size, most));
-  if (map.lanes >= most || lanes > most) return false;
-  map.style = row_mapping::workgroup;
-  map.lanes = lanes;
-  map.rows = 1;
-  return true;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -38020,6 +38443,7 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, st
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
   if (how == access::read_write) mark_aliased(buffer.variable);
+  if (how == access::exchange) builder_.decorate(buffer.variable, decoration::coherent);
   return buffer;
 }
 

@@ -28,6 +28,7 @@
 #include <meganeura/ops/rearrange.hpp>
 #include <meganeura/ops/rounding.hpp>
 #include <meganeura/ops/search.hpp>
+#include <meganeura/ops/sort.hpp>
 #include <meganeura/ops/special.hpp>
 #include <meganeura/ops/statistics.hpp>
 #include <meganeura/ops/trigonometry.hpp>

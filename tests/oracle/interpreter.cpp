@@ -59,6 +59,8 @@ class interpreter<Real>::definitions {
         return map(id);
       case op::reduce:
         return reduce(id);
+      case op::argsort:
+        return argsort(id);
       case op::cumulative:
         return cumulative(id);
       case op::contract:
@@ -252,6 +254,31 @@ class interpreter<Real>::definitions {
       }
     }
     return result;
+  }
+
+  tensor<Real> argsort(node_id id) const {
+    if constexpr (is_field<Real>) {
+      fail(error_category::unsupported, "oracle: a finite field has no order; use doubles");
+    } else {
+      const auto& how = graph_.get<argsort_attribute>(id);
+      const tensor<Real>& from = operand(id, 0);
+      tensor<Real> result = empty(id);
+      const std::int64_t length = from.extents[how.axis], inner = from.extents.stride(how.axis);
+      std::vector<std::int64_t> order(static_cast<std::size_t>(length));
+      for (std::int64_t row = 0; row < from.extents.elements() / length; ++row) {
+        const std::int64_t begin = row / inner * inner * length + row % inner;
+        for (std::int64_t i = 0; i < length; ++i) order[static_cast<std::size_t>(i)] = i;
+        std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t k) {
+          if (how.descending) std::swap(i, k);
+          const Real a = from[begin + i * inner], b = from[begin + k * inner];
+          return a < b || (std::isnan(b) && !std::isnan(a));
+        });
+        for (std::int64_t i = 0; i < length; ++i) {
+          result[begin + i * inner] = Real(double(order[static_cast<std::size_t>(i)]));
+        }
+      }
+      return result;
+    }
   }
 
   // Whether a later value takes the place of the extremum so far.

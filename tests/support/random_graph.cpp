@@ -508,6 +508,7 @@ class builder {
     static const std::vector<reduce_kind> kinds{reduce_kind::sum, reduce_kind::sum, reduce_kind::product,
                                                 reduce_kind::arg_max, reduce_kind::arg_min};
     const int axis = static_cast<int>(dice_.below(rank_of(graph_[a].extents)));
+    if (dice_.chance(0.3)) return accept(graph_.apply(op::argsort, argsort_attribute{axis, dice_.chance(0.5)}, {a}));
     accept(graph_.apply(op::cumulative, cumulative_attribute{dice_.pick(kinds), axis, dice_.chance(0.5)}, {a}));
   }
 

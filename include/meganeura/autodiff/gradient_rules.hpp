@@ -529,6 +529,11 @@ struct gradient_rule<op::stop_gradient> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::argsort> : gradient_rule<op::stop_gradient> {
+  using gradient_rule<op::stop_gradient>::gradient_rule;
+};
+
+template <>
 struct gradient_rule<op::adjoint> : gradient_rule<op::stop_gradient> {
   using gradient_rule<op::stop_gradient>::gradient_rule;
 };

@@ -86,6 +86,15 @@ struct node_analysis<op::cumulative> : no_analysis {
 };
 
 template <>
+struct node_analysis<op::argsort> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_float(g[from].type)) return {};
+    return {from};
+  }
+};
+
+template <>
 struct node_analysis<op::assign> : no_analysis {
   static class_list deciding(const engine& g, enode_id id) {
     if (!g[g.operand(id, 0)].decides) return {};

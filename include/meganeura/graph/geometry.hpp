@@ -46,6 +46,15 @@ struct cumulative_attribute {
   friend constexpr bool operator==(const cumulative_attribute&, const cumulative_attribute&) = default;
 };
 
+/// i32: out[.., i, ..] = the place k of the element in[.., k, ..] that comes i-th, the smallest first or the largest;
+/// of equal ones the one with the smaller k. A NaN is larger than every number.
+struct argsort_attribute {
+  int axis = 0;
+  bool descending = false;
+  static constexpr void each(auto& self, auto visit) { visit("axis", self.axis), visit("descending", self.descending); }
+  friend constexpr bool operator==(const argsort_attribute&, const argsort_attribute&) = default;
+};
+
 /// One label for each axis. The result's axes are the labels 0, 1, 2, ... in order; larger labels are summed over,
 /// numbered in the order they have in `a`. Every summed label stands in both operands, every other in one or both.
 struct contract_attribute {
@@ -215,6 +224,17 @@ struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
   static constexpr auto flops(const cumulative_attribute&, const symbolic_shape*, const symbolic_shape& result,
                               const Extent& extent) {
     return elements_of(result, extent);
+  }
+};
+
+template <>
+struct primitive_traits<op::argsort> : carries<argsort_attribute> {
+  static constexpr const char* refuses(const argsort_attribute& how, const tensor_facts* x) {
+    if (how.axis < 0 || how.axis >= x[0].shape.rank) return "there is no such axis";
+    return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
+  }
+  static constexpr tensor_facts result(const argsort_attribute&, const tensor_facts* x) {
+    return {dtype::i32, x[0].shape};
   }
 };
 

@@ -20,6 +20,7 @@ enum class op : std::uint8_t {
   map,              // out[i] = program(a[i], b[i], ...): all operands have the result's shape
   reduce,           // sum, max, min, product over some axes, which disappear
   cumulative,       // sum, product or place of the extremum of what stands before along one axis, itself included
+  argsort,          // the places of the elements along one axis in the order of their values
   contract,         // generalised matrix product of two operands (einsum)
   view,             // out[i] = in.flat[offset + sum stride * i]: reshape, permute, slice, flip, broadcast
   pad,              // a constant border around the operand
@@ -121,6 +122,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::map, "map", -1, op_stage::primitive},
     {op::reduce, "reduce", 1, op_stage::primitive},
     {op::cumulative, "cumulative", 1, op_stage::primitive, true},
+    {op::argsort, "argsort", 1, op_stage::primitive, true},
     {op::contract, "contract", 2, op_stage::primitive},
     {op::view, "view", 1, op_stage::primitive},
     {op::pad, "pad", 1, op_stage::primitive},

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/graph/visit_op.hpp>
+#include <meganeura/kernels/argsort.hpp>
 #include <meganeura/kernels/convolution.hpp>
 #include <meganeura/kernels/cumulative.hpp>
 #include <meganeura/kernels/gather.hpp>

@@ -22,9 +22,10 @@
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 enum class access : std::uint8_t {
-  read,       // never written by this dispatch, through any binding: the driver may cache it freely
-  write,      // written, and read only by the invocation that wrote
-  read_write  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
+  read,        // never written by this dispatch, through any binding: the driver may cache it freely
+  write,       // written, and read only by the invocation that wrote
+  read_write,  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
+  exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
 };
 
 namespace detail {

@@ -160,6 +160,7 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, st
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
   if (how == access::read_write) mark_aliased(buffer.variable);
+  if (how == access::exchange) builder_.decorate(buffer.variable, decoration::coherent);
   return buffer;
 }
 

@@ -191,6 +191,7 @@ enum class decoration : std::uint32_t {
   built_in = 11,
   restrict_ = 19,
   aliased = 20,
+  coherent = 23,
   non_writable = 24,
   binding = 33,
   descriptor_set = 34,
