@@ -10,6 +10,7 @@
 #include <meganeura/nn/losses.hpp>
 #include <meganeura/nn/multi_head_attention.hpp>
 #include <meganeura/nn/pooling.hpp>
+#include <meganeura/nn/recurrent.hpp>
 #include <meganeura/ops/activations.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>

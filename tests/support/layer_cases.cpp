@@ -427,6 +427,103 @@ void add_adapters(std::vector<layer_case>& list) {
                   }});
 }
 
+// ---- recurrences: a step is given the gates of x and those of h
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+using recurrence = void (*)(const numbers& from_x, const numbers& from_h, numbers& h, numbers& cell);
+void rnn_of(const numbers& a, const numbers& b, numbers& h, numbers&) {
+  for (std::size_t k = 0; k < h.size(); ++k) h[k] = std::tanh(a[k] + b[k]);
+}
+void gru_of(const numbers& a, const numbers& b, numbers& h, numbers&) {
+  const std::size_t n = h.size();
+  for (std::size_t k = 0; k < n; ++k) {
+    const double reset = sigmoid_of(a[k] + b[k]), update = sigmoid_of(a[n + k] + b[n + k]);
+    h[k] = (1 - update) * std::tanh(a[2 * n + k] + reset * b[2 * n + k]) + update * h[k];
+  }
+}
+void lstm_of(const numbers& a, const numbers& b, numbers& h, numbers& cell) {
+  const std::size_t n = h.size();
+  const auto gate = [&](std::size_t index, std::size_t k) { return a[index * n + k] + b[index * n + k]; };
+  for (std::size_t k = 0; k < n; ++k) {
+    cell[k] = sigmoid_of(gate(1, k)) * cell[k] + sigmoid_of(gate(0, k)) * std::tanh(gate(2, k));
+    h[k] = sigmoid_of(gate(3, k)) * std::tanh(cell[k]);
+  }
+}
+
+// Rows of a sequence, from its end if `reverse`.
+matrix recurred(tensors& t, const matrix& x, const std::string& suffix, std::int64_t gates, std::int64_t hidden,
+                recurrence step, bool reverse) {
+  matrix y = made(x.rows, hidden, [](std::int64_t, std::int64_t) { return 0.0; });
+  numbers h(static_cast<std::size_t>(hidden)), cell(static_cast<std::size_t>(hidden));
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    const std::int64_t at = reverse ? x.rows - 1 - i : i;
+    const auto by = [&](const matrix& row, const std::string& which) {
+      return projected(t, row, "r.weight_" + which + suffix, "r.bias_" + which + suffix, gates * hidden).list;
+    };
+    step(by(part(x, at, 1), "ih"), by({1, hidden, h}, "hh"), h, cell);
+    for (std::int64_t k = 0; k < hidden; ++k)
+      y.list[static_cast<std::size_t>(at * hidden + k)] = h[static_cast<std::size_t>(k)];
+  }
+  return y;
+}
+
+std::map<std::string, shape> gates_of(std::int64_t rows, std::int64_t width, std::int64_t hidden,
+                                      const std::string& suffix, bool bias) {
+  std::map<std::string, shape> list{{"r.weight_ih" + suffix, {rows, width}}, {"r.weight_hh" + suffix, {rows, hidden}}};
+  if (bias) list["r.bias_ih" + suffix] = list["r.bias_hh" + suffix] = {rows};
+  return list;
+}
+
+void add_recurrences(std::vector<layer_case>& list) {
+  static constexpr recurrent_options three{.hidden = 3}, plain{.hidden = 3, .bias = false},
+      both{.hidden = 2, .layers = 2, .bidirectional = true};
+  list.push_back({"lstm",
+                  {{2, 5, 4}},
+                  gates_of(12, 4, 3, "_l0", true),
+                  [](const values& x) { return call<lstm<three>>("r", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      return recurred(t, x, "_l0", 4, 3, lstm_of, false);
+                    });
+                  }});
+  list.push_back({"gru",
+                  {{2, 5, 4}},
+                  gates_of(9, 4, 3, "_l0", true),
+                  [](const values& x) { return call<gru<three>>("r", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      return recurred(t, x, "_l0", 3, 3, gru_of, false);
+                    });
+                  }});
+  list.push_back({"gru without bias",
+                  {{2, 1, 4}},
+                  gates_of(9, 4, 3, "_l0", false),
+                  [](const values& x) { return call<gru<plain>>("r", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      return recurred(t, x, "_l0", 3, 3, gru_of, false);
+                    });
+                  }});
+  std::map<std::string, shape> names;
+  for (const char* suffix : {"_l0", "_l0_reverse", "_l1", "_l1_reverse"}) names.merge(gates_of(2, 4, 2, suffix, true));
+  list.push_back({"rnn of two layers and both directions",
+                  {{2, 3, 4}},
+                  names,
+                  [](const values& x) { return call<rnn<both>>("r", x[0]); },
+                  [](tensors& t) {
+                    return by_batch(t, 4, [&](const matrix& x, const matrix&) {
+                      const auto beside = [&](const matrix& from, const std::string& suffix) {
+                        const matrix a = recurred(t, from, suffix, 1, 2, rnn_of, false);
+                        const matrix b = recurred(t, from, suffix + "_reverse", 1, 2, rnn_of, true);
+                        return made(from.rows, 4, [&](std::int64_t i, std::int64_t k) {
+                          return k < 2 ? a.at(i, k) : b.at(i, k - 2);
+                        });
+                      };
+                      return beside(beside(x, "_l0"), "_l1");
+                    });
+                  }});
+}
+
 }  // namespace
 
 const std::vector<layer_case>& layer_cases() {
@@ -436,6 +533,7 @@ const std::vector<layer_case>& layer_cases() {
     add_norms(made);
     add_attentions(made);
     add_adapters(made);
+    add_recurrences(made);
     return made;
   }();
   return list;

@@ -63,6 +63,15 @@ struct adapters {
   }
 };
 
+struct recurrences {
+  static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true}, one{.hidden = 4};
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::sum<1>(image);
+    auto y = mn::call<"lstm", mn::lstm<both>>(x) + mn::call<"gru", mn::gru<one>>(x);
+    return y + mn::call<"rnn", mn::rnn<both>>(x);
+  }
+};
+
 // A layer of `count` numbers drawn around 0, in training.
 template <class F>
 std::vector<double> drawn(const mn::shape& extents, std::vector<double> x, const F& f) {
@@ -126,6 +135,7 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<norms>();
   expect_same_both_ways<pools>();
   expect_same_both_ways<adapters>();
+  expect_same_both_ways<recurrences>();
 }
 
 TEST(expr_layer_forms, channels_are_dropped_whole) {
@@ -170,6 +180,8 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
       "4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::max_pool1d(x, mn::pool_options{.window = 7}); }),
             "max_pool1d<options>(x): the window must fit into [.., w] of known extents; found f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::call<mn::lstm<recurrences::one>>("r", mn::sum(x, 0)); }),
+            "call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers; found f32 [4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
             "layer_norm<name>(x): x needs a last extent that is a number, not a symbol; found f32 [2, 4, 6]");
 }

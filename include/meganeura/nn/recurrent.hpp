@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+// Recurrent layers over sequences of a known length, and their cells, under PyTorch's names.
+#pragma once
+#include <meganeura/nn/activation.hpp>
+#include <meganeura/nn/attention.hpp>
+#include <meganeura/nn/linear.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// layers: one behind the other. bidirectional: beside each a second one from the end, whose results follow.
+struct recurrent_options {
+  int hidden, layers = 1;
+  bool bias = true, bidirectional = false;
+  friend constexpr bool operator==(const recurrent_options&, const recurrent_options&) = default;
+};
+
+namespace detail {
+
+template <fixed_string A, fixed_string B>
+consteval auto joined_text() {
+  char text[sizeof(A.text) + sizeof(B.text) - 1]{};
+  for (std::size_t i = 0; i + 1 < sizeof(A.text); ++i) text[i] = A.text[i];
+  for (std::size_t i = 0; i < sizeof(B.text); ++i) text[i + sizeof(A.text) - 1] = B.text[i];
+  return fixed_string(text);
+}
+// "_l0", "_l0_reverse"
+template <int Layer, bool Reverse>
+consteval auto layer_suffix() {
+  static_assert(Layer < 10, "meganeura: rnn, gru or lstm<options>: at most 10 layers");
+  constexpr char digit[] = {'_', 'l', static_cast<char>('0' + Layer), '\0'};
+  if constexpr (Reverse) {
+    return joined_text<fixed_string(digit), "_reverse">();
+  } else {
+    return fixed_string(digit);
+  }
+}
+
+// x W^T + b of all gates, or without b.
+template <fixed_string Suffix>
+struct recurrent_gates {
+  static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
+    const double bound = 1 / square_root(static_cast<double>(hidden));
+    const initializer begin = init::uniform(-bound, bound);
+    const symbolic_shape filter = extents_of(gates * hidden, x.facts().shape.last());
+    const auto weight = parameter_of<joined_text<"weight_ih", Suffix>()>(x, filter, dtype::f32, begin);
+    const auto product = make<describe_linear>(x, weight);
+    if (!bias) return product;
+    return product + parameter_of<joined_text<"bias_ih", Suffix>()>(x, extents_of(gates * hidden), dtype::f32, begin);
+  }
+};
+// The matrix for a state, and its bias, or zeros.
+template <fixed_string Suffix>
+struct recurrent_weight {
+  static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden) {
+    const double bound = 1 / square_root(static_cast<double>(hidden));
+    return parameter_of<joined_text<"weight_hh", Suffix>()>(x, extents_of(gates * hidden, hidden), dtype::f32,
+                                                            init::uniform(-bound, bound));
+  }
+};
+template <fixed_string Suffix>
+struct recurrent_bias {
+  static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
+    const double bound = 1 / square_root(static_cast<double>(hidden));
+    const symbolic_shape shape = extents_of(gates * hidden);
+    if (!bias) return expand(number_of(x, 0.0), shape);
+    return parameter_of<joined_text<"bias_hh", Suffix>()>(x, shape, dtype::f32, init::uniform(-bound, bound));
+  }
+};
+struct recurrent_zeros {
+  static constexpr auto forward(value auto x, std::int64_t hidden) {
+    return expand(number_of(x, 0.0), extents_of(x.facts().shape[0], hidden));
+  }
+};
+
+// A step of each kind: of its gates [n, gates hidden], the state h [n, hidden], what else it has (a second state, or
+// the bias of the gates that h makes) and the matrix [gates hidden, hidden]; h and the second one again.
+struct rnn_step {
+  static constexpr int gates = 1;
+  static constexpr bool has_cell = false;
+  template <int Hidden>
+  static constexpr auto forward(value auto x, value auto h, value auto bias, value auto weight) {
+    return results<"h", "s">(tanh(x + (tied_linear(h, weight) + bias)), bias);
+  }
+};
+struct gru_step {
+  static constexpr int gates = 3;
+  static constexpr bool has_cell = false;
+  template <int Hidden>
+  static constexpr auto forward(value auto x, value auto h, value auto bias, value auto weight) {
+    auto u = tied_linear(h, weight) + bias;
+    auto reset = sigmoid(slice<-1, 0, Hidden>(x) + slice<-1, 0, Hidden>(u));
+    auto update = sigmoid(slice<-1, Hidden, Hidden>(x) + slice<-1, Hidden, Hidden>(u));
+    auto fresh = tanh(slice<-1, 2 * Hidden, Hidden>(x) + reset * slice<-1, 2 * Hidden, Hidden>(u));
+    return results<"h", "s">(fresh + update * (h - fresh), bias);
+  }
+};
+struct lstm_step {
+  static constexpr int gates = 4;
+  static constexpr bool has_cell = true;
+  template <int Hidden>
+  static constexpr auto forward(value auto x, value auto h, value auto cell, value auto weight) {
+    auto z = x + tied_linear(h, weight);
+    auto kept = sigmoid(slice<-1, Hidden, Hidden>(z)) * cell;
+    auto next = kept + sigmoid(slice<-1, 0, Hidden>(z)) * tanh(slice<-1, 2 * Hidden, Hidden>(z));
+    return results<"h", "s">(sigmoid(slice<-1, 3 * Hidden, Hidden>(z)) * tanh(next), next);
+  }
+};
+// `Count` steps as two halves, so that no body is long: x [n, count, gates hidden] to y [n, count, hidden] and states.
+template <class Step, int Hidden, std::int64_t Count>
+struct recurrent_steps {
+  static constexpr auto forward(value auto x, value auto h, value auto second, value auto weight) {
+    if constexpr (Count == 1) {
+      auto [now, other] = Step::template forward<Hidden>(flatten<0, 1>(x), h, second, weight);
+      return results<"y", "h", "s">(unsqueeze<1>(now), now, other);
+    } else {
+      constexpr int first = static_cast<int>(Count / 2), rest = static_cast<int>(Count) - first;
+      auto [y, a, b] = call<"", recurrent_steps<Step, Hidden, first>>(slice<1, 0, first>(x), h, second, weight);
+      auto [z, d, e] = call<"", recurrent_steps<Step, Hidden, rest>>(slice<1, first, rest>(x), a, b, weight);
+      return results<"y", "h", "s">(concat<1>(y, z), d, e);
+    }
+  }
+};
+
+// The same of values of run time.
+template <class Value>
+struct recurrent_state {
+  Value y, h, second;
+};
+template <class Step, int Hidden, class Value>
+recurrent_state<Value> run_steps(Value x, Value h, Value second, Value weight, std::int64_t count) {
+  if (count == 1) {
+    auto [y, now, other] = recurrent_steps<Step, Hidden, 1>::forward(x, h, second, weight);
+    return {y, now, other};
+  }
+  const std::int64_t first = count / 2, rest = count - first;
+  const auto a = run_steps<Step, Hidden>(slice(x, 1, 0, first), h, second, weight, first);
+  const auto b = run_steps<Step, Hidden>(slice(x, 1, first, rest), a.h, a.second, weight, rest);
+  return {concat(1, a.y, b.y), b.h, b.second};
+}
+
+constexpr bool can_recur(const facts& x) {
+  return x.shape.rank == 3 && x.shape[1].is_static() && x.shape[2].is_static() && x.type == dtype::f32;
+}
+
+// All results, over the sequence.
+template <class Step, recurrent_options O, value X, value H, value S, value W>
+constexpr auto recurrent_run(X x, H h, S second, W weight) {
+  if constexpr (all_typed<X>::value) {
+    return call<"", recurrent_steps<Step, O.hidden, X::facts().shape[1].coefficient>>(x, h, second, weight)
+        .template get<0>();
+  } else {
+    return run_steps<Step, O.hidden>(x, h, second, weight, x.facts().shape[1].coefficient).y;
+  }
+}
+
+// One direction of one layer.
+template <class Step, recurrent_options O, fixed_string Suffix, value A>
+constexpr auto recurrent_pass(A x) {
+  constexpr fixed<std::int64_t{Step::gates}> gates{};
+  constexpr fixed<std::int64_t{O.hidden}> hidden{};
+  const auto own = layer<recurrent_gates<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
+  const auto weight = layer<recurrent_weight<Suffix>>(fixed_text<"">{}, x, gates, hidden);
+  const auto bias = layer<recurrent_bias<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
+  const auto zeros = layer<recurrent_zeros>(fixed_text<"">{}, x, hidden);
+  if constexpr (Step::has_cell) {
+    return recurrent_run<Step, O>(own + bias, zeros, zeros, weight);
+  } else {
+    return recurrent_run<Step, O>(own, zeros, bias, weight);
+  }
+}
+
+template <class Step, recurrent_options O, int Layer = 0, value A>
+constexpr auto recurrent_layers(A x) {
+  if constexpr (Layer == O.layers) {
+    return x;
+  } else {
+    const auto y = recurrent_pass<Step, O, layer_suffix<Layer, false>()>(x);
+    if constexpr (O.bidirectional) {
+      const auto back = recurrent_pass<Step, O, layer_suffix<Layer, true>()>(flip<1>(x));
+      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back)));
+    } else {
+      return recurrent_layers<Step, O, Layer + 1>(y);
+    }
+  }
+}
+
+template <class Step, recurrent_options O>
+struct recurrent {
+  static constexpr auto forward(value auto x) {
+    MEGANEURA_EXPECT(can_recur(x.facts()),
+                     "meganeura: call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers", x)
+    return recurrent_layers<Step, O>(x);
+  }
+};
+
+}  // namespace detail
+
+/// torch.nn.LSTM with batch_first, from states of zeros on, a module: call<"lstm", lstm<recurrent_options{.hidden =
+/// 64}>>(x). Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden], "bias_ih_l0",
+/// "bias_hh_l0", those of the other direction end in "_reverse". The result is PyTorch's `output`; the last state of a
+/// direction is the last of it in time. Steps are written out: sequences are to be short, tens of steps. shapes: [n, t,
+/// width] -> [n, t, hidden], twice as wide if bidirectional. dtypes: f32. errors: "x must be f32 [n, t, width], t and
+/// width numbers".
+template <recurrent_options O>
+struct lstm : detail::recurrent<detail::lstm_step, O> {};
+
+/// torch.nn.GRU, as lstm, with three gates.
+template <recurrent_options O>
+struct gru : detail::recurrent<detail::gru_step, O> {};
+
+/// torch.nn.RNN of tanh, as lstm, with one gate.
+template <recurrent_options O>
+struct rnn : detail::recurrent<detail::rnn_step, O> {};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
