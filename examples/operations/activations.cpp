@@ -42,6 +42,9 @@ void add_activations(std::vector<operation>& list) {
   named(
       "hard_sigmoid(x)", "", "HardSigmoid", [](double x) { return std::fmin(std::fmax(0.2 * x + 0.5, 0), 1); },
       [](mn::node_value x) { return mn::hard_sigmoid(x); });
+  named(
+      "rrelu<name, low, high>(x)", "nn.functional.rrelu", "", [](double x) { return x > 0 ? x : 11.0 / 48 * x; },
+      [](mn::node_value x) { return mn::rrelu<"act">(x); });
 }
 
 }  // namespace operations

@@ -11,6 +11,7 @@
 #include <meganeura/nn/multi_head_attention.hpp>
 #include <meganeura/nn/pooling.hpp>
 #include <meganeura/nn/recurrent.hpp>
+#include <meganeura/nn/rrelu.hpp>
 #include <meganeura/ops/activations.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>

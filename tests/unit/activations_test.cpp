@@ -3,6 +3,8 @@
 #include <support/sentence_of.hpp>
 #include <support/special_values.hpp>
 
+#include <algorithm>
+
 namespace {
 
 using namespace mn::support;
@@ -134,6 +136,21 @@ TEST(activations, integers_modulo_another_one_are_exact) {
   EXPECT_EQ(found, products);
 }
 
+TEST(activations, random_slopes_are_drawn_in_training_and_their_mean_evaluating) {
+  const auto slopes = [](mn::run_mode mode) {
+    mn::graph g(mode);
+    const mn::oracle::tensors<double> leaves{{"x", {{1000}, numbers(1000, -1.0), dtype::f32}}};
+    const node_value x(g, g.input("x", dtype::f32, {1000}));
+    return run_rounded(g, (-mn::rrelu("act", x, 0.1, 0.3)).id(), leaves);
+  };
+  EXPECT_EQ(slopes(mn::run_mode::evaluation), numbers(1000, 0.2f));
+  numbers drawn = slopes(mn::run_mode::training);
+  std::sort(drawn.begin(), drawn.end());
+  EXPECT_GE(drawn.front(), 0.1f);
+  EXPECT_LE(drawn.back(), 0.3f);
+  EXPECT_NEAR(drawn[500], 0.2, 0.02);  // the middle, six deviations wide
+}
+
 namespace {
 
 struct activation_functions {
@@ -142,7 +159,8 @@ struct activation_functions {
     auto a = mn::softplus(x) + mn::log_sigmoid(x) + mn::mish(x) + mn::softsign(x) + mn::selu(x) + mn::leaky_relu(x);
     auto b = mn::elu(x, two) + mn::celu(x, two) + mn::elu(x) + mn::celu(x) + mn::hard_sigmoid(x) + mn::hard_swish(x);
     auto c = mn::hard_tanh(x) + mn::relu6(x) + mn::tanh_shrink(x) + mn::soft_shrink(x, two) + mn::hard_shrink(x, a);
-    return mn::gaussian(a) + mn::bent_identity(b) + mn::leaky_relu(c, two) + mn::hard_sigmoid(a, two);
+    return mn::gaussian(a) + mn::bent_identity(b) + mn::leaky_relu(c, two) + mn::hard_sigmoid(a, two) +
+           mn::rrelu<"first">(x) + mn::rrelu<"second", 0.1, 0.2>(x);
   }
 };
 
