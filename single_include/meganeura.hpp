@@ -13324,6 +13324,7 @@ template <value A, class B>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Products of tensors besides einsum and matmul.
 // Axes put in order, repeated, stacked, taken apart and shuffled.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -13569,6 +13570,570 @@ template <value A, detail::axis_like Turns>
 template <int Turns, value A>
 [[nodiscard]] constexpr auto rot90(A x) {
   return rot90(x, c<Turns>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// ---- einsum of one operand
+
+// The first axis of a label, and the place of a later one with the same label; -1 where there is none.
+struct label_pair {
+  int first = -1, second = -1;
+};
+constexpr label_pair repeated_label(const char* term, int rank) {
+  for (int i = 0; i < rank; ++i) {
+    for (int k = i + 1; k < rank; ++k) {
+      if (term[i] == term[k]) return {i, k};
+    }
+  }
+  return {};
+}
+
+struct single_labels {
+  char from[max_rank + 1]{}, to[max_rank + 1]{};
+  int rank = 0, result_rank = 0;
+  bool well_formed = false;
+};
+
+// "iij->ji" taken apart; not well formed where a label of the result is repeated or nowhere in the operand.
+constexpr single_labels parse_single(const char* text) {
+  single_labels labels;
+  for (; *text >= 'a' && *text <= 'z' && labels.rank < max_rank; ++text) labels.from[labels.rank++] = *text;
+  if (text[0] != '-' || text[1] != '>') return labels;
+  for (text += 2; *text >= 'a' && *text <= 'z' && labels.result_rank < max_rank; ++text) {
+    labels.to[labels.result_rank++] = *text;
+  }
+  labels.well_formed = *text == '\0' && repeated_label(labels.to, labels.result_rank).first < 0;
+  for (int i = 0; i < labels.result_rank; ++i) {
+    bool found = false;
+    for (int k = 0; k < labels.rank; ++k) found = found || labels.from[k] == labels.to[i];
+    labels.well_formed = labels.well_formed && found;
+  }
+  return labels;
+}
+
+constexpr bool can_einsum(const single_labels& labels, const symbolic_shape& x) {
+  if (!labels.well_formed || labels.rank != x.rank) return false;
+  for (int i = 0; i < x.rank; ++i) {
+    for (int k = i + 1; k < x.rank; ++k) {
+      if (labels.from[i] == labels.from[k] && (x[i] != x[k] || !x[i].is_static())) return false;
+    }
+  }
+  return true;
+}
+
+// Two axes at the end, the others in their order.
+constexpr axis_order at_the_end(int rank, int first, int second) {
+  axis_order order;
+  int next = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (i != first && i != second) order.axes[next++] = i;
+  }
+  order.axes[next++] = first;
+  order.axes[next] = second;
+  return order;
+}
+
+// ---- matmul with broadcasting
+
+// A batch of matrices without the batch axes that are 1 where the other's are not; the labels of both.
+struct matmul_batch {
+  symbolic_shape a{}, b{}, result{};
+  contract_attribute labels{};
+  bool fits = false;
+};
+
+// Vectors count as matrices of one row, on the left, or one column.
+constexpr matmul_batch broadcast_matmul(const symbolic_shape& left, const symbolic_shape& right) {
+  matmul_batch made;
+  if (left.rank < 1 || right.rank < 1) return made;
+  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
+  const int batch_a = a.rank - 2, batch_b = b.rank - 2, batch = batch_a > batch_b ? batch_a : batch_b;
+  if (batch + 2 > max_rank || a.last() != b.last(1)) return made;
+  const auto number = [](int value) { return static_cast<std::uint8_t>(value); };
+  for (int i = 0; i < batch; ++i) {
+    const int in_a = i - (batch - batch_a), in_b = i - (batch - batch_b);
+    const dim left_extent = in_a >= 0 ? a[in_a] : dim(1), right_extent = in_b >= 0 ? b[in_b] : dim(1);
+    const bool has_a = in_a >= 0 && (!is_one(left_extent) || is_one(right_extent)),
+               has_b = in_b >= 0 && (!is_one(right_extent) || is_one(left_extent));
+    if (left_extent != right_extent && !is_one(left_extent) && !is_one(right_extent)) return made;
+    if (has_a) made.labels.a[made.a.rank] = number(i), made.a.push_back(left_extent);
+    if (has_b) made.labels.b[made.b.rank] = number(i), made.b.push_back(right_extent);
+    made.result.push_back(is_one(left_extent) ? right_extent : left_extent);
+  }
+  made.labels.a[made.a.rank] = number(batch), made.a.push_back(a.last(1));
+  made.labels.a[made.a.rank] = number(batch + 2), made.a.push_back(a.last());
+  made.labels.b[made.b.rank] = number(batch + 2), made.b.push_back(b.last(1));
+  made.labels.b[made.b.rank] = number(batch + 1), made.b.push_back(b.last());
+  made.labels.result_rank = batch + 2;
+  if (left.rank > 1) made.result.push_back(a.last(1));
+  if (right.rank > 1) made.result.push_back(b.last());
+  made.fits = true;
+  return made;
+}
+
+constexpr node_spec describe_batched(const facts& a, const facts& b, const contract_attribute& labels) {
+  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
+}
+
+// ---- tensordot, kronecker
+
+constexpr bool can_tensordot(const symbolic_shape& a, const symbolic_shape& b, int axes) {
+  if (axes < 1 || axes > a.rank || axes > b.rank || a.rank + b.rank - 2 * axes > max_rank) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (a[a.rank - axes + i] != b[i]) return false;
+  }
+  return true;
+}
+constexpr contract_attribute tensordot_labels(int rank_a, int rank_b, int axes) {
+  contract_attribute labels{.result_rank = rank_a + rank_b - 2 * axes};
+  for (int i = 0; i < rank_a; ++i) {
+    const int kept = rank_a - axes;
+    labels.a[i] = static_cast<std::uint8_t>(i < kept ? i : labels.result_rank + i - kept);
+  }
+  for (int i = 0; i < rank_b; ++i) {
+    labels.b[i] = static_cast<std::uint8_t>(i < axes ? labels.result_rank + i : rank_a - axes + i - axes);
+  }
+  return labels;
+}
+constexpr node_spec describe_tensordot(const facts& a, const facts& b, int axes) {
+  return describe_batched(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
+}
+
+constexpr symbolic_shape trailing(const symbolic_shape& shape, std::initializer_list<dim> last) {
+  symbolic_shape result;
+  for (int i = 0; i < shape.rank - 2; ++i) result.push_back(shape[i]);
+  for (const dim& each : last) result.push_back(each);
+  return result;
+}
+
+constexpr node_spec describe_along_grid(const facts& x, int axis, int rank) {
+  symbolic_shape result;
+  for (int i = 0; i < rank; ++i) result.push_back(i == axis ? x.shape[0] : dim(1));
+  return describe_reshape(x, result);
+}
+template <value... A>
+constexpr symbolic_shape grid_shape(const A&... a) {
+  symbolic_shape result;
+  (result.push_back(a.facts().shape[0]), ...);
+  return result;
+}
+template <std::size_t... I, value... A>
+constexpr auto grid_of(std::index_sequence<I...>, A... a) {
+  constexpr int rank = sizeof...(A);
+  const auto along = [&](auto x, auto axis) {
+    if constexpr (all_typed<A...>::value) {
+      return expand<grid_shape(A{}...)>(make<describe_along_grid>(x, axis, c<rank>));
+    } else {
+      return expand(make<describe_along_grid>(x, axis, c<rank>), grid_shape(a...));
+    }
+  };
+  return result_list<name_list<>, decltype(along(a, c<static_cast<int>(I)>))...>(along(a, c<static_cast<int>(I)>)...);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct einsum_of_one {
+  static constexpr auto forward(value auto x, const char* text) {
+    detail::single_labels labels = detail::parse_single(text);
+    auto y = reshape(x, x.facts().shape);
+    for (auto pair = detail::repeated_label(labels.from, labels.rank); pair.first >= 0;
+         pair = detail::repeated_label(labels.from, labels.rank)) {
+      const detail::axis_order order = detail::at_the_end(labels.rank, pair.first, pair.second);
+      y = diagonal::forward(detail::make<detail::describe_permute>(y, order), 0);
+      detail::single_labels kept = labels;
+      for (int i = 0; i < labels.rank; ++i) kept.from[i] = labels.from[order.axes[i]];
+      --kept.rank;
+      labels = kept;
+    }
+    detail::axis_order order;
+    int bits = 0, place = 0;
+    for (int i = 0; i < labels.rank; ++i) {
+      bool kept = false;
+      for (int k = 0; k < labels.result_rank; ++k) kept = kept || labels.to[k] == labels.from[i];
+      if (!kept) bits |= 1 << i;
+      for (int k = 0; kept && k < labels.result_rank; ++k) {
+        if (labels.to[k] == labels.from[i]) order.axes[k] = place;
+      }
+      place += kept ? 1 : 0;
+    }
+    y = detail::make<detail::describe_reduce_of>(y, reduce_kind::sum, bits);
+    return detail::make<detail::describe_permute>(y, order);
+  }
+};
+
+struct broadcast_matmul {
+  static constexpr auto forward(value auto a, value auto b) {
+    const detail::matmul_batch batch = detail::broadcast_matmul(a.facts().shape, b.facts().shape);
+    const auto product = detail::make<detail::describe_batched>(reshape(a, batch.a), reshape(b, batch.b), batch.labels);
+    return reshape(product, batch.result);
+  }
+};
+
+struct kronecker {
+  static constexpr auto forward(value auto a, value auto b) {
+    const symbolic_shape s = a.facts().shape, t = b.facts().shape;
+    const auto product = reshape(a, detail::trailing(s, {s.last(1), 1, s.last(), 1})) *
+                         reshape(b, detail::trailing(t, {1, t.last(1), 1, t.last()}));
+    const symbolic_shape whole = detail::broadcast(detail::trailing(s, {1, 1}), detail::trailing(t, {1, 1}));
+    return reshape(product, detail::trailing(whole, {s.last(1) * t.last(1), s.last() * t.last()}));
+  }
+};
+
+struct cross {
+  static constexpr auto forward(value auto a, value auto b, int axis) {
+    const auto turned = [&](auto x, std::int64_t by) { return roll::forward(x, axis, by); };
+    return turned(a, 2) * turned(b, 1) - turned(a, 1) * turned(b, 2);
+  }
+};
+
+}  // namespace layers
+
+/// One operand with labelled axes: a repeated label takes the diagonal, a label missing from the result is summed over,
+/// the others are put in order: einsum<"iij->j">(x), or einsum("iij->j", x).
+/// dtypes: numbers. errors: "labels must name each axis, and equal ones have equal known extents".
+template <class Labels, value A>
+[[nodiscard]] constexpr auto einsum(Labels labels, A a) {
+  MEGANEURA_EXPECT(detail::can_einsum(detail::parse_single(labels), a.facts().shape),
+                   "meganeura: einsum<\"iij->j\">(x): labels must name each axis, those of the result once, and "
+                   "repeated ones have equal known extents",
+                   a)
+  return detail::layer<layers::einsum_of_one>(fixed_text<"">{}, a, labels);
+}
+template <fixed_string Labels, value A>
+[[nodiscard]] constexpr auto einsum(A a) {
+  return einsum(fixed_text<Labels>{}, a);
+}
+
+/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
+/// and NumPy's. An axis of 1 costs nothing; `matmul` is the same for equal batches.
+/// shapes: [.., m, k], [.., k, n] -> [.., m, n]; [k], [.., k, n] -> [.., n]; [.., m, k], [k] -> [.., m]. dtypes: floats
+/// of one type; accumulation in f32. errors: "the last extent of a must be the last but one of b".
+template <value A, value B>
+[[nodiscard]] constexpr auto broadcast_matmul(A a, B b) {
+  MEGANEURA_EXPECT(detail::broadcast_matmul(a.facts().shape, b.facts().shape).fits,
+                   "meganeura: broadcast_matmul(a, b): the last extent of a must be the last but one of b, and batch "
+                   "extents equal or 1",
+                   a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: broadcast_matmul(a, b): operands must be floats of one type; cast one of them", a, b)
+  return detail::layer<layers::broadcast_matmul>(fixed_text<"">{}, a, b);
+}
+
+/// Sum of products over the last `axes` axes of a and as many first ones of b: tensordot<2>(a, b), or
+/// tensordot(a, b, 2). dtypes: floats of one type; accumulation in f32.
+template <value A, value B, detail::axis_like Axes>
+[[nodiscard]] constexpr auto tensordot(A a, B b, Axes axes) {
+  MEGANEURA_EXPECT(detail::can_tensordot(a.facts().shape, b.facts().shape, axes),
+                   "meganeura: tensordot<axes>(a, b): the last axes of a must be the first ones of b", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: tensordot<axes>(a, b): operands must be floats of one type; cast one of them", a, b)
+  return detail::make<detail::describe_tensordot>(a, b, axes);
+}
+template <int Axes, value A, value B>
+[[nodiscard]] constexpr auto tensordot(A a, B b) {
+  return tensordot(a, b, c<Axes>);
+}
+
+/// Products of all pairs of elements of the last axes: [.., n], [.., m] -> [.., n, m].
+/// errors: those of a * b, and "operands need an axis and room for another".
+template <value A, value B>
+[[nodiscard]] constexpr auto outer(A a, B b) {
+  MEGANEURA_EXPECT((a.facts().shape.rank >= 1 && b.facts().shape.rank >= 1 && a.facts().shape.rank < max_rank &&
+                    b.facts().shape.rank < max_rank),
+                   "meganeura: outer(a, b): operands need an axis and room for another", a, b)
+  return unsqueeze(a, c<-1>) * unsqueeze(b, c<-2>);
+}
+
+/// a's elements each times the matrix b, as one matrix: [.., m, n], [.., p, q] -> [.., m p, n q]; batch axes broadcast.
+template <value A, value B>
+[[nodiscard]] constexpr auto kronecker(A a, B b) {
+  MEGANEURA_EXPECT(
+      (a.facts().shape.rank >= 2 && b.facts().shape.rank >= 2 && a.facts().shape.rank + 2 <= max_rank &&
+       b.facts().shape.rank + 2 <= max_rank && a.facts().type == b.facts().type &&
+       detail::broadcast_mismatch(detail::trailing(a.facts().shape, {1, 1}), detail::trailing(b.facts().shape, {1, 1}))
+           .agrees()),
+      "meganeura: kronecker(a, b): operands must be matrices of one dtype with room for two axes more and "
+      "batch extents that are equal or 1",
+      a, b)
+  return detail::layer<layers::kronecker>(fixed_text<"">{}, a, b);
+}
+
+/// The cross product along an axis of extent 3: cross<-1>(a, b), or cross(a, b, -1).
+/// errors: "operands must be numbers of one dtype and shape, with that axis of extent 3".
+template <value A, value B, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cross(A a, B b, Axis axis) {
+  MEGANEURA_EXPECT((detail::are_of_one_type(a.facts(), b.facts()) && detail::has_static_axis(a, axis) &&
+                    detail::extent_at(a, axis) == 3),
+                   "meganeura: cross<axis>(a, b): operands must have one dtype and shape, with that axis of extent 3",
+                   a, b)
+  return detail::layer<layers::cross>(fixed_text<"">{}, a, b, axis);
+}
+template <int Axis = -1, value A, value B>
+[[nodiscard]] constexpr auto cross(A a, B b) {
+  return cross(a, b, c<Axis>);
+}
+
+/// The k-th operand's elements along axis k of the grid that all of them span: auto [i, j] = meshgrid(a, b), of [n] and
+/// [m], are both [n, m]. NumPy's and PyTorch's "xy" is meshgrid(b, a) exchanged.
+/// errors: "operands must have one axis each".
+template <value... A>
+[[nodiscard]] constexpr auto meshgrid(A... a) {
+  MEGANEURA_EXPECT(((a.facts().shape.rank == 1) && ... && (sizeof...(A) <= max_rank)),
+                   "meganeura: meshgrid(a, ...): operands must have one axis each, and be at most as many as a tensor "
+                   "has axes",
+                   a...)
+  return detail::grid_of(std::index_sequence_for<A...>{}, a...);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Images of another size, windows of images as columns and back, bags of rows.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What an element of the result takes: the nearest one, or 2 or 4 neighbours weighted linearly or by Keys' cubic with
+/// a = -0.75.
+enum class resize_mode : std::uint8_t { nearest, linear, cubic };
+/// Where element i of m stands among n, as ONNX names it: (i + 1/2) n / m - 1/2, i (n - 1) / (m - 1) or i n / m.
+enum class resize_place : std::uint8_t { half_pixel, align_corners, asymmetric };
+
+/// How rows of an embedding_bag become one.
+enum class bag_mode : std::uint8_t { sum, mean, max };
+
+namespace detail {
+
+inline constexpr std::int64_t max_resized = 1 << 14;  // places are computed in 32-bit integers
+
+template <class X, class Axis>
+constexpr bool can_resize(const X& x, Axis axis, std::int64_t size) {
+  const int along = axis_of(x, axis);
+  return along >= 0 && x.facts().shape.rank < max_rank && size >= 1 && size <= max_resized &&
+         x.facts().shape[along].is_static() && x.facts().shape[along].coefficient <= max_resized;
+}
+
+// The place of element i is (factor i + start) / parts.
+struct resize_ratio {
+  std::int64_t factor, start, parts;
+};
+constexpr resize_ratio ratio_of(std::int64_t from, std::int64_t to, resize_place place) {
+  if (place == resize_place::half_pixel) return {2 * from, from - to, 2 * to};
+  if (place == resize_place::asymmetric) return {from, 0, to};
+  return to > 1 ? resize_ratio{from - 1, 0, to - 1} : resize_ratio{0, 0, 1};
+}
+
+constexpr int taps(resize_mode mode) { return mode == resize_mode::nearest ? 1 : mode == resize_mode::linear ? 2 : 4; }
+
+// A whole number beside i32 values of the body.
+template <class X>
+constexpr auto whole_of(X x, std::int64_t number) {
+  return x.added(constant_spec(static_cast<double>(number), dtype::i32));
+}
+
+// [n, c, oh, ow] of the windows in an image; of rank 0 where there are none.
+constexpr symbolic_shape windows_in(const symbolic_shape& x, const conv_options& o) {
+  window_attribute windows{.kind = reduce_kind::sum};
+  for (int i = 0; i < 2; ++i) {
+    if (o.kernel[i] < 1 || o.kernel[i] > 10 || o.dilation[i] < 1) return {};
+    windows.window[i] = std::int64_t{o.kernel[i] - 1} * o.dilation[i] + 1, windows.stride[i] = o.stride[i];
+    windows.pad_low[i] = o.padding[i], windows.pad_high[i] = high_padding(o, i);
+  }
+  return x.rank == 4 ? window_shape(windows, x) : symbolic_shape{};
+}
+constexpr std::int64_t elements_in_window(const conv_options& o) { return std::int64_t{o.kernel[0]} * o.kernel[1]; }
+constexpr bool can_fold(const symbolic_shape& x, std::int64_t h, std::int64_t w, const conv_options& o) {
+  if (x.rank != 3 || h < 1 || w < 1 || elements_in_window(o) < 1 || x[1].coefficient % elements_in_window(o) != 0)
+    return false;
+  symbolic_shape image;
+  for (const dim& each : {x[0], dim(1), dim(h), dim(w)}) image.push_back(each);
+  const symbolic_shape windows = windows_in(image, o);
+  return windows.rank == 4 && windows[2] * windows[3] == x[2];
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct resize {
+  static constexpr auto forward(value auto x, int axis, std::int64_t size, resize_mode mode, resize_place place) {
+    const int along = detail::axis_of(x, axis), taps = detail::taps(mode);
+    const std::int64_t extent = x.facts().shape[along].coefficient;
+    const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
+    const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
+    symbolic_shape lines;  // [taps, size]; nearest has no axis of taps
+    if (taps > 1) lines.push_back(taps);
+    lines.push_back(size);
+    // Shifted so that it is positive: integers divide towards 0. Nearest rounds, or cuts off where it is asymmetric.
+    const bool rounds = mode == resize_mode::nearest && place != resize_place::asymmetric;
+    const std::int64_t parts = 2 * ratio.parts, half = rounds ? ratio.parts : 0;
+    const auto scaled = detail::coordinates_of(x, lines, lines.rank - 1) * number(2 * ratio.factor) +
+                        number(2 * ratio.start + parts + half);
+    const auto above = scaled / number(parts);  // one more than the element below
+    const auto inside = [&](auto index) { return minimum(maximum(index, number(0)), number(extent - 1)); };
+    if (taps == 1) return gather(x, inside(above - number(1)), along);
+    const auto real = [&](double n) { return x.added(detail::constant_spec(n, dtype::f32)); };
+    const auto tap = detail::coordinates_of(x, lines, 0) - number(taps / 2);  // 0: the element above
+    const auto rest = cast(scaled - above * number(parts), dtype::f32) * real(1.0 / static_cast<double>(parts));
+    auto weight = real(1) - abs(rest - real(1) - cast(tap, dtype::f32));
+    if (mode == resize_mode::cubic) {  // Keys' polynomials of one less the distance, below it 1.25 d^3 - 2.25 d^2 + 1
+      const auto e = weight;
+      const auto third = select(less(e, real(0)), real(0.75), real(-1.25));
+      weight = ((third * e + real(1.5)) * e + real(0.75)) * e;
+    }
+    symbolic_shape column;
+    for (const dim& each : {dim(taps), dim(size)}) column.push_back(each);
+    for (int i = along + 1; i < x.facts().shape.rank; ++i) column.push_back(1);
+    const auto taken = gather(detail::widened(x), inside(above + tap), along);
+    return detail::narrowed(sum(taken * reshape(weight, column), along), x);
+  }
+};
+
+// [.., n, ..] -> [.., kernel, windows, ..], along the axis number `side` of the options.
+struct unfold_axis {
+  static constexpr auto forward(value auto x, int axis, int side, std::int64_t windows, const conv_options& o) {
+    const auto padded = pad(x, axis, o.padding[side], detail::high_padding(o, side));
+    const auto taken = [&](int at) { return slice(padded, axis, at * o.dilation[side], windows, o.stride[side]); };
+    auto all = taken(0);
+    for (int i = 1; i < o.kernel[side]; ++i) all = concat(axis, all, taken(i));
+    symbolic_shape apart;
+    for (int i = 0; i < x.facts().shape.rank; ++i) {
+      if (i == axis) apart.push_back(o.kernel[side]);
+      apart.push_back(i == axis ? dim(windows) : x.facts().shape[i]);
+    }
+    return reshape(all, apart);
+  }
+};
+
+struct unfold {
+  static constexpr auto forward(value auto x, const conv_options& o) {
+    const symbolic_shape y = detail::windows_in(x.facts().shape, o);
+    const auto rows = unfold_axis::forward(x, 2, 0, y[2].coefficient, o);     // [n, c, k, oh, w]
+    const auto both = unfold_axis::forward(rows, 4, 1, y[3].coefficient, o);  // [n, c, k, oh, k, ow]
+    symbolic_shape columns;
+    for (const dim& each : {y[0], y[1] * detail::elements_in_window(o), y[2] * y[3]}) columns.push_back(each);
+    return reshape(permute(both, 0, 1, 2, 4, 3, 5), columns);
+  }
+};
+
+// [.., kernel, windows, ..] -> [.., n, ..]
+struct fold_axis {
+  static constexpr auto forward(value auto x, int axis, int side, std::int64_t extent, const conv_options& o) {
+    symbolic_shape places, image;
+    places.push_back(x.facts().shape[axis]);
+    places.push_back(x.facts().shape[axis + 1]);
+    const std::int64_t padded = extent + o.padding[side] + detail::high_padding(o, side);
+    for (int i = 0; i < x.facts().shape.rank; ++i) {
+      if (i != axis + 1) image.push_back(i == axis ? dim(padded) : x.facts().shape[i]);
+    }
+    const auto index = detail::coordinates_of(x, places, 0) * detail::whole_of(x, o.dilation[side]) +
+                       detail::coordinates_of(x, places, 1) * detail::whole_of(x, o.stride[side]);
+    return slice(scatter_add(index, x, axis, image), axis, o.padding[side], extent);
+  }
+};
+
+struct fold {
+  static constexpr auto forward(value auto x, std::int64_t h, std::int64_t w, const conv_options& o) {
+    const symbolic_shape s = x.facts().shape;
+    symbolic_shape image, apart;
+    for (const dim& each : {s[0], dim(1), dim(h), dim(w)}) image.push_back(each);
+    const symbolic_shape windows = detail::windows_in(image, o);
+    const dim channels = s[1].with(s[1].coefficient / detail::elements_in_window(o));
+    for (const dim& each : {s[0], channels, dim(o.kernel[0]), dim(o.kernel[1]), windows[2], windows[3]})
+      apart.push_back(each);
+    const auto both = permute(reshape(detail::widened(x), apart), 0, 1, 2, 4, 3, 5);
+    return detail::narrowed(fold_axis::forward(fold_axis::forward(both, 4, 1, w, o), 2, 0, h, o), x);
+  }
+};
+
+struct embedding_bag {
+  static constexpr auto forward(value auto table, value auto indices, bag_mode mode) {
+    const auto rows = gather(table, indices, 0);
+    const int axis = indices.facts().shape.rank - 1;
+    if (mode == bag_mode::max) return max(rows, axis);
+    return mode == bag_mode::mean ? mean(rows, axis) : sum(rows, axis);
+  }
+};
+
+}  // namespace layers
+
+/// `size` elements along `axis` between those of x: resize<-1, 8, resize_mode::linear>(x), or
+/// resize(x, -1, 8, resize_mode::linear); images along both axes, one after the other. Beyond the ends the outermost
+/// element counts. PyTorch's interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact"
+/// where it is half_pixel, linear and cubic its "linear" or "bilinear" and "bicubic", with half_pixel or align_corners;
+/// ONNX's Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in
+/// f32. cost: reads 1, 2 or 4 elements for each of the result. errors: "x needs that axis, of a known extent", "x must
+/// be floats".
+template <value A, detail::axis_like Axis, class Size, class Mode, class Place = fixed<resize_place::half_pixel>>
+[[nodiscard]] constexpr auto resize(A x, Axis axis, Size size, Mode mode, Place place = {}) {
+  MEGANEURA_EXPECT(detail::can_resize(x, axis, size),
+                   "meganeura: resize<axis, size, mode, place>(x): x needs that axis, of a known extent, and both "
+                   "extents are at most 16384",
+                   x)
+  MEGANEURA_EXPECT(
+      (mode == resize_mode::nearest || is_float(x.facts().type)),
+      "meganeura: resize<axis, size, mode, place>(x): x must be floats unless the nearest is taken; cast it", x)
+  return detail::layer<layers::resize>(fixed_text<"">{}, x, axis, size, mode, place);
+}
+template <int Axis, int Size, resize_mode Mode, resize_place Place = resize_place::half_pixel, value A>
+[[nodiscard]] constexpr auto resize(A x) {
+  return resize(x, c<Axis>, c<Size>, c<Mode>, c<Place>);
+}
+
+/// The windows of images as columns: unfold<conv_options{.kernel = 3, .padding = 1}>(x), or unfold(x, options).
+/// Of the options kernel, stride, paddings and dilation count. torch.nn.Unfold.
+/// shapes: [n, c, h, w] -> [n, c kernel kernel, windows]. cost: writes kernel kernel elements for each window.
+/// errors: "x must be [n, c, h, w] with room for the window, of at most 10".
+template <value A, class Options>
+[[nodiscard]] constexpr auto unfold(A x, Options options) {
+  MEGANEURA_EXPECT(
+      detail::windows_in(x.facts().shape, options).rank == 4,
+      "meganeura: unfold<options>(x): x must be [n, c, h, w] of known h and w with room for the window, of "
+      "at most 10",
+      x)
+  return detail::layer<layers::unfold>(fixed_text<"">{}, x, options);
+}
+template <conv_options Options, value A>
+[[nodiscard]] constexpr auto unfold(A x) {
+  return unfold(x, c<Options>);
+}
+
+/// Columns added up to images of h, w: the adjoint of unfold. fold<h, w, options>(x), or fold(x, h, w, options).
+/// torch.nn.Fold, ONNX's Col2Im. shapes: [n, c kernel kernel, windows] -> [n, c, h, w]. dtypes: numbers; floats are
+/// added up in f32. errors: "x must be what unfold makes of [n, c, h, w]".
+template <value A, class Height, class Width, class Options>
+[[nodiscard]] constexpr auto fold(A x, Height h, Width w, Options options) {
+  MEGANEURA_EXPECT(detail::can_fold(x.facts().shape, h, w, options),
+                   "meganeura: fold<h, w, options>(x): x must be what unfold makes of [n, c, h, w]", x)
+  return detail::layer<layers::fold>(fixed_text<"">{}, x, h, w, options);
+}
+template <int Height, int Width, conv_options Options, value A>
+[[nodiscard]] constexpr auto fold(A x) {
+  return fold(x, c<Height>, c<Width>, c<Options>);
+}
+
+/// The rows of a table that each bag of indices names, as one row: embedding_bag<bag_mode::mean>(table, indices), or
+/// embedding_bag(table, indices, mode). An index out of range counts as a row of zeros.
+/// shapes: table [rows, ..], indices [.., m] -> [.., ..]. errors: "indices must be i32 with an axis for the bag",
+/// "table must be floats for a mean".
+template <value Table, value Indices, class Mode>
+[[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices, Mode mode) {
+  MEGANEURA_EXPECT((indices.facts().type == dtype::i32 && indices.facts().shape.rank >= 1 &&
+                    detail::can_gather(table.facts().shape, indices.facts().shape, 0)),
+                   "meganeura: embedding_bag<mode>(table, indices): indices must be i32 with an axis for the bag",
+                   table, indices)
+  MEGANEURA_EXPECT((mode != bag_mode::mean || is_float(table.facts().type)),
+                   "meganeura: embedding_bag<mode>(table, indices): the table must be floats for a mean; cast it",
+                   table, indices)
+  return detail::layer<layers::embedding_bag>(fixed_text<"">{}, table, indices, mode);
+}
+template <bag_mode Mode, value Table, value Indices>
+[[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices) {
+  return embedding_bag(table, indices, c<Mode>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -76,6 +76,7 @@ std::vector<operation> make_all() {
   add_reductions(list);
   add_losses(list);
   add_windows(list);
+  add_products(list);
   add_shape(list);
   add_scans(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });

@@ -55,6 +55,7 @@ void add_probability(std::vector<operation>& list);
 void add_reductions(std::vector<operation>& list);
 void add_losses(std::vector<operation>& list);
 void add_windows(std::vector<operation>& list);
+void add_products(std::vector<operation>& list);
 void add_shape(std::vector<operation>& list);
 void add_scans(std::vector<operation>& list);
 

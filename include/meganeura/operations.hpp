@@ -27,7 +27,9 @@
 #include <meganeura/ops/modular.hpp>
 #include <meganeura/ops/powers.hpp>
 #include <meganeura/ops/probability.hpp>
+#include <meganeura/ops/products.hpp>
 #include <meganeura/ops/rearrange.hpp>
+#include <meganeura/ops/resize.hpp>
 #include <meganeura/ops/rounding.hpp>
 #include <meganeura/ops/search.hpp>
 #include <meganeura/ops/sort.hpp>

@@ -32,17 +32,72 @@ struct functions {
     return mn::one_hot<4>(mn::arange_like<0>(p)) * p + mn::sum(l);
   }
 };
-using model = mn::model<functions, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, 6>>,
-                        mn::input<"at", mn::dtype::i32, mn::dims<2, 3, 6>>>;
+
+struct products {
+  static constexpr auto forward(mn::value auto x, mn::value auto at) {
+    auto a = mn::broadcast_matmul(mn::reshape<mn::dims<2, 1, 4, 6>>(x), mn::swap_axes<1, 2>(x));
+    auto b = mn::einsum<"abcc->b">(a);
+    auto d = mn::tensordot<1>(x, mn::reshape<mn::dims<6, 8>>(x));
+    auto e = mn::kronecker(d, mn::slice<2, 0, 3>(x));
+    auto f = mn::outer(mn::pick<2, 0>(x), mn::pick<2, 1>(x));
+    auto h = mn::cross<-1>(mn::slice<2, 0, 3>(x), mn::slice<2, 3, 3>(x));
+    auto [j, k] = mn::meshgrid(b, mn::reshape<mn::dims<48>>(x));
+    auto l = mn::resize<1, 5, mn::resize_mode::cubic, mn::resize_place::align_corners>(x);
+    auto m = mn::resize<-1, 7, mn::resize_mode::linear>(mn::resize<1, 3, mn::resize_mode::nearest>(l));
+    auto n = mn::fold<3, 7, windows>(mn::unfold<windows>(mn::unsqueeze<1>(m)));
+    auto o = mn::embedding_bag<mn::bag_mode::max>(x, mn::pick<0, 0>(at));
+    return mn::sum(e) + mn::sum(f) + mn::sum(h) + mn::sum(j * k) + mn::sum(n) + mn::sum(o);
+  }
+  static constexpr mn::conv_options windows{.kernel = 2, .padding = 1};
+};
+
+template <class Functions>
+void expect_one_graph() {
+  using model = mn::model<Functions, mn::input<"x", mn::dtype::f32, mn::dims<2, 4, 6>>,
+                          mn::input<"at", mn::dtype::i32, mn::dims<2, 3, 6>>>;
+  mn::graph g;
+  const mn::node_id typed = mn::lower_into<model>(g, {})[0];
+  EXPECT_EQ(Functions::forward(mn::node_value(g, g.find_leaf("x")), mn::node_value(g, g.find_leaf("at"))).id(), typed);
+}
 
 std::string sentence(const auto& call) { return mn::support::sentence_of(call); }
 
 }  // namespace
 
 TEST(expr_rearrange, every_function_is_one_graph_both_ways) {
+  expect_one_graph<functions>();
+  expect_one_graph<products>();
+}
+
+TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
   mn::graph g;
-  const mn::node_id typed = mn::lower_into<model>(g, {})[0];
-  EXPECT_EQ(functions::forward(mn::node_value(g, g.find_leaf("x")), mn::node_value(g, g.find_leaf("at"))).id(), typed);
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {2, 4}));
+  const std::pair<const char*, std::string> cases[] = {
+      {"einsum<\"iij->j\">(x): labels must name each axis, those of the result once, and repeated ones have equal "
+       "known "
+       "extents; found f32 [2, 4]",
+       sentence([&] { (void)mn::einsum("ii->i", x); })},
+      {"broadcast_matmul(a, b): the last extent of a must be the last but one of b, and batch extents equal or 1; "
+       "found "
+       "f32 [2, 4], f32 [2, 4]",
+       sentence([&] { (void)mn::broadcast_matmul(x, x); })},
+      {"tensordot<axes>(a, b): the last axes of a must be the first ones of b; found f32 [2, 4], f32 [2, 4]",
+       sentence([&] { (void)mn::tensordot(x, x, 1); })},
+      {"cross<axis>(a, b): operands must have one dtype and shape, with that axis of extent 3; found f32 [2, 4], f32 "
+       "[2, 4]",
+       sentence([&] { (void)mn::cross(x, x, 1); })},
+      {"resize<axis, size, mode, place>(x): x needs that axis, of a known extent, and both extents are at most 16384; "
+       "found f32 [2, 4]",
+       sentence([&] { (void)mn::resize(x, 2, 3, mn::resize_mode::linear); })},
+      {"unfold<options>(x): x must be [n, c, h, w] of known h and w with room for the window, of at most 10; found f32 "
+       "[2, 4]",
+       sentence([&] { (void)mn::unfold(x, mn::conv_options{}); })},
+      {"fold<h, w, options>(x): x must be what unfold makes of [n, c, h, w]; found f32 [2, 4]",
+       sentence([&] { (void)mn::fold(x, 4, 4, mn::conv_options{}); })},
+      {"embedding_bag<mode>(table, indices): indices must be i32 with an axis for the bag; found f32 [2, 4], f32 [2, "
+       "4]",
+       sentence([&] { (void)mn::embedding_bag(x, x, mn::bag_mode::sum); })}};
+  for (const auto& [expected, found] : cases) EXPECT_EQ(found, expected);
 }
 
 TEST(expr_rearrange, axes_that_do_not_fit_are_refused) {
