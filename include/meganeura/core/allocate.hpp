@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -15,7 +15,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// Room for `size` elements of the content of `name`, untouched as yet.
 /// errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
 template <class T>
-[[nodiscard]] std::vector<T> reserve_for(const std::string& name, std::uint64_t size) {
+[[nodiscard]] std::vector<T> reserve_for(std::string_view name, std::uint64_t size) {
   try {
     std::vector<T> result;
     if (size <= result.max_size()) {
@@ -30,7 +30,7 @@ template <class T>
 
 /// `size` zeros for the content of `name`. errors: `out_of_memory`.
 template <class T>
-[[nodiscard]] std::vector<T> allocate_for(const std::string& name, std::uint64_t size) {
+[[nodiscard]] std::vector<T> allocate_for(std::string_view name, std::uint64_t size) {
   auto result = reserve_for<T>(name, size);
   result.resize(static_cast<std::size_t>(size));
   return result;

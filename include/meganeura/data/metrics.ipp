@@ -2,7 +2,6 @@
 // Bodies of data/metrics.hpp.
 #pragma once
 #include <meganeura/core/allocate.hpp>
-#include <meganeura/core/boundary.hpp>
 #include <meganeura/data/metrics.hpp>
 
 #include <algorithm>
@@ -71,13 +70,11 @@ MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const 
   return top_k_accuracy(scores, labels, 1);
 }
 
-MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) try : classes_(classes) {
+MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
   if (classes == 0) fail(error_category::invalid_argument, "confusion_matrix: has at least 1 class, not 0");
   constexpr std::size_t most = std::size_t{1} << 31;  // the square is countable
   counts_ =
       allocate_for<std::uint64_t>("confusion_matrix", classes > most ? ~std::uint64_t{0} : classes * (classes + 1));
-} catch (...) {
-  rethrow_as_error("making a confusion_matrix");
 }
 
 MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels) {

@@ -205,12 +205,10 @@ MEGANEURA_INLINE const char* to_string(npy_type type) { return detail::info(type
 
 MEGANEURA_INLINE std::size_t npy_array::size() const { return bytes.size() / detail::info(type).bytes; }
 
-MEGANEURA_INLINE std::vector<float> npy_array::floats() const try {
+MEGANEURA_INLINE std::vector<float> npy_array::floats() const {
   auto result = allocate_for<float>("npy_array::floats", size());
   detail::each_number(*this, [&](std::size_t i, auto value) { result[i] = static_cast<float>(value); });
   return result;
-} catch (...) {
-  rethrow_as_error("reading an array");
 }
 
 MEGANEURA_INLINE std::vector<std::int32_t> npy_array::integers() const try {
