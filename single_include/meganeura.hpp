@@ -32703,6 +32703,7 @@ class arena_placer {
     std::stable_sort(all.begin(), all.end(), [](const block& a, const block& b) { return a.bytes > b.bytes; });
     std::uint32_t levels = 1;
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
+    for (const scratch& each : draft_.scratches) levels = std::max(levels, each.first + 1);
     occupied_bytes taken(levels, draft_.options.page_bytes);
     std::uint64_t total = 0;
     std::vector<std::uint64_t> offsets(all.size());
