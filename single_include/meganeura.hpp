@@ -8027,8 +8027,10 @@ template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// padding_index: a token whose row is zeros and is not trained; -1: none.
 struct embedding_options {
   initializer weight = init::normal();
+  std::int64_t padding_index = -1;
   friend constexpr bool operator==(const embedding_options&, const embedding_options&) = default;
 };
 
@@ -8037,7 +8039,9 @@ namespace layers {
 struct embedding {
   static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width, embedding_options options) {
     const symbolic_shape table = detail::extents_of(rows, width);
-    return gather(detail::parameter_of<"weight">(tokens, table, dtype::f32, options.weight), tokens, 0);
+    const auto row = gather(detail::parameter_of<"weight">(tokens, table, dtype::f32, options.weight), tokens, 0);
+    if (options.padding_index < 0) return row;
+    return select(equal(unsqueeze(tokens, -1), options.padding_index), 0.0f, row);
   }
 };
 }  // namespace layers

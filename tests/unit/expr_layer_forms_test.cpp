@@ -138,6 +138,19 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<recurrences>();
 }
 
+TEST(expr_layer_forms, a_padding_token_has_zeros_and_trains_nothing) {
+  mn::graph g;
+  const mn::node_value tokens(g, g.input("tokens", mn::dtype::i32, {3}));
+  const mn::node_id y = mn::embedding("e", tokens, 4, 2, mn::embedding_options{.padding_index = 1}).id();
+  const mn::node_id outputs[] = {y}, seeds[] = {y}, wrt[] = {g.find_leaf("e.weight")};
+  const mn::node_id slope = mn::gradients(g, outputs, seeds, wrt)[0];
+  mn::oracle::tensors<double> leaves{{"tokens", {{3}, {3, 1, 0}, mn::dtype::i32}},
+                                     {"e.weight", {{4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, mn::dtype::f32}}};
+  mn::oracle::interpreter<double> run(g, leaves);
+  EXPECT_EQ(run.value(y).values, (std::vector<double>{7, 8, 0, 0, 1, 2}));
+  EXPECT_EQ(run.value(slope).values, (std::vector<double>{1, 2, 0, 0, 0, 0, 7, 8}));
+}
+
 TEST(expr_layer_forms, channels_are_dropped_whole) {
   const std::vector<double> y =
       drawn({20, 10, 3}, std::vector<double>(600, 1.0), [](auto x) { return mn::channel_dropout("drop", x, 0.25); });
