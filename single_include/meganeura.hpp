@@ -12881,6 +12881,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_add(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_add(a, b, m)", a, m)
   return detail::formula<layers::modular_add>(a, b, m);
 }
 
@@ -12891,6 +12892,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_subtract(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_subtract(a, b, m)", a, m)
   return detail::formula<layers::modular_subtract>(a, b, m);
 }
 
@@ -12901,6 +12903,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, m)
   return detail::formula<layers::modular_multiply>(a, b, m);
 }
 

@@ -206,4 +206,7 @@ TEST(activations, what_is_no_operand_is_refused) {
             "mix(a, b, t): dtypes must agree; cast one operand; found f32 [2], f16 [2]");
   EXPECT_EQ(sentence([&] { (void)mn::modular_add(x, 1, 2); }),
             "modular_add(a, b, m): operands must be integers; cast them; found f32 [2], f32 []");
+  EXPECT_EQ(sentence([&] { (void)mn::modular_add(i, 1, 2.5); }),
+            "modular_add(a, b, m): an integer takes whole numbers within its range; cast it to f32; found i32 [2], "
+            "f32 []");
 }

@@ -50,6 +50,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_add(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_add(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_add(a, b, m)", a, m)
   return detail::formula<layers::modular_add>(a, b, m);
 }
 
@@ -60,6 +61,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_subtract(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_subtract(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_subtract(a, b, m)", a, m)
   return detail::formula<layers::modular_subtract>(a, b, m);
 }
 
@@ -70,6 +72,7 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, b)
   MEGANEURA_CHECK_OPERANDS("modular_multiply(a, b, m)", a, m)
   MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, m)
   return detail::formula<layers::modular_multiply>(a, b, m);
 }
 
