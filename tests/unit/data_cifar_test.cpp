@@ -22,7 +22,9 @@ TEST(data_cifar, images_of_several_files_stand_one_behind_the_other) {
     return bytes;
   };
   const std::string one = folder / "one", two = folder / "two";
-  support::write(one, record(7, 255, 1) + record(0, 3, 51));
+  std::string bytes = record(7, 255, 1);
+  bytes.append(record(0, 3, 51));
+  support::write(one, bytes);
   support::write(two, record(9, 5, 6));
   const auto set = data::read_cifar10({one, two});
   EXPECT_EQ(set.labels, (std::vector<std::uint8_t>{7, 0, 9}));
@@ -39,7 +41,9 @@ TEST(data_cifar, images_of_several_files_stand_one_behind_the_other) {
               (void)data::read_cifar10({one, two});
             }),
             two + ": at byte 0: expected a label below 10, found 10");
-  support::write(two, record(1, 0, 0) + "x");
+  bytes = record(1, 0, 0);
+  bytes.push_back('x');
+  support::write(two, bytes);
   EXPECT_EQ(sentence_of([&] {
               (void)data::read_cifar10({one, two});
             }),
