@@ -40170,11 +40170,12 @@ struct reduced_exponential {
 
 /// e^x within 6 ulp, 2 where exp2 is as good as it is on known devices: Vulkan's own is off by 3 + 2 |x|.
 [[nodiscard]] inline spirv::detail::operand accurate_exp(const spirv::detail::operand& value) {
-  const lanes x = lanes{value}.at_most(89).at_least(-104);
+  const lanes whole{value}, x = whole.at_most(89).at_least(-104);
   const lanes k = (x * 0x1.715476p+0f).function(spirv::glsl::round_even);  // 1 / log(2)
   const lanes rest = ((x - k * 0x1.62e3p-1f) - k * 0x1.2fefa2p-17f) * 0x1.715476p+0f;
   const lanes half = (k * 0.5f).function(spirv::glsl::floor);
-  return (rest.function(spirv::glsl::exp2) * power_of_two(half) * power_of_two(k - half)).value;
+  const lanes result = rest.function(spirv::glsl::exp2) * power_of_two(half) * power_of_two(k - half);
+  return whole.or_if_nan(result, whole).value;  // bounds need not keep a NaN where a device may take it for a number
 }
 
 /// 2^x within 2 ulp, exact where x is whole.
