@@ -7063,24 +7063,49 @@ struct einsum_labels {
   contract_attribute numbers{};
   int rank_a = 0, rank_b = 0;
   bool well_formed = false;
+  int sums[2]{};  // bit i for axis i of an operand whose label stands nowhere else: it is summed over before
 };
 
 constexpr einsum_labels parse_einsum(const char* text) {
   const char* terms[3]{text, text, text};
   int counts[3]{}, term = 0;
-  for (; *text != '\0'; ++text) {
-    const bool arrow = *text == '-' && text[1] == '>';
-    if ((*text == ',' && term == 0) || (arrow && term == 1)) {
-      text += arrow ? 1 : 0;
-      terms[++term] = text + 1;
-    } else if (*text < 'a' || *text > 'z') {
+  const char* at = text;
+  for (; *at != '\0'; ++at) {
+    const bool arrow = *at == '-' && at[1] == '>';
+    if ((*at == ',' && term == 0) || (arrow && term == 1)) {
+      at += arrow ? 1 : 0;
+      terms[++term] = at + 1;
+    } else if (*at < 'a' || *at > 'z') {
       return {};
     } else {
       ++counts[term];
     }
   }
-  const label_names names(terms[0], counts[0], terms[1], counts[1], terms[2], counts[2]);
-  return {names.numbers, counts[0], counts[1], term == 2 && names.well_formed};
+  if (term != 2 || counts[0] > max_rank || counts[1] > max_rank) return {};
+  einsum_labels labels;
+  char kept[2][max_rank]{};
+  int ranks[2]{};
+  for (int side = 0; side < 2; ++side) {
+    for (int i = 0; i < counts[side]; ++i) {
+      int times = 0;
+      for (const char* letter = text; letter != at; ++letter) times += *letter == terms[side][i] ? 1 : 0;
+      if (times == 1) {
+        labels.sums[side] |= 1 << i;
+      } else {
+        kept[side][ranks[side]++] = terms[side][i];
+      }
+    }
+  }
+  const label_names names(kept[0], ranks[0], kept[1], ranks[1], terms[2], counts[2]);
+  labels.numbers = names.numbers, labels.rank_a = ranks[0], labels.rank_b = ranks[1];
+  labels.well_formed = names.well_formed;
+  return labels;
+}
+
+constexpr node_spec describe_einsum_operand(const facts& x, const char* text, int side) {
+  const einsum_labels labels = parse_einsum(text);
+  return labels.sums[side] >> x.shape.rank == 0 ? describe_reduce_of(x, reduce_kind::sum, labels.sums[side])
+                                                : node_spec{};
 }
 
 constexpr contraction contract_of(const einsum_labels& labels, const facts& a, const facts& b) {
@@ -7090,30 +7115,52 @@ constexpr contraction contract_of(const einsum_labels& labels, const facts& a, c
   return contract_rule(labels.numbers, a.shape, b.shape);
 }
 
-constexpr node_spec describe_contract(const facts& a, const facts& b, const einsum_labels& labels) {
-  return node_of(op::contract, a.type, contract_rule(labels.numbers, a.shape, b.shape).result, labels.numbers);
+constexpr node_spec describe_contract(const facts& a, const facts& b, const contract_attribute& labels) {
+  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
 }
 
 constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
-  return describe_contract(a, b, parse_einsum(labels));
+  return describe_contract(a, b, parse_einsum(labels).numbers);
 }
 
-// matmul's labels: batch axes by position, then m, k and k, n.
-constexpr einsum_labels matmul_labels(const facts& a, const facts& b) {
-  const int rank = a.shape.rank, rank_b = b.shape.rank;
-  einsum_labels labels{{}, rank, rank_b, rank >= 2 && rank_b >= 2 && (rank_b == 2 || rank_b == rank)};
-  if (!labels.well_formed) return labels;
-  labels.numbers.result_rank = rank;
-  const auto number = [](std::uint8_t& label, int value) { label = static_cast<std::uint8_t>(value); };
-  for (int i = 0; i < rank; ++i) number(labels.numbers.a[i], i < rank - 1 ? i : rank);
-  for (int i = 0; i < rank_b - 2; ++i) number(labels.numbers.b[i], i);
-  number(labels.numbers.b[rank_b - 2], rank);
-  number(labels.numbers.b[rank_b - 1], rank - 1);
-  return labels;
+// matmul's operands as matrices, vectors with an axis of 1 more, without the batch axes of 1 where the other's are not.
+struct matmul_axes {
+  symbolic_shape a{}, b{}, result{};
+  contract_attribute labels{};
+  bool fits = false, reshapes = false;
+};
+constexpr matmul_axes matmul_of(const symbolic_shape& left, const symbolic_shape& right) {
+  matmul_axes made;
+  if (left.rank < 1 || right.rank < 1) return made;
+  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
+  const int batch = (a.rank > b.rank ? a.rank : b.rank) - 2, begin_a = batch + 2 - a.rank, begin_b = batch + 2 - b.rank;
+  const auto add = [](std::uint8_t* labels, symbolic_shape& shape, int label, const dim& extent) {
+    labels[shape.rank] = static_cast<std::uint8_t>(label);
+    shape.push_back(extent);
+  };
+  for (int i = 0; i < batch; ++i) {
+    const dim of_a = i < begin_a ? dim(1) : a[i - begin_a], of_b = i < begin_b ? dim(1) : b[i - begin_b];
+    const bool same = of_a == of_b;
+    if (!same && !is_one(of_a) && !is_one(of_b)) return made;
+    if (i >= begin_a && (same || !is_one(of_a))) add(made.labels.a, made.a, i, of_a);
+    if (i >= begin_b && (same || !is_one(of_b))) add(made.labels.b, made.b, i, of_b);
+    made.result.push_back(is_one(of_a) ? of_b : of_a);
+  }
+  add(made.labels.a, made.a, batch, a.last(1));
+  add(made.labels.a, made.a, batch + 2, a.last());
+  add(made.labels.b, made.b, batch + 2, b.last(1));
+  add(made.labels.b, made.b, batch + 1, b.last());
+  made.labels.result_rank = batch + 2;
+  if (left.rank > 1) made.result.push_back(a.last(1));
+  if (right.rank > 1) made.result.push_back(b.last());
+  made.fits = a.last() == b.last(1);
+  made.reshapes = made.a != left || made.b != right;
+  return made;
 }
 
 constexpr node_spec describe_matmul(const facts& a, const facts& b) {
-  return describe_contract(a, b, matmul_labels(a, b));
+  const matmul_axes axes = matmul_of(a.shape, b.shape);
+  return node_of(op::contract, a.type, axes.result, axes.labels);
 }
 
 // A contraction that is none for another reason than its extents.
@@ -7124,42 +7171,62 @@ constexpr bool is_contraction(const contraction& rule) {
 }  // namespace detail
 
 /// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b), or einsum("bik,bkj->bij", a, b) at run time.
-/// shapes: one lower-case letter an axis; letters missing from the result are summed over and stand in both operands.
-/// dtypes: floats of one type; accumulation in f32. cost: 2 flops for each combination of all labels.
+/// shapes: one lower-case letter an axis; letters missing from the result are summed over, in one operand or in both.
+/// dtypes: floats of one type; accumulation in f32, and a sum over one operand alone is rounded before it is
+/// multiplied. cost: 2 flops for each combination of all labels.
 /// errors: "labels must name each axis", "extents of one label must be equal", "operands must be floats of one type".
 template <class Labels, value A, value B>
 [[nodiscard]] constexpr auto einsum(Labels labels, A a, B b) {
+  const auto x = detail::make<detail::describe_einsum_operand>(a, labels, c<0>);
+  const auto y = detail::make<detail::describe_einsum_operand>(b, labels, c<1>);
   MEGANEURA_EXPECT(
-      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts())),
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, and a summed one stand in both operands", a,
-      b)
-  MEGANEURA_EXPECT(detail::contract_of(detail::parse_einsum(labels), a.facts(), b.facts()).mismatch().agrees(),
+      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts())),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, each once an operand, and those "
+      "of the result stand in one",
+      a, b)
+  MEGANEURA_EXPECT(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts()).mismatch().agrees(),
                    "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal", a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
                    "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them", a,
                    b)
-  return detail::make<detail::describe_einsum>(a, b, labels);
+  return detail::make<detail::describe_einsum>(x, y, labels);
 }
 template <fixed_string Labels, value A, value B>
 [[nodiscard]] constexpr auto einsum(A a, B b) {
   return einsum(fixed_text<Labels>{}, a, b);
 }
 
-/// Matrix product over the last two axes, batched over the others.
-/// shapes: a [.., m, k], b [.., k, n] or [k, n] -> [.., m, n]. dtypes: floats of one type; accumulation in f32.
-/// errors: "the last extent of a must equal the first of b", "operands must be floats of one type". cost: 2 m n k
-/// flops.
+namespace layers {
+struct matmul {
+  static constexpr auto forward(value auto a, value auto b) {
+    const detail::matmul_axes axes = detail::matmul_of(a.facts().shape, b.facts().shape);
+    const auto product = detail::make<detail::describe_contract>(reshape(a, axes.a), reshape(b, axes.b), axes.labels);
+    return reshape(product, axes.result);
+  }
+};
+}  // namespace layers
+
+/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
+/// and NumPy's.
+/// shapes: a [.., m, k], b [.., k, n] -> [.., m, n]; a [k] -> [.., n]; b [k] -> [.., m]. dtypes: floats of one type;
+/// accumulation in f32. errors: "the last extent of a must equal the first of b, and batch extents be equal or 1",
+/// "operands must be floats of one type". cost: 2 m n k flops.
 template <value A, value B>
 [[nodiscard]] constexpr auto matmul(A a, B b) {
   MEGANEURA_EXPECT(
-      detail::is_contraction(detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts())),
-      "meganeura: matmul(a, b): needs matrices, and b either one or as many batch axes as a", a, b)
-  MEGANEURA_EXPECT(
-      detail::contract_of(detail::matmul_labels(a.facts(), b.facts()), a.facts(), b.facts()).mismatch().agrees(),
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents each other", a, b)
+      detail::matmul_of(a.facts().shape, b.facts().shape).fits,
+      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal "
+      "or 1",
+      a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
                    "meganeura: matmul(a, b): operands must be floats of one type; cast one of them", a, b)
-  return detail::make<detail::describe_matmul>(a, b);
+  if constexpr (!detail::all_typed<A, B>::value) {
+    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
+  } else if constexpr (detail::matmul_of(A::facts().shape, B::facts().shape).reshapes) {
+    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
+  } else {
+    return detail::make<detail::describe_matmul>(a, b);
+  }
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8080,10 +8147,10 @@ namespace detail {
 // x [.., in] with weight [out, in] -> [.., out]
 constexpr node_spec describe_linear(const facts& x, const facts& weight) {
   const int rank = x.shape.rank;
-  einsum_labels labels{{.result_rank = rank}, rank, 2, true};
-  for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i < rank - 1 ? i : rank);
-  labels.numbers.b[0] = static_cast<std::uint8_t>(rank - 1);
-  labels.numbers.b[1] = static_cast<std::uint8_t>(rank);
+  contract_attribute labels{.result_rank = rank};
+  for (int i = 0; i < rank; ++i) labels.a[i] = static_cast<std::uint8_t>(i < rank - 1 ? i : rank);
+  labels.b[0] = static_cast<std::uint8_t>(rank - 1);
+  labels.b[1] = static_cast<std::uint8_t>(rank);
   return describe_contract(x, weight, labels);
 }
 
@@ -10259,10 +10326,10 @@ struct adaptive_avg_pool {
     const auto inside = logical_and(less_equal(first, place), less(place, end));
     const auto shares = select(inside, reciprocal(cast<dtype::f32>(end - first)), 0.0f);
     const int rank = y.facts().shape.rank;
-    detail::einsum_labels labels{{.result_rank = rank}, rank, 2, true};
-    for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
-    labels.numbers.b[0] = static_cast<std::uint8_t>(rank);
-    labels.numbers.b[1] = static_cast<std::uint8_t>(axis);
+    contract_attribute labels{.result_rank = rank};
+    for (int i = 0; i < rank; ++i) labels.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
+    labels.b[0] = static_cast<std::uint8_t>(rank);
+    labels.b[1] = static_cast<std::uint8_t>(axis);
     return detail::make<detail::describe_contract>(y, shares, labels);
   }
 };
@@ -11671,10 +11738,19 @@ constexpr bool can_pack(const symbolic_shape& x, std::int64_t block) {
   return block >= 1 && x.rank >= 3 && x.rank + 2 <= max_rank && x.last(1).coefficient % block == 0 &&
          x.last().coefficient % block == 0;
 }
-constexpr bool can_pad_by(const symbolic_shape& x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
-  if (axis < 0 || !x[axis].is_static() || low < 0 || high < 0) return false;
-  const std::int64_t most = x[axis].coefficient - (mode == pad_mode::reflect ? 1 : 0);
-  return mode == pad_mode::edge ? low <= (1 << 30) && high <= (1 << 30) : low <= most && high <= most;
+// A number is for one axis.
+constexpr spatial per_axis(int number) { return {number, 0, 0}; }
+constexpr spatial per_axis(const spatial& numbers) { return numbers; }
+constexpr bool can_pad_by(const symbolic_shape& x, int axis, const spatial& low, const spatial& high, pad_mode mode) {
+  if (axis < 0) return false;
+  for (int i = 0; i < max_spatial; ++i) {
+    if (low[i] == 0 && high[i] == 0 && i > 0) continue;
+    if (axis + i >= x.rank || !x[axis + i].is_static() || low[i] < 0 || high[i] < 0) return false;
+    const std::int64_t extent = x[axis + i].coefficient;
+    const std::int64_t most = mode == pad_mode::edge ? 1 << 30 : mode == pad_mode::reflect ? extent - 1 : extent;
+    if (low[i] > most || high[i] > most) return false;
+  }
+  return true;
 }
 
 }  // namespace detail
@@ -11728,11 +11804,15 @@ struct pad_by {
     if (mode == pad_mode::wrap) return slice(x, axis, high ? 0 : extent - count, count);
     return flip(slice(x, axis, high ? extent - 1 - count : 1, count), axis);
   }
-  static constexpr auto forward(value auto x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
-    const int along = detail::axis_of(x, axis);
+  static constexpr auto forward(value auto x, int axis, const auto& low, const auto& high, pad_mode mode) {
     auto padded = reshape(x, x.facts().shape);
-    if (low > 0) padded = concat(along, border(x, along, low, false, mode), padded);
-    if (high > 0) padded = concat(along, padded, border(x, along, high, true, mode));
+    for (int i = 0; i < max_spatial; ++i) {
+      const int before = detail::per_axis(low)[i], behind = detail::per_axis(high)[i];
+      const int along = detail::axis_of(x, axis) + i;
+      const auto inner = padded;
+      if (before > 0) padded = concat(along, border(inner, along, before, false, mode), padded);
+      if (behind > 0) padded = concat(along, padded, border(inner, along, behind, true, mode));
+    }
     return padded;
   }
 };
@@ -11814,17 +11894,19 @@ template <int Groups, value A>
 }
 
 /// `low` elements before and `high` behind, along `axis`, that repeat x: pad_by<-1, 1, 2, pad_mode::reflect>(x), or
-/// pad_by(x, -1, 1, 2, pad_mode::edge). Several axes one after the other; `pad` has borders of a number.
+/// pad_by(x, -1, 1, 2, pad_mode::edge). A `spatial` has a number for each of the axes from `axis` on:
+/// pad_by<-2, spatial{1, 2}, spatial{1, 0}, pad_mode::wrap>(x). `pad` has borders of a number.
 /// errors: "a border is longer than what it repeats".
 template <value A, detail::axis_like Axis, class Low, class High, class Mode>
 [[nodiscard]] constexpr auto pad_by(A x, Axis axis, Low low, High high, Mode mode) {
-  MEGANEURA_EXPECT(detail::can_pad_by(x.facts().shape, detail::axis_of(x, axis), low, high, mode),
+  MEGANEURA_EXPECT(detail::can_pad_by(x.facts().shape, detail::axis_of(x, axis), detail::per_axis(low),
+                                      detail::per_axis(high), mode),
                    "meganeura: pad_by<axis, low, high, mode>(x): x has no such axis of a known extent, or a border is "
                    "negative or longer than what it repeats",
                    x)
   return detail::layer<layers::pad_by>(fixed_text<"">{}, x, axis, low, high, mode);
 }
-template <int Axis, int Low, int High, pad_mode Mode, value A>
+template <int Axis, auto Low, auto High, pad_mode Mode, value A>
 [[nodiscard]] constexpr auto pad_by(A x) {
   return pad_by(x, c<Axis>, c<Low>, c<High>, c<Mode>);
 }
@@ -13528,6 +13610,21 @@ template <int Axis, value A, value B, value... More>
 }
 
 namespace detail {
+template <class... Sizes>
+constexpr node_spec describe_part(const facts& x, int axis, int index, Sizes... sizes) {
+  const std::int64_t lengths[]{sizes...};
+  std::int64_t start = 0;
+  for (int i = 0; i < index; ++i) start += lengths[i];
+  return describe_slice(x, axis, start, dim(lengths[index]), 1);
+}
+template <class... T>
+inline constexpr auto part_description = &describe_part<std::conditional_t<true, std::int64_t, T>...>;
+template <std::size_t... I, value A, class Axis, class... Sizes>
+constexpr auto parts(std::index_sequence<I...>, A x, Axis axis, Sizes... sizes) {
+  constexpr auto describe = part_description<Sizes...>;
+  return result_list<name_list<>, decltype(make<describe>(x, axis, c<static_cast<int>(I)>, sizes...))...>(
+      make<describe>(x, axis, c<static_cast<int>(I)>, sizes...)...);
+}
 template <int Axis, int Count, std::size_t... I, value A>
 constexpr auto chunks(A x, std::index_sequence<I...>) {
   const auto part = [&]<std::size_t At>() {
@@ -13549,7 +13646,7 @@ constexpr auto picked(A x, std::index_sequence<I...>) {
 }
 }  // namespace detail
 
-/// `Count` equal parts along an axis: auto [a, b] = chunk<-1, 2>(x). torch.chunk, ONNX's Split; `slice` gives parts of
+/// `Count` equal parts along an axis: auto [a, b] = chunk<-1, 2>(x). torch.chunk, ONNX's Split; `split` gives parts of
 /// any length. errors: "the extent must be a multiple of the count".
 template <int Axis, int Count, value A>
 [[nodiscard]] constexpr auto chunk(A x) {
@@ -13557,6 +13654,21 @@ template <int Axis, int Count, value A>
       (detail::has_static_axis(x, c<Axis>) && detail::extent_at(x, c<Axis>) % Count == 0),
       "meganeura: chunk<axis, count>(x): x needs that axis, and its extent must be a multiple of the count", x)
   return detail::chunks<Axis, Count>(x, std::make_index_sequence<Count>{});
+}
+
+/// Parts of these sizes along an axis: auto [a, b, d] = split<-1, 2, 3, 1>(x), or split(x, -1, 2, 3, 1). torch.split,
+/// ONNX's Split. errors: "the extent must be the sum of the sizes".
+template <value A, detail::axis_like Axis, class... Sizes>
+[[nodiscard]] constexpr auto split(A x, Axis axis, Sizes... sizes) {
+  MEGANEURA_EXPECT(
+      (detail::has_static_axis(x, axis) && ((std::int64_t{sizes} >= 1) && ...) &&
+       detail::extent_at(x, axis) == (std::int64_t{0} + ... + std::int64_t{sizes})),
+      "meganeura: split<axis, sizes...>(x): x needs that axis, and its extent must be the sum of the sizes", x)
+  return detail::parts(std::index_sequence_for<Sizes...>{}, x, axis, sizes...);
+}
+template <int Axis, int... Sizes, value A>
+[[nodiscard]] constexpr auto split(A x) {
+  return split(x, c<Axis>, c<Sizes>...);
 }
 
 /// What stands at each of the `Count` places of an axis: auto [a, b, c] = unbind<0, 3>(x).
@@ -13645,48 +13757,6 @@ constexpr axis_order at_the_end(int rank, int first, int second) {
   return order;
 }
 
-// ---- matmul with broadcasting
-
-// A batch of matrices without the batch axes that are 1 where the other's are not; the labels of both.
-struct matmul_batch {
-  symbolic_shape a{}, b{}, result{};
-  contract_attribute labels{};
-  bool fits = false;
-};
-
-// Vectors count as matrices of one row, on the left, or one column.
-constexpr matmul_batch broadcast_matmul(const symbolic_shape& left, const symbolic_shape& right) {
-  matmul_batch made;
-  if (left.rank < 1 || right.rank < 1) return made;
-  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
-  const int batch_a = a.rank - 2, batch_b = b.rank - 2, batch = batch_a > batch_b ? batch_a : batch_b;
-  if (batch + 2 > max_rank || a.last() != b.last(1)) return made;
-  const auto number = [](int value) { return static_cast<std::uint8_t>(value); };
-  for (int i = 0; i < batch; ++i) {
-    const int in_a = i - (batch - batch_a), in_b = i - (batch - batch_b);
-    const dim left_extent = in_a >= 0 ? a[in_a] : dim(1), right_extent = in_b >= 0 ? b[in_b] : dim(1);
-    const bool has_a = in_a >= 0 && (!is_one(left_extent) || is_one(right_extent)),
-               has_b = in_b >= 0 && (!is_one(right_extent) || is_one(left_extent));
-    if (left_extent != right_extent && !is_one(left_extent) && !is_one(right_extent)) return made;
-    if (has_a) made.labels.a[made.a.rank] = number(i), made.a.push_back(left_extent);
-    if (has_b) made.labels.b[made.b.rank] = number(i), made.b.push_back(right_extent);
-    made.result.push_back(is_one(left_extent) ? right_extent : left_extent);
-  }
-  made.labels.a[made.a.rank] = number(batch), made.a.push_back(a.last(1));
-  made.labels.a[made.a.rank] = number(batch + 2), made.a.push_back(a.last());
-  made.labels.b[made.b.rank] = number(batch + 2), made.b.push_back(b.last(1));
-  made.labels.b[made.b.rank] = number(batch + 1), made.b.push_back(b.last());
-  made.labels.result_rank = batch + 2;
-  if (left.rank > 1) made.result.push_back(a.last(1));
-  if (right.rank > 1) made.result.push_back(b.last());
-  made.fits = true;
-  return made;
-}
-
-constexpr node_spec describe_batched(const facts& a, const facts& b, const contract_attribute& labels) {
-  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
-}
-
 // ---- tensordot, kronecker
 
 constexpr bool can_tensordot(const symbolic_shape& a, const symbolic_shape& b, int axes) {
@@ -13708,7 +13778,7 @@ constexpr contract_attribute tensordot_labels(int rank_a, int rank_b, int axes) 
   return labels;
 }
 constexpr node_spec describe_tensordot(const facts& a, const facts& b, int axes) {
-  return describe_batched(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
+  return describe_contract(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
 }
 
 constexpr symbolic_shape trailing(const symbolic_shape& shape, std::initializer_list<dim> last) {
@@ -13775,14 +13845,6 @@ struct einsum_of_one {
   }
 };
 
-struct broadcast_matmul {
-  static constexpr auto forward(value auto a, value auto b) {
-    const detail::matmul_batch batch = detail::broadcast_matmul(a.facts().shape, b.facts().shape);
-    const auto product = detail::make<detail::describe_batched>(reshape(a, batch.a), reshape(b, batch.b), batch.labels);
-    return reshape(product, batch.result);
-  }
-};
-
 struct kronecker {
   static constexpr auto forward(value auto a, value auto b) {
     const symbolic_shape s = a.facts().shape, t = b.facts().shape;
@@ -13816,21 +13878,6 @@ template <class Labels, value A>
 template <fixed_string Labels, value A>
 [[nodiscard]] constexpr auto einsum(A a) {
   return einsum(fixed_text<Labels>{}, a);
-}
-
-/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
-/// and NumPy's. An axis of 1 costs nothing; `matmul` is the same for equal batches.
-/// shapes: [.., m, k], [.., k, n] -> [.., m, n]; [k], [.., k, n] -> [.., n]; [.., m, k], [k] -> [.., m]. dtypes: floats
-/// of one type; accumulation in f32. errors: "the last extent of a must be the last but one of b".
-template <value A, value B>
-[[nodiscard]] constexpr auto broadcast_matmul(A a, B b) {
-  MEGANEURA_EXPECT(detail::broadcast_matmul(a.facts().shape, b.facts().shape).fits,
-                   "meganeura: broadcast_matmul(a, b): the last extent of a must be the last but one of b, and batch "
-                   "extents equal or 1",
-                   a, b)
-  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: broadcast_matmul(a, b): operands must be floats of one type; cast one of them", a, b)
-  return detail::layer<layers::broadcast_matmul>(fixed_text<"">{}, a, b);
 }
 
 /// Sum of products over the last `axes` axes of a and as many first ones of b: tensordot<2>(a, b), or
@@ -13917,11 +13964,14 @@ namespace detail {
 
 inline constexpr std::int64_t max_resized = 1 << 14;  // places are computed in 32-bit integers
 
-template <class X, class Axis>
-constexpr bool can_resize(const X& x, Axis axis, std::int64_t size) {
-  const int along = axis_of(x, axis);
-  return along >= 0 && x.facts().shape.rank < max_rank && size >= 1 && size <= max_resized &&
-         x.facts().shape[along].is_static() && x.facts().shape[along].coefficient <= max_resized;
+constexpr bool can_resize(const symbolic_shape& x, int axis, const spatial& sizes) {
+  if (axis < 0 || x.rank >= max_rank || sizes[0] < 1) return false;
+  for (int i = 0; i < max_spatial; ++i) {
+    if (sizes[i] == 0) continue;
+    if (axis + i >= x.rank || sizes[i] < 0 || sizes[i] > max_resized) return false;
+    if (!x[axis + i].is_static() || x[axis + i].coefficient > max_resized) return false;
+  }
+  return true;
 }
 
 // The place of element i is (factor i + start) / parts.
@@ -13967,8 +14017,12 @@ constexpr bool can_fold(const symbolic_shape& x, std::int64_t h, std::int64_t w,
 namespace layers {
 
 struct resize {
-  static constexpr auto forward(value auto x, int axis, std::int64_t size, resize_mode mode, resize_place place) {
-    const int along = detail::axis_of(x, axis), taps = detail::taps(mode);
+  // Along the axis number `of` from `axis` on.
+  static constexpr auto forward(value auto x, int axis, const auto& sizes, int of, resize_mode mode,
+                                resize_place place) {
+    const int size = detail::per_axis(sizes)[of];
+    if (size == 0) return reshape(x, x.facts().shape);
+    const int along = detail::axis_of(x, axis) + of, taps = detail::taps(mode);
     const std::int64_t extent = x.facts().shape[along].coefficient;
     const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
     const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
@@ -14069,24 +14123,32 @@ struct embedding_bag {
 }  // namespace layers
 
 /// `size` elements along `axis` between those of x: resize<-1, 8, resize_mode::linear>(x), or
-/// resize(x, -1, 8, resize_mode::linear); images along both axes, one after the other. Beyond the ends the outermost
-/// element counts. PyTorch's interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact"
-/// where it is half_pixel, linear and cubic its "linear" or "bilinear" and "bicubic", with half_pixel or align_corners;
-/// ONNX's Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in
-/// f32. cost: reads 1, 2 or 4 elements for each of the result. errors: "x needs that axis, of a known extent", "x must
-/// be floats".
+/// resize(x, -1, 8, resize_mode::linear). A `spatial` has a size for each of the axes from `axis` on:
+/// resize<-2, spatial{8, 12}, resize_mode::linear>(x). Beyond the ends the outermost element counts. PyTorch's
+/// interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact" where it is half_pixel,
+/// linear and cubic its "linear", "bilinear" or "trilinear" and "bicubic", with half_pixel or align_corners; ONNX's
+/// Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in f32 and
+/// rounded after each axis. cost: reads 1, 2 or 4 elements for each of the result, along one axis after the other.
+/// errors: "x needs that axis, of a known extent", "x must be floats".
 template <value A, detail::axis_like Axis, class Size, class Mode, class Place = fixed<resize_place::half_pixel>>
 [[nodiscard]] constexpr auto resize(A x, Axis axis, Size size, Mode mode, Place place = {}) {
-  MEGANEURA_EXPECT(detail::can_resize(x, axis, size),
+  const auto along = [&](auto y, auto of) {
+    return detail::layer<layers::resize>(fixed_text<"">{}, y, axis, size, of, mode, place);
+  };
+  MEGANEURA_EXPECT(detail::can_resize(x.facts().shape, detail::axis_of(x, axis), detail::per_axis(size)),
                    "meganeura: resize<axis, size, mode, place>(x): x needs that axis, of a known extent, and both "
                    "extents are at most 16384",
                    x)
   MEGANEURA_EXPECT(
       (mode == resize_mode::nearest || is_float(x.facts().type)),
       "meganeura: resize<axis, size, mode, place>(x): x must be floats unless the nearest is taken; cast it", x)
-  return detail::layer<layers::resize>(fixed_text<"">{}, x, axis, size, mode, place);
+  if constexpr (std::is_convertible_v<Size, int>) {
+    return along(x, c<0>);
+  } else {
+    return along(along(along(x, c<0>), c<1>), c<2>);
+  }
 }
-template <int Axis, int Size, resize_mode Mode, resize_place Place = resize_place::half_pixel, value A>
+template <int Axis, auto Size, resize_mode Mode, resize_place Place = resize_place::half_pixel, value A>
 [[nodiscard]] constexpr auto resize(A x) {
   return resize(x, c<Axis>, c<Size>, c<Mode>, c<Place>);
 }

@@ -41,10 +41,10 @@ void add_pairs(std::vector<operation>& list) {
       other{2, 2}, points{2, 3};
   PRODUCT("einsum<\"ik,kj->ij\">(a, b)", "one letter an axis", "einsum", "Einsum", row, column, 6, 4,
           mn::einsum("ik,kj->ji", x[0], x[1]), i % 3 * 4 + k, k * 2 + i / 3);
-  PRODUCT("matmul(a, b)", "[.., m, k], [.., k, n] -> [.., m, n]", "matmul", "MatMul", a, b, 30, 4,
-          mn::matmul(x[0], x[1]), i / 15 * 12 + i / 5 % 3 * 4 + k, i / 15 * 20 + k * 5 + i % 5);
-  PRODUCT("broadcast_matmul(a, b)", "[.., m, k], [.., k, n] -> [.., m, n]", "matmul", "MatMul", several, b, 60, 4,
-          mn::broadcast_matmul(x[0], x[1]), i / 20 * 8 + i / 5 % 2 * 4 + k, i / 10 % 2 * 20 + k * 5 + i % 5);
+  PRODUCT("einsum<\"ijk,kl->il\">(a, b)", "one letter an axis", "einsum", "Einsum", a, column, 4, 12,
+          mn::einsum("ijk,kl->il", x[0], x[1]), i / 2 * 12 + k, k % 4 * 2 + i % 2);
+  PRODUCT("matmul(a, b)", "[.., m, k], [.., k, n] -> [.., m, n]", "matmul", "MatMul", several, b, 60, 4,
+          mn::matmul(x[0], x[1]), i / 20 * 8 + i / 5 % 2 * 4 + k, i / 10 % 2 * 20 + k * 5 + i % 5);
   PRODUCT("tensordot<axes>(a, b)", "[.., i...], [i..., ..] -> [.., ..]", "tensordot", "", a, column, 12, 4,
           mn::tensordot(x[0], x[1], 1), i / 2 * 4 + k, k * 2 + i % 2);
   PRODUCT("outer(a, b)", "[.., n], [.., m] -> [.., n, m]", "outer", "", vector, vector, 16, 1, mn::outer(x[0], x[1]),
@@ -167,6 +167,25 @@ void add_sizes(std::vector<operation>& list) {
   add("resize<axis, size, resize_mode::linear, resize_place::align_corners>(x)", 5, 8, mode::linear,
       place::align_corners);
   add("resize<axis, size, resize_mode::linear, resize_place::asymmetric>(x)", 5, 8, mode::linear, place::asymmetric);
+  list.push_back({"resize<axis, spatial, resize_mode::linear>(x)",
+                  "[.., n, m, ..] -> [.., size, size, ..]",
+                  "interpolate",
+                  "Resize",
+                  {{{4, 5}}},
+                  [](const values& x) {
+                    return mn::resize(x[0], -2, mn::spatial{6, 3}, mode::linear);
+                  },
+                  [](const all_numbers& x) {
+                    numbers y;
+                    for (int i = 0; i < 18; ++i) {
+                      numbers column;
+                      for (size_t k = 0; k < 4; ++k) {
+                        column.push_back(resized(x[0].data() + k * 5, 5, 3, i % 3, mode::linear, place::half_pixel));
+                      }
+                      y.push_back(resized(column.data(), 4, 6, i / 3, mode::linear, place::half_pixel));
+                    }
+                    return y;
+                  }});
   add("resize<axis, size, resize_mode::cubic>(x)", 8, 5, mode::cubic, place::half_pixel);
   add("resize<axis, size, resize_mode::cubic, resize_place::align_corners>(x)", 5, 8, mode::cubic,
       place::align_corners);

@@ -141,6 +141,8 @@ void add_arrangements(std::vector<operation>& list) {
         i / 3 * 12 + 9 + i % 3);
   MOVED("chunk<axis, count>(x)", "[.., count n, ..] -> [.., n, ..] each", "chunk", "Split", EXTENTS(2, 6), 4,
         (mn::chunk<1, 3>(x).get<2>()), i / 2 * 6 + 4 + i % 2);
+  MOVED("split<axis, sizes...>(x)", "[.., n + m, ..] -> [.., n, ..], [.., m, ..]", "split", "Split", EXTENTS(2, 6), 6,
+        mn::split(x, 1, 1, 3, 2).get<1>(), i / 3 * 6 + 1 + i % 3);
   MOVED("unbind<axis, count>(x)", "[.., count, ..] -> [.., ..] each", "unbind", "SplitToSequence", EXTENTS(2, 3), 2,
         (mn::unbind<1, 3>(x).get<1>()), i * 3 + 1);
   MOVED("rot90<turns>(x)", "[.., m, n] -> [.., n, m]", "rot90", "", EXTENTS(2, 3), 6, mn::rot90(x, 1),
@@ -171,6 +173,11 @@ void add_blocks(std::vector<operation>& list) {
         i / 9 * 4 + (i % 9 < 2   ? 2 - i % 9
                      : i % 9 < 6 ? i % 9 - 2
                                  : 8 - i % 9));
+  MOVED("pad_by<axis, spatial, spatial, pad_mode::reflect>(x)", "[.., n, m, ..] -> [.., low + n + high, .., ..]", "pad",
+        "Pad", EXTENTS(3, 4), 28, mn::pad_by(x, 0, mn::spatial{1, 2}, mn::spatial{0, 1}, mn::pad_mode::reflect),
+        (i / 7 < 1 ? 1 : i / 7 - 1) * 4 + (i % 7 < 2   ? 2 - i % 7
+                                           : i % 7 < 6 ? i % 7 - 2
+                                                       : 2));
   MOVED("pad_by<axis, low, high, pad_mode::edge>(x)", "[.., n, ..] -> [.., low + n + high, ..]", "pad", "Pad",
         EXTENTS(4, 2), 18, mn::pad_by(x, 0, 2, 3, mn::pad_mode::edge),
         (i / 2 < 2   ? 0

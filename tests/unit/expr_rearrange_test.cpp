@@ -24,18 +24,21 @@ struct functions {
     auto [h, i] = mn::unbind<2, 2>(mn::stack<-1>(mn::pick<0, -1>(f), mn::pick<0, 1>(g)));
     auto j = mn::rot90<0>(mn::rot90<3>(mn::rot90<2>(mn::rot90<1>(h)))) + i;
     auto k = mn::pad_by<1, 1, 2, mn::pad_mode::reflect>(mn::pad_by<0, 2, 0, mn::pad_mode::edge>(j));
-    auto l = mn::pad_by<0, 0, 2, mn::pad_mode::wrap>(k);
+    auto l = mn::pad_by<0, mn::spatial(0, 1), mn::spatial(2, 0), mn::pad_mode::wrap>(k);
+    auto [q, r] = mn::split<0, 1, 3>(mn::slice<0, 0, 4>(l));
     auto m = mn::pixel_unshuffle<2>(mn::pixel_shuffle<2>(mn::reshape<mn::dims<4, 3, 4>>(x)));
     auto n = mn::channel_shuffle<2>(mn::space_to_depth<2>(mn::depth_to_space<2>(m)));
     auto o = mn::tril<1>(mn::triu(n)) + mn::eye_like(n) * mn::full_like<2.0>(n) - mn::ones_like(n) + mn::zeros_like(n);
     auto p = mn::trace(mn::diag_embed<-1>(mn::diagonal<1>(o)));
-    return mn::one_hot<4>(mn::arange_like<0>(p)) * p + mn::sum(l);
+    return mn::one_hot<4>(mn::arange_like<0>(p)) * p + mn::sum(l) + mn::sum(q) * mn::sum(r);
   }
 };
 
 struct products {
   static constexpr auto forward(mn::value auto x, mn::value auto at) {
-    auto a = mn::broadcast_matmul(mn::reshape<mn::dims<2, 1, 4, 6>>(x), mn::swap_axes<1, 2>(x));
+    auto a = mn::matmul(mn::reshape<mn::dims<2, 1, 4, 6>>(x), mn::swap_axes<1, 2>(x));
+    auto v = mn::matmul(mn::pick<0, 0>(mn::pick<0, 0>(x)),
+                        mn::einsum<"mik,kn->kn">(x, mn::pick<0, 1>(mn::swap_axes<1, 2>(x))));
     auto b = mn::einsum<"abcc->b">(a);
     auto d = mn::tensordot<1>(x, mn::reshape<mn::dims<6, 8>>(x));
     auto e = mn::kronecker(d, mn::slice<2, 0, 3>(x));
@@ -43,10 +46,10 @@ struct products {
     auto h = mn::cross<-1>(mn::slice<2, 0, 3>(x), mn::slice<2, 3, 3>(x));
     auto [j, k] = mn::meshgrid(b, mn::reshape<mn::dims<48>>(x));
     auto l = mn::resize<1, 5, mn::resize_mode::cubic, mn::resize_place::align_corners>(x);
-    auto m = mn::resize<-1, 7, mn::resize_mode::linear>(mn::resize<1, 3, mn::resize_mode::nearest>(l));
+    auto m = mn::resize<-2, mn::spatial(3, 7), mn::resize_mode::linear>(mn::resize<1, 3, mn::resize_mode::nearest>(l));
     auto n = mn::fold<3, 7, windows>(mn::unfold<windows>(mn::unsqueeze<1>(m)));
     auto o = mn::embedding_bag<mn::bag_mode::max>(x, mn::pick<0, 0>(at));
-    return mn::sum(e) + mn::sum(f) + mn::sum(h) + mn::sum(j * k) + mn::sum(n) + mn::sum(o);
+    return mn::sum(e) + mn::sum(f) + mn::sum(h) + mn::sum(j * k) + mn::sum(n) + mn::sum(o) + mn::sum(v);
   }
   static constexpr mn::conv_options windows{.kernel = 2, .padding = 1};
 };
@@ -77,10 +80,27 @@ TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
        "known "
        "extents; found f32 [2, 4]",
        sentence([&] { (void)mn::einsum("ii->i", x); })},
-      {"broadcast_matmul(a, b): the last extent of a must be the last but one of b, and batch extents equal or 1; "
-       "found "
-       "f32 [2, 4], f32 [2, 4]",
-       sentence([&] { (void)mn::broadcast_matmul(x, x); })},
+      {"matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal or 1; found f32 [2, "
+       "4, 1], f32 [3, 1, 4]",
+       sentence([&] {
+         (void)mn::matmul(mn::unsqueeze(x, 2), mn::expand(mn::slice(x, 0, 0, 1), mn::shape{3, 1, 4}));
+       })},
+      {"matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal or 1; found f32 [2, "
+       "4], f32 []",
+       sentence([&] { (void)mn::matmul(x, mn::sum(x)); })},
+      {"einsum<\"ik,kj->ij\">(a, b): labels must name each axis, each once an operand, and those of the result stand "
+       "in "
+       "one; found f32 [2, 4], f32 [2, 4]",
+       sentence([&] { (void)mn::einsum("ijk,kl->il", x, x); })},
+      {"split<axis, sizes...>(x): x needs that axis, and its extent must be the sum of the sizes; found f32 [2, 4]",
+       sentence([&] { (void)mn::split(x, 1, 1, 2); })},
+      {"split<axis, sizes...>(x): x needs that axis, and its extent must be the sum of the sizes; found f32 [2, 4]",
+       sentence([&] { (void)mn::split(x, 1, 4, 0); })},
+      {"resize<axis, size, mode, place>(x): x needs that axis, of a known extent, and both extents are at most 16384; "
+       "found f32 [2, 4]",
+       sentence([&] {
+         (void)mn::resize(x, 1, mn::spatial{3, 2}, mn::resize_mode::linear);
+       })},
       {"tensordot<axes>(a, b): the last axes of a must be the first ones of b; found f32 [2, 4], f32 [2, 4]",
        sentence([&] { (void)mn::tensordot(x, x, 1); })},
       {"cross<axis>(a, b): operands must have one dtype and shape, with that axis of extent 3; found f32 [2, 4], f32 "
@@ -121,6 +141,11 @@ TEST(expr_rearrange, axes_that_do_not_fit_are_refused) {
       {"pad_by<axis, low, high, mode>(x): x has no such axis of a known extent, or a border is negative or longer than "
        "what it repeats",
        sentence([&] { (void)mn::pad_by(x, 0, 2, 0, mn::pad_mode::reflect); })},
+      {"pad_by<axis, low, high, mode>(x): x has no such axis of a known extent, or a border is negative or longer than "
+       "what it repeats",
+       sentence([&] {
+         (void)mn::pad_by(x, 1, mn::spatial{1, 1}, 0, mn::pad_mode::edge);
+       })},
       {"diagonal<offset>(x): x needs two axes of known extents that have such a diagonal",
        sentence([&] { (void)mn::diagonal(x, 4); })},
       {"one_hot<classes>(indices): indices must be i32 with room for one axis more, and classes 1 or more",

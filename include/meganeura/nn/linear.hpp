@@ -18,10 +18,10 @@ namespace detail {
 // x [.., in] with weight [out, in] -> [.., out]
 constexpr node_spec describe_linear(const facts& x, const facts& weight) {
   const int rank = x.shape.rank;
-  einsum_labels labels{{.result_rank = rank}, rank, 2, true};
-  for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i < rank - 1 ? i : rank);
-  labels.numbers.b[0] = static_cast<std::uint8_t>(rank - 1);
-  labels.numbers.b[1] = static_cast<std::uint8_t>(rank);
+  contract_attribute labels{.result_rank = rank};
+  for (int i = 0; i < rank; ++i) labels.a[i] = static_cast<std::uint8_t>(i < rank - 1 ? i : rank);
+  labels.b[0] = static_cast<std::uint8_t>(rank - 1);
+  labels.b[1] = static_cast<std::uint8_t>(rank);
   return describe_contract(x, weight, labels);
 }
 

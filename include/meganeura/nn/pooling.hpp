@@ -74,10 +74,10 @@ struct adaptive_avg_pool {
     const auto inside = logical_and(less_equal(first, place), less(place, end));
     const auto shares = select(inside, reciprocal(cast<dtype::f32>(end - first)), 0.0f);
     const int rank = y.facts().shape.rank;
-    detail::einsum_labels labels{{.result_rank = rank}, rank, 2, true};
-    for (int i = 0; i < rank; ++i) labels.numbers.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
-    labels.numbers.b[0] = static_cast<std::uint8_t>(rank);
-    labels.numbers.b[1] = static_cast<std::uint8_t>(axis);
+    contract_attribute labels{.result_rank = rank};
+    for (int i = 0; i < rank; ++i) labels.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
+    labels.b[0] = static_cast<std::uint8_t>(rank);
+    labels.b[1] = static_cast<std::uint8_t>(axis);
     return detail::make<detail::describe_contract>(y, shares, labels);
   }
 };

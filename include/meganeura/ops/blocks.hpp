@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/view.hpp>
+#include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -36,10 +37,19 @@ constexpr bool can_pack(const symbolic_shape& x, std::int64_t block) {
   return block >= 1 && x.rank >= 3 && x.rank + 2 <= max_rank && x.last(1).coefficient % block == 0 &&
          x.last().coefficient % block == 0;
 }
-constexpr bool can_pad_by(const symbolic_shape& x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
-  if (axis < 0 || !x[axis].is_static() || low < 0 || high < 0) return false;
-  const std::int64_t most = x[axis].coefficient - (mode == pad_mode::reflect ? 1 : 0);
-  return mode == pad_mode::edge ? low <= (1 << 30) && high <= (1 << 30) : low <= most && high <= most;
+// A number is for one axis.
+constexpr spatial per_axis(int number) { return {number, 0, 0}; }
+constexpr spatial per_axis(const spatial& numbers) { return numbers; }
+constexpr bool can_pad_by(const symbolic_shape& x, int axis, const spatial& low, const spatial& high, pad_mode mode) {
+  if (axis < 0) return false;
+  for (int i = 0; i < max_spatial; ++i) {
+    if (low[i] == 0 && high[i] == 0 && i > 0) continue;
+    if (axis + i >= x.rank || !x[axis + i].is_static() || low[i] < 0 || high[i] < 0) return false;
+    const std::int64_t extent = x[axis + i].coefficient;
+    const std::int64_t most = mode == pad_mode::edge ? 1 << 30 : mode == pad_mode::reflect ? extent - 1 : extent;
+    if (low[i] > most || high[i] > most) return false;
+  }
+  return true;
 }
 
 }  // namespace detail
@@ -93,11 +103,15 @@ struct pad_by {
     if (mode == pad_mode::wrap) return slice(x, axis, high ? 0 : extent - count, count);
     return flip(slice(x, axis, high ? extent - 1 - count : 1, count), axis);
   }
-  static constexpr auto forward(value auto x, int axis, std::int64_t low, std::int64_t high, pad_mode mode) {
-    const int along = detail::axis_of(x, axis);
+  static constexpr auto forward(value auto x, int axis, const auto& low, const auto& high, pad_mode mode) {
     auto padded = reshape(x, x.facts().shape);
-    if (low > 0) padded = concat(along, border(x, along, low, false, mode), padded);
-    if (high > 0) padded = concat(along, padded, border(x, along, high, true, mode));
+    for (int i = 0; i < max_spatial; ++i) {
+      const int before = detail::per_axis(low)[i], behind = detail::per_axis(high)[i];
+      const int along = detail::axis_of(x, axis) + i;
+      const auto inner = padded;
+      if (before > 0) padded = concat(along, border(inner, along, before, false, mode), padded);
+      if (behind > 0) padded = concat(along, padded, border(inner, along, behind, true, mode));
+    }
     return padded;
   }
 };
@@ -179,17 +193,19 @@ template <int Groups, value A>
 }
 
 /// `low` elements before and `high` behind, along `axis`, that repeat x: pad_by<-1, 1, 2, pad_mode::reflect>(x), or
-/// pad_by(x, -1, 1, 2, pad_mode::edge). Several axes one after the other; `pad` has borders of a number.
+/// pad_by(x, -1, 1, 2, pad_mode::edge). A `spatial` has a number for each of the axes from `axis` on:
+/// pad_by<-2, spatial{1, 2}, spatial{1, 0}, pad_mode::wrap>(x). `pad` has borders of a number.
 /// errors: "a border is longer than what it repeats".
 template <value A, detail::axis_like Axis, class Low, class High, class Mode>
 [[nodiscard]] constexpr auto pad_by(A x, Axis axis, Low low, High high, Mode mode) {
-  MEGANEURA_EXPECT(detail::can_pad_by(x.facts().shape, detail::axis_of(x, axis), low, high, mode),
+  MEGANEURA_EXPECT(detail::can_pad_by(x.facts().shape, detail::axis_of(x, axis), detail::per_axis(low),
+                                      detail::per_axis(high), mode),
                    "meganeura: pad_by<axis, low, high, mode>(x): x has no such axis of a known extent, or a border is "
                    "negative or longer than what it repeats",
                    x)
   return detail::layer<layers::pad_by>(fixed_text<"">{}, x, axis, low, high, mode);
 }
-template <int Axis, int Low, int High, pad_mode Mode, value A>
+template <int Axis, auto Low, auto High, pad_mode Mode, value A>
 [[nodiscard]] constexpr auto pad_by(A x) {
   return pad_by(x, c<Axis>, c<Low>, c<High>, c<Mode>);
 }

@@ -70,48 +70,6 @@ constexpr axis_order at_the_end(int rank, int first, int second) {
   return order;
 }
 
-// ---- matmul with broadcasting
-
-// A batch of matrices without the batch axes that are 1 where the other's are not; the labels of both.
-struct matmul_batch {
-  symbolic_shape a{}, b{}, result{};
-  contract_attribute labels{};
-  bool fits = false;
-};
-
-// Vectors count as matrices of one row, on the left, or one column.
-constexpr matmul_batch broadcast_matmul(const symbolic_shape& left, const symbolic_shape& right) {
-  matmul_batch made;
-  if (left.rank < 1 || right.rank < 1) return made;
-  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
-  const int batch_a = a.rank - 2, batch_b = b.rank - 2, batch = batch_a > batch_b ? batch_a : batch_b;
-  if (batch + 2 > max_rank || a.last() != b.last(1)) return made;
-  const auto number = [](int value) { return static_cast<std::uint8_t>(value); };
-  for (int i = 0; i < batch; ++i) {
-    const int in_a = i - (batch - batch_a), in_b = i - (batch - batch_b);
-    const dim left_extent = in_a >= 0 ? a[in_a] : dim(1), right_extent = in_b >= 0 ? b[in_b] : dim(1);
-    const bool has_a = in_a >= 0 && (!is_one(left_extent) || is_one(right_extent)),
-               has_b = in_b >= 0 && (!is_one(right_extent) || is_one(left_extent));
-    if (left_extent != right_extent && !is_one(left_extent) && !is_one(right_extent)) return made;
-    if (has_a) made.labels.a[made.a.rank] = number(i), made.a.push_back(left_extent);
-    if (has_b) made.labels.b[made.b.rank] = number(i), made.b.push_back(right_extent);
-    made.result.push_back(is_one(left_extent) ? right_extent : left_extent);
-  }
-  made.labels.a[made.a.rank] = number(batch), made.a.push_back(a.last(1));
-  made.labels.a[made.a.rank] = number(batch + 2), made.a.push_back(a.last());
-  made.labels.b[made.b.rank] = number(batch + 2), made.b.push_back(b.last(1));
-  made.labels.b[made.b.rank] = number(batch + 1), made.b.push_back(b.last());
-  made.labels.result_rank = batch + 2;
-  if (left.rank > 1) made.result.push_back(a.last(1));
-  if (right.rank > 1) made.result.push_back(b.last());
-  made.fits = true;
-  return made;
-}
-
-constexpr node_spec describe_batched(const facts& a, const facts& b, const contract_attribute& labels) {
-  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
-}
-
 // ---- tensordot, kronecker
 
 constexpr bool can_tensordot(const symbolic_shape& a, const symbolic_shape& b, int axes) {
@@ -133,7 +91,7 @@ constexpr contract_attribute tensordot_labels(int rank_a, int rank_b, int axes) 
   return labels;
 }
 constexpr node_spec describe_tensordot(const facts& a, const facts& b, int axes) {
-  return describe_batched(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
+  return describe_contract(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
 }
 
 constexpr symbolic_shape trailing(const symbolic_shape& shape, std::initializer_list<dim> last) {
@@ -200,14 +158,6 @@ struct einsum_of_one {
   }
 };
 
-struct broadcast_matmul {
-  static constexpr auto forward(value auto a, value auto b) {
-    const detail::matmul_batch batch = detail::broadcast_matmul(a.facts().shape, b.facts().shape);
-    const auto product = detail::make<detail::describe_batched>(reshape(a, batch.a), reshape(b, batch.b), batch.labels);
-    return reshape(product, batch.result);
-  }
-};
-
 struct kronecker {
   static constexpr auto forward(value auto a, value auto b) {
     const symbolic_shape s = a.facts().shape, t = b.facts().shape;
@@ -241,21 +191,6 @@ template <class Labels, value A>
 template <fixed_string Labels, value A>
 [[nodiscard]] constexpr auto einsum(A a) {
   return einsum(fixed_text<Labels>{}, a);
-}
-
-/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
-/// and NumPy's. An axis of 1 costs nothing; `matmul` is the same for equal batches.
-/// shapes: [.., m, k], [.., k, n] -> [.., m, n]; [k], [.., k, n] -> [.., n]; [.., m, k], [k] -> [.., m]. dtypes: floats
-/// of one type; accumulation in f32. errors: "the last extent of a must be the last but one of b".
-template <value A, value B>
-[[nodiscard]] constexpr auto broadcast_matmul(A a, B b) {
-  MEGANEURA_EXPECT(detail::broadcast_matmul(a.facts().shape, b.facts().shape).fits,
-                   "meganeura: broadcast_matmul(a, b): the last extent of a must be the last but one of b, and batch "
-                   "extents equal or 1",
-                   a, b)
-  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: broadcast_matmul(a, b): operands must be floats of one type; cast one of them", a, b)
-  return detail::layer<layers::broadcast_matmul>(fixed_text<"">{}, a, b);
 }
 
 /// Sum of products over the last `axes` axes of a and as many first ones of b: tensordot<2>(a, b), or

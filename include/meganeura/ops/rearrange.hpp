@@ -199,6 +199,21 @@ template <int Axis, value A, value B, value... More>
 }
 
 namespace detail {
+template <class... Sizes>
+constexpr node_spec describe_part(const facts& x, int axis, int index, Sizes... sizes) {
+  const std::int64_t lengths[]{sizes...};
+  std::int64_t start = 0;
+  for (int i = 0; i < index; ++i) start += lengths[i];
+  return describe_slice(x, axis, start, dim(lengths[index]), 1);
+}
+template <class... T>
+inline constexpr auto part_description = &describe_part<std::conditional_t<true, std::int64_t, T>...>;
+template <std::size_t... I, value A, class Axis, class... Sizes>
+constexpr auto parts(std::index_sequence<I...>, A x, Axis axis, Sizes... sizes) {
+  constexpr auto describe = part_description<Sizes...>;
+  return result_list<name_list<>, decltype(make<describe>(x, axis, c<static_cast<int>(I)>, sizes...))...>(
+      make<describe>(x, axis, c<static_cast<int>(I)>, sizes...)...);
+}
 template <int Axis, int Count, std::size_t... I, value A>
 constexpr auto chunks(A x, std::index_sequence<I...>) {
   const auto part = [&]<std::size_t At>() {
@@ -220,7 +235,7 @@ constexpr auto picked(A x, std::index_sequence<I...>) {
 }
 }  // namespace detail
 
-/// `Count` equal parts along an axis: auto [a, b] = chunk<-1, 2>(x). torch.chunk, ONNX's Split; `slice` gives parts of
+/// `Count` equal parts along an axis: auto [a, b] = chunk<-1, 2>(x). torch.chunk, ONNX's Split; `split` gives parts of
 /// any length. errors: "the extent must be a multiple of the count".
 template <int Axis, int Count, value A>
 [[nodiscard]] constexpr auto chunk(A x) {
@@ -228,6 +243,21 @@ template <int Axis, int Count, value A>
       (detail::has_static_axis(x, c<Axis>) && detail::extent_at(x, c<Axis>) % Count == 0),
       "meganeura: chunk<axis, count>(x): x needs that axis, and its extent must be a multiple of the count", x)
   return detail::chunks<Axis, Count>(x, std::make_index_sequence<Count>{});
+}
+
+/// Parts of these sizes along an axis: auto [a, b, d] = split<-1, 2, 3, 1>(x), or split(x, -1, 2, 3, 1). torch.split,
+/// ONNX's Split. errors: "the extent must be the sum of the sizes".
+template <value A, detail::axis_like Axis, class... Sizes>
+[[nodiscard]] constexpr auto split(A x, Axis axis, Sizes... sizes) {
+  MEGANEURA_EXPECT(
+      (detail::has_static_axis(x, axis) && ((std::int64_t{sizes} >= 1) && ...) &&
+       detail::extent_at(x, axis) == (std::int64_t{0} + ... + std::int64_t{sizes})),
+      "meganeura: split<axis, sizes...>(x): x needs that axis, and its extent must be the sum of the sizes", x)
+  return detail::parts(std::index_sequence_for<Sizes...>{}, x, axis, sizes...);
+}
+template <int Axis, int... Sizes, value A>
+[[nodiscard]] constexpr auto split(A x) {
+  return split(x, c<Axis>, c<Sizes>...);
 }
 
 /// What stands at each of the `Count` places of an axis: auto [a, b, c] = unbind<0, 3>(x).

@@ -2,6 +2,7 @@
 // Images of another size, windows of images as columns and back, bags of rows.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/blocks.hpp>
 #include <meganeura/ops/gather.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/window.hpp>
@@ -21,11 +22,14 @@ namespace detail {
 
 inline constexpr std::int64_t max_resized = 1 << 14;  // places are computed in 32-bit integers
 
-template <class X, class Axis>
-constexpr bool can_resize(const X& x, Axis axis, std::int64_t size) {
-  const int along = axis_of(x, axis);
-  return along >= 0 && x.facts().shape.rank < max_rank && size >= 1 && size <= max_resized &&
-         x.facts().shape[along].is_static() && x.facts().shape[along].coefficient <= max_resized;
+constexpr bool can_resize(const symbolic_shape& x, int axis, const spatial& sizes) {
+  if (axis < 0 || x.rank >= max_rank || sizes[0] < 1) return false;
+  for (int i = 0; i < max_spatial; ++i) {
+    if (sizes[i] == 0) continue;
+    if (axis + i >= x.rank || sizes[i] < 0 || sizes[i] > max_resized) return false;
+    if (!x[axis + i].is_static() || x[axis + i].coefficient > max_resized) return false;
+  }
+  return true;
 }
 
 // The place of element i is (factor i + start) / parts.
@@ -71,8 +75,12 @@ constexpr bool can_fold(const symbolic_shape& x, std::int64_t h, std::int64_t w,
 namespace layers {
 
 struct resize {
-  static constexpr auto forward(value auto x, int axis, std::int64_t size, resize_mode mode, resize_place place) {
-    const int along = detail::axis_of(x, axis), taps = detail::taps(mode);
+  // Along the axis number `of` from `axis` on.
+  static constexpr auto forward(value auto x, int axis, const auto& sizes, int of, resize_mode mode,
+                                resize_place place) {
+    const int size = detail::per_axis(sizes)[of];
+    if (size == 0) return reshape(x, x.facts().shape);
+    const int along = detail::axis_of(x, axis) + of, taps = detail::taps(mode);
     const std::int64_t extent = x.facts().shape[along].coefficient;
     const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
     const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
@@ -173,24 +181,32 @@ struct embedding_bag {
 }  // namespace layers
 
 /// `size` elements along `axis` between those of x: resize<-1, 8, resize_mode::linear>(x), or
-/// resize(x, -1, 8, resize_mode::linear); images along both axes, one after the other. Beyond the ends the outermost
-/// element counts. PyTorch's interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact"
-/// where it is half_pixel, linear and cubic its "linear" or "bilinear" and "bicubic", with half_pixel or align_corners;
-/// ONNX's Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in
-/// f32. cost: reads 1, 2 or 4 elements for each of the result. errors: "x needs that axis, of a known extent", "x must
-/// be floats".
+/// resize(x, -1, 8, resize_mode::linear). A `spatial` has a size for each of the axes from `axis` on:
+/// resize<-2, spatial{8, 12}, resize_mode::linear>(x). Beyond the ends the outermost element counts. PyTorch's
+/// interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact" where it is half_pixel,
+/// linear and cubic its "linear", "bilinear" or "trilinear" and "bicubic", with half_pixel or align_corners; ONNX's
+/// Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in f32 and
+/// rounded after each axis. cost: reads 1, 2 or 4 elements for each of the result, along one axis after the other.
+/// errors: "x needs that axis, of a known extent", "x must be floats".
 template <value A, detail::axis_like Axis, class Size, class Mode, class Place = fixed<resize_place::half_pixel>>
 [[nodiscard]] constexpr auto resize(A x, Axis axis, Size size, Mode mode, Place place = {}) {
-  MEGANEURA_EXPECT(detail::can_resize(x, axis, size),
+  const auto along = [&](auto y, auto of) {
+    return detail::layer<layers::resize>(fixed_text<"">{}, y, axis, size, of, mode, place);
+  };
+  MEGANEURA_EXPECT(detail::can_resize(x.facts().shape, detail::axis_of(x, axis), detail::per_axis(size)),
                    "meganeura: resize<axis, size, mode, place>(x): x needs that axis, of a known extent, and both "
                    "extents are at most 16384",
                    x)
   MEGANEURA_EXPECT(
       (mode == resize_mode::nearest || is_float(x.facts().type)),
       "meganeura: resize<axis, size, mode, place>(x): x must be floats unless the nearest is taken; cast it", x)
-  return detail::layer<layers::resize>(fixed_text<"">{}, x, axis, size, mode, place);
+  if constexpr (std::is_convertible_v<Size, int>) {
+    return along(x, c<0>);
+  } else {
+    return along(along(along(x, c<0>), c<1>), c<2>);
+  }
 }
-template <int Axis, int Size, resize_mode Mode, resize_place Place = resize_place::half_pixel, value A>
+template <int Axis, auto Size, resize_mode Mode, resize_place Place = resize_place::half_pixel, value A>
 [[nodiscard]] constexpr auto resize(A x) {
   return resize(x, c<Axis>, c<Size>, c<Mode>, c<Place>);
 }
