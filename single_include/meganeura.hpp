@@ -2261,10 +2261,11 @@ struct view_attribute {
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
 inline constexpr std::size_t max_optimizer_numbers = 13;
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... For every element `program` makes
-/// `results`, the new parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient
-/// (1), the moments as they were, zero in the beginning, and after them the step's numbers, which the host computes
-/// from rates and step number, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ..., and last there may be an f32
+/// number, by which all gradients are multiplied as they are read. For every element `program` makes `results`, the new
+/// parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient (1), the moments as
+/// they were, zero in the beginning, and after them the step's numbers, which the host computes from rates and step
+/// number, so that schedules need no new plan.
 struct optimizer_attribute {
   std::string name;                  // "adam"
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"
@@ -2732,7 +2733,11 @@ class graph {
   // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
-  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
+  /// With gradients that are multiplied by `scale`, an f32 number, unless it is no_id.
+  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients,
+                         node_id scale = no_id);
+  /// That of an optimizer_step.
+  [[nodiscard]] node_id gradient_scale(node_id step) const;
   /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
   void drop_effects();
 
@@ -19109,7 +19114,7 @@ MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
-  for (std::size_t i = 0; i < operands.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
     fail(error_category::invalid_argument,
@@ -19165,7 +19170,7 @@ inline void check_rule(const optimizer_attribute& rule) {
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
-                                               std::span<const node_id> parameters_and_gradients) {
+                                               std::span<const node_id> parameters_and_gradients, node_id scale) {
   expect_values("optimizer_step", parameters_and_gradients);
   if (parameters_and_gradients.empty()) {
     fail(error_category::invalid_argument,
@@ -19194,7 +19199,22 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
          get<leaf_attribute>(first->first).name);
   }
   detail::check_rule(rule);
-  return add_node(op::optimizer_step, dtype::f32, {}, rule, parameters_and_gradients);
+  small_vector<node_id, 8> operands(parameters_and_gradients.begin(), parameters_and_gradients.end());
+  if (scale != no_id) {
+    expect_values("optimizer_step", {scale});
+    if (nodes_[scale].type != dtype::f32 || nodes_[scale].extents.rank() != 0) {
+      fail(error_category::invalid_argument,
+           "optimizer_step: gradients are scaled by {} {}; it must be one f32 number: reduce it to one, and cast it",
+           to_string(nodes_[scale].type), to_string(nodes_[scale].extents));
+    }
+    operands.push_back(scale);
+  }
+  return add_node(op::optimizer_step, dtype::f32, {}, rule, operands);
+}
+
+MEGANEURA_INLINE node_id graph::gradient_scale(node_id step) const {
+  const auto all = operands(step);
+  return all.size() % 2 == 0 ? no_id : all[all.size() - 1];
 }
 
 MEGANEURA_INLINE void graph::drop_effects() {
@@ -19248,7 +19268,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   }
   if (is_effect) {
     effects_.push_back(id);
-    for (std::size_t i = 0; i < copy.size(); i += 2) writers_.emplace(copy[i], id);
+    for (std::size_t i = 0; i + 1 < copy.size(); i += 2) writers_.emplace(copy[i], id);
   }
   return id;
 }
@@ -26635,7 +26655,10 @@ class replay {
   void update(const step& s) {
     if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
-    check(s.bindings.size() == moments_of(s.node) + 3, "an update has other moments");
+    const node_id scale = g().gradient_scale(s.node);
+    check(s.bindings.size() == moments_of(s.node) + (scale == no_id ? 3 : 4), "an update has other moments");
+    if (scale != no_id)
+      check(holds(s.bindings[s.bindings.size() - 2].where, scale), "gradients are scaled by something else");
     auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
     if (at != by_offset_.operands.begin()) --at;
     for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
@@ -26681,10 +26704,10 @@ class replay {
     std::unordered_map<node_id, value> after;
     for (node_id effect : g().effects()) {
       const auto operands = g().operands(effect);
-      for (std::size_t i = 0; i < operands.size(); i += 2)
+      for (std::size_t i = 0; i + 1 < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
       for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
-        for (std::size_t i = 0; i < operands.size(); i += 2) {
+        for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const named_tensor* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no place");
@@ -28532,7 +28555,7 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < g.operands(effect).size(); i += 2) {
       const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
         list.push_back(
@@ -29731,14 +29754,13 @@ inline node_id norm_of(graph& g, const std::vector<node_id>& gradients) {
   return g.map(scalar_op::sqrt, {g.reduce(reduce_kind::sum, g.concat(sums, 0), 1)});
 }
 
-// As torch.nn.utils.clip_grad_norm_.
-inline void clip_norm(graph& g, std::vector<node_id>& gradients, double most) {
+// As torch.nn.utils.clip_grad_norm_: what the gradients are to be multiplied by, no_id for nothing.
+inline node_id clip_norm(graph& g, const std::vector<node_id>& gradients, double most) {
   const node_id norm = norm_of(g, gradients);
   g.add_output("grad_norm", norm);
-  if (most == std::numeric_limits<double>::infinity()) return;  // it is asked for, and nothing is above
+  if (most == std::numeric_limits<double>::infinity()) return no_id;  // it is asked for, and nothing is above
   const node_id factor = g.divide(g.full_like(norm, most), g.add(norm, g.full_like(norm, 1e-6)));
-  const node_id scale = g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
-  for (node_id& each : gradients) each = g.multiply(each, g.expand(scale, g[each].extents));
+  return g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
@@ -29815,7 +29837,7 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   }
   const graph::scope in(g, "optimizer");
   if (options.clip_value) clip_values(g, slopes, *options.clip_value);
-  if (options.clip_norm) clip_norm(g, slopes, *options.clip_norm);
+  const node_id scale = options.clip_norm ? clip_norm(g, slopes, *options.clip_norm) : no_id;
   std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < updated.size(); ++i) {
     auto& group = pairs[groups.of(name_of(updated[i]))];
@@ -29824,7 +29846,7 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   optimizer_attribute rule = chosen.rule();
   for (const auto& [group, operands] : pairs) {
     rule.group = group;
-    g.optimizer_step(rule, operands);
+    g.optimizer_step(rule, operands, scale);
   }
   return g;
 } catch (...) {
@@ -32687,6 +32709,10 @@ class arena_placer {
       p.last_use = draft_.is_output[id] ? never : p.level;
       for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
+    for (node_id effect : g_.effects()) {
+      const node_id scale = g_[effect].kind == op::optimizer_step ? g_.gradient_scale(effect) : no_id;
+      if (scale != no_id) places_[scale].last_use = std::max(places_[scale].last_use, places_[effect].level);
+    }
     for (const copy& each : draft_.copies)
       places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
     for (node_id id{0}; id < g_.size(); ++id) {
@@ -32825,7 +32851,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
     }
   }
   for (node_id effect : g().effects()) {
-    for (std::size_t i = 0; i < g().operands(effect).size(); i += 2) writer[g().operand(effect, i)] = effect;
+    for (std::size_t i = 0; i + 1 < g().operands(effect).size(); i += 2) writer[g().operand(effect, i)] = effect;
   }
 }
 
@@ -33018,7 +33044,7 @@ class effect_placer {
     const auto operands = g_.operands(effect);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       level = std::max(level, places_[operands[i]].level + 1);
-      if (i % 2 == 1) continue;
+      if (i % 2 == 1 || i + 1 == operands.size()) continue;  // only what is overwritten
       for (node_id reader : draft_.readers[operands[i]]) level = std::max(level, places_[reader].level + 1);
       for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
         if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
@@ -33248,8 +33274,9 @@ class step_writer {
     const auto& rule = g_.get<optimizer_attribute>(id);
     const std::size_t moments = rule.moments.size();
     const auto operands = g_.operands(id);
+    const node_id scale = g_.gradient_scale(id);
     std::vector<run> all;
-    for (std::size_t i = 0; i < operands.size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
       const range& where = places_[operands[i]].where;
       // With padding: whole vectors.
       all.push_back({where.offset, draft_.updated_offset(operands[i]), aligned(where.bytes)});
@@ -33278,6 +33305,7 @@ class step_writer {
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
+      if (scale != no_id) s.bindings.push_back({places_[scale].where, usage::read});
       s.bindings.push_back({step_values_range(rule.group), usage::read});
       draft_.result.steps.push_back(std::move(s));
     }
@@ -36341,10 +36369,10 @@ struct generator<op::matmul> {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Bindings: parameter, gradient, each moment, step_values; flat arrays of `count` f32. An invocation updates four
-/// elements, which it loads and stores at once.
+/// Bindings: parameter, gradient, each moment, flat arrays of `count` f32; where gradients are `scaled`, the number;
+/// step_values. An invocation updates four elements, which it loads and stores at once.
 [[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
-                                             const device_profile& on);
+                                             const device_profile& on, bool scaled = false);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -36432,6 +36460,7 @@ namespace detail {
   std::vector<std::int64_t> all{static_cast<std::int64_t>(g[s.node].kind), g[s.node].attribute};
   if (s.kind == plan::step::optimizer) {
     all.push_back(static_cast<std::int64_t>(s.bindings.at(0).where.bytes));
+    all.push_back(static_cast<std::int64_t>(s.bindings.size()));
     return all;
   }
   const auto add = [&](dtype type, const shape& extents) {
@@ -36459,7 +36488,7 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
-  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
+  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
 }
 
 MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {
@@ -41836,10 +41865,16 @@ using tensor_memory = std::span<const spirv::detail::memory_object>;
 
 // One element of each tensor, or one group of four: everything is read before anything is written.
 inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, tensor_memory tensors,
-                        const spirv::detail::memory_object& now, const spirv::u32& at) {
+                        const spirv::detail::memory_object* scale, const spirv::detail::memory_object& now,
+                        const spirv::u32& at) {
   const auto argument = [&](int index) {
     const auto place = static_cast<std::size_t>(index);
-    if (place < tensors.size()) return spirv::detail::load(spirv::detail::locate(tensors[place], at));
+    if (place < tensors.size()) {
+      const scalar_value value = spirv::detail::load(spirv::detail::locate(tensors[place], at));
+      if (index != 1 || !scale) return value;
+      const scalar_value parts[] = {value, spirv::detail::load(spirv::detail::locate(*scale, spirv::u32(0)))};
+      return emit(owner, {.op = scalar_op::multiply}, parts);
+    }
     const auto word =
         static_cast<std::uint32_t>(offsetof(step_values, numbers) / sizeof(float) + place - tensors.size());
     return component(spirv::detail::load(spirv::detail::locate(now, spirv::u32(word / 4))), static_cast<int>(word % 4));
@@ -41854,7 +41889,7 @@ inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, t
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
-                                                const device_profile& on) {
+                                                const device_profile& on, bool scaled) {
   const std::int64_t groups = count / 4, tail = count % 4;
   const std::uint32_t size = std::min(256u, on.max_invocations);
   const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);
@@ -41867,14 +41902,20 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
   bind("parameter", spirv::access::read_write);
   bind("gradient", spirv::access::read);
   for (const std::string& moment : rule.moments) bind(moment, spirv::access::read_write);
+  // Of storage buffers devices promise four, which two moments take.
+  std::optional<spirv::detail::memory_object> scale;
+  if (scaled) scale = owner.declare_uniform_buffer(value_type(dtype::f32), 1, "scale");
   const auto now = owner.declare_uniform_buffer(value_type(dtype::f32, 4), sizeof(step_values) / 16, "now");
+  const auto update = [&](detail::tensor_memory tensors, const spirv::u32& at) {
+    detail::emit_update(owner, rule, tensors, scale ? &*scale : nullptr, now, at);
+  };
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0), end(groups);
   owner.if_(
-      position < end, [&] { detail::emit_update(owner, rule, fours, now, position); },
+      position < end, [&] { update(fours, position); },
       [&] {
         if (tail == 0) return;
         owner.if_(position == end, [&] {
-          for (std::int64_t i = 4 * groups; i < count; ++i) detail::emit_update(owner, rule, ones, now, spirv::u32(i));
+          for (std::int64_t i = 4 * groups; i < count; ++i) update(ones, spirv::u32(i));
         });
       });
   return {owner.finish(), grid.groups};

@@ -115,7 +115,7 @@ class interpreter<Real>::definitions {
     }
     for (std::size_t i = 0; i + 1 < graph_.operands(id).size(); i += 2) {
       update(graph_.get<optimizer_attribute>(id), graph_.get<leaf_attribute>(graph_.operand(id, i)).name,
-             operand(id, i + 1));
+             scaled(operand(id, i + 1), graph_.gradient_scale(id)));
     }
   }
 
@@ -801,6 +801,11 @@ class interpreter<Real>::definitions {
       write(id, result, attribute.output, index, attribute.space.rank(), value);
     });
     return result;
+  }
+
+  tensor<Real> scaled(tensor<Real> gradient, node_id by) const {
+    for (Real& value : gradient.values) value = by == no_id ? value : value * run_.values_[by].values[0];
+    return gradient;
   }
 
   // The program of `rule`, element by element.

@@ -224,10 +224,14 @@ void plan_executor::run_optimizer(const plan::step& s) {
   graph g;
   const node_id p = g.parameter("p", dtype::f32, {count}), slope = g.input("g", dtype::f32, {count});
   const node_id pair[] = {p, slope};
-  g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair);
+  const bool scaled = plan_.implementation.gradient_scale(s.node) != no_id;
+  g.optimizer_step(plan_.implementation.get<optimizer_attribute>(s.node), pair,
+                   scaled ? g.input("scale", dtype::f32, shape{}) : no_id);
   const auto at = [&](std::size_t i) { return load(s.bindings[i].where, dtype::f32, {count}, memory_); };
   oracle::interpreter<double> step(g, {{"p", at(0)}, {"g", at(1)}}, oracle_.step);
-  for (std::size_t i = 2; i + 1 < s.bindings.size(); ++i) step.moments.push_back({{"p", at(i)}});
+  const std::size_t end = s.bindings.size() - (scaled ? 2 : 1);
+  for (std::size_t i = 2; i < end; ++i) step.moments.push_back({{"p", at(i)}});
+  if (scaled) step.leaves["scale"] = load(s.bindings[end].where, dtype::f32, {}, memory_);
   step.run();
   store(s.bindings[0].where, step.leaves.at("p"), memory_);
   for (std::size_t i = 0; i < step.moments.size(); ++i)

@@ -181,6 +181,37 @@ TEST(runtime_clipping, takes_no_memory_for_a_second_copy_of_gradients) {
   EXPECT_LT(with, without + gradients);
 }
 
+// The optimiser multiplies: what is above the norm's own dispatches is the factor.
+TEST(runtime_clipping, takes_no_dispatch_for_each_parameter) {
+  const auto dispatches = [](float most) {
+    const mlp_trainer run(support::shared_device(), adam{}, sixteen, {.clip_norm = most});
+    plan::verify(run.program().plan());
+    return run.program().plan().steps.size();
+  };
+  EXPECT_LE(dispatches(1), dispatches(infinity) + 1);
+}
+
+// Four storage buffers, which two moments take; a third one is a sentence.
+TEST(runtime_clipping, every_device_has_kernels_for_two_moments_and_a_norm) {
+  vulkan::device_options options;
+  options.disk_cache = false;
+  options.at_most = vulkan::minimum_facts();
+  const support::checked_device least(options);
+  mlp_trainer run(least, adam{}, sixteen, {.clip_norm = 0.125f});
+  mlp_trainer usual(support::shared_device(), adam{}, sixteen, {.clip_norm = 0.125f});
+  for (mlp_trainer* each : {&run, &usual}) {
+    each->parameters().init({.seed = 3});
+    each->step(bind<"x">(support::uniform(16 * 23, 1)), bind<"label">(support::classes(16, 2))).wait();
+  }
+  const auto found = run.parameters().get("fc1.weight"), expected = usual.parameters().get("fc1.weight");
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4f) << i;
+  const std::string said =
+      support::sentence_of([&] { (void)mlp_trainer(least, adam{.amsgrad = true}, sixteen, {.clip_norm = 0.125f}); });
+  EXPECT_NE(said.find("it binds 5 storage, 0 texel and 2 uniform buffers and the limits are 4, 16 and 12"),
+            std::string::npos)
+      << said;
+}
+
 TEST(runtime_clipping, a_typed_step_gives_the_norm_and_goes_on_bit_for_bit) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";

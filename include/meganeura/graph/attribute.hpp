@@ -63,10 +63,11 @@ struct view_attribute {
 /// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
 inline constexpr std::size_t max_optimizer_numbers = 13;
 
-/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ... For every element `program` makes
-/// `results`, the new parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient
-/// (1), the moments as they were, zero in the beginning, and after them the step's numbers, which the host computes
-/// from rates and step number, so that schedules need no new plan.
+/// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ..., and last there may be an f32
+/// number, by which all gradients are multiplied as they are read. For every element `program` makes `results`, the new
+/// parameter and then each new moment, from its arguments, all f32: the parameter (0), the gradient (1), the moments as
+/// they were, zero in the beginning, and after them the step's numbers, which the host computes from rates and step
+/// number, so that schedules need no new plan.
 struct optimizer_attribute {
   std::string name;                  // "adam"
   std::vector<std::string> moments;  // what is kept of each parameter, by the names that checkpoints have: "m", "v"

@@ -2,6 +2,7 @@
 // Definitions for graph/graph.hpp: what a step overwrites, and by which rule.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/graph.hpp>
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
-  for (std::size_t i = 0; i < operands.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
     const auto found = writers_.find(operands[i]);
     if (found == writers_.end()) continue;
     fail(error_category::invalid_argument,
@@ -66,7 +67,7 @@ inline void check_rule(const optimizer_attribute& rule) {
 }  // namespace detail
 
 MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
-                                               std::span<const node_id> parameters_and_gradients) {
+                                               std::span<const node_id> parameters_and_gradients, node_id scale) {
   expect_values("optimizer_step", parameters_and_gradients);
   if (parameters_and_gradients.empty()) {
     fail(error_category::invalid_argument,
@@ -95,7 +96,22 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
          get<leaf_attribute>(first->first).name);
   }
   detail::check_rule(rule);
-  return add_node(op::optimizer_step, dtype::f32, {}, rule, parameters_and_gradients);
+  small_vector<node_id, 8> operands(parameters_and_gradients.begin(), parameters_and_gradients.end());
+  if (scale != no_id) {
+    expect_values("optimizer_step", {scale});
+    if (nodes_[scale].type != dtype::f32 || nodes_[scale].extents.rank() != 0) {
+      fail(error_category::invalid_argument,
+           "optimizer_step: gradients are scaled by {} {}; it must be one f32 number: reduce it to one, and cast it",
+           to_string(nodes_[scale].type), to_string(nodes_[scale].extents));
+    }
+    operands.push_back(scale);
+  }
+  return add_node(op::optimizer_step, dtype::f32, {}, rule, operands);
+}
+
+MEGANEURA_INLINE node_id graph::gradient_scale(node_id step) const {
+  const auto all = operands(step);
+  return all.size() % 2 == 0 ? no_id : all[all.size() - 1];
 }
 
 MEGANEURA_INLINE void graph::drop_effects() {

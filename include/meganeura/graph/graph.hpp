@@ -149,7 +149,11 @@ class graph {
   // an output) gets what it held before the step, so that assign(a, b) and assign(b, a) swap. One effect may write a
   // leaf; a second one, other than the same again, is an invalid_argument.
   node_id assign(node_id state, node_id value);
-  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients);
+  /// With gradients that are multiplied by `scale`, an f32 number, unless it is no_id.
+  node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients,
+                         node_id scale = no_id);
+  /// That of an optimizer_step.
+  [[nodiscard]] node_id gradient_scale(node_id step) const;
   /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
   void drop_effects();
 

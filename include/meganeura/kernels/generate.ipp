@@ -54,6 +54,7 @@ namespace detail {
   std::vector<std::int64_t> all{static_cast<std::int64_t>(g[s.node].kind), g[s.node].attribute};
   if (s.kind == plan::step::optimizer) {
     all.push_back(static_cast<std::int64_t>(s.bindings.at(0).where.bytes));
+    all.push_back(static_cast<std::int64_t>(s.bindings.size()));
     return all;
   }
   const auto add = [&](dtype type, const shape& extents) {
@@ -81,7 +82,7 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
-  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on);
+  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
 }
 
 MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {

@@ -9,10 +9,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Bindings: parameter, gradient, each moment, step_values; flat arrays of `count` f32. An invocation updates four
-/// elements, which it loads and stores at once.
+/// Bindings: parameter, gradient, each moment, flat arrays of `count` f32; where gradients are `scaled`, the number;
+/// step_values. An invocation updates four elements, which it loads and stores at once.
 [[nodiscard]] kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
-                                             const device_profile& on);
+                                             const device_profile& on, bool scaled = false);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

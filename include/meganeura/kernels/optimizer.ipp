@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,10 +23,16 @@ using tensor_memory = std::span<const spirv::detail::memory_object>;
 
 // One element of each tensor, or one group of four: everything is read before anything is written.
 inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, tensor_memory tensors,
-                        const spirv::detail::memory_object& now, const spirv::u32& at) {
+                        const spirv::detail::memory_object* scale, const spirv::detail::memory_object& now,
+                        const spirv::u32& at) {
   const auto argument = [&](int index) {
     const auto place = static_cast<std::size_t>(index);
-    if (place < tensors.size()) return spirv::detail::load(spirv::detail::locate(tensors[place], at));
+    if (place < tensors.size()) {
+      const scalar_value value = spirv::detail::load(spirv::detail::locate(tensors[place], at));
+      if (index != 1 || !scale) return value;
+      const scalar_value parts[] = {value, spirv::detail::load(spirv::detail::locate(*scale, spirv::u32(0)))};
+      return emit(owner, {.op = scalar_op::multiply}, parts);
+    }
     const auto word =
         static_cast<std::uint32_t>(offsetof(step_values, numbers) / sizeof(float) + place - tensors.size());
     return component(spirv::detail::load(spirv::detail::locate(now, spirv::u32(word / 4))), static_cast<int>(word % 4));
@@ -40,7 +47,7 @@ inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, t
 }  // namespace detail
 
 MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule, std::int64_t count,
-                                                const device_profile& on) {
+                                                const device_profile& on, bool scaled) {
   const std::int64_t groups = count / 4, tail = count % 4;
   const std::uint32_t size = std::min(256u, on.max_invocations);
   const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);
@@ -53,14 +60,20 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
   bind("parameter", spirv::access::read_write);
   bind("gradient", spirv::access::read);
   for (const std::string& moment : rule.moments) bind(moment, spirv::access::read_write);
+  // Of storage buffers devices promise four, which two moments take.
+  std::optional<spirv::detail::memory_object> scale;
+  if (scaled) scale = owner.declare_uniform_buffer(value_type(dtype::f32), 1, "scale");
   const auto now = owner.declare_uniform_buffer(value_type(dtype::f32, 4), sizeof(step_values) / 16, "now");
+  const auto update = [&](detail::tensor_memory tensors, const spirv::u32& at) {
+    detail::emit_update(owner, rule, tensors, scale ? &*scale : nullptr, now, at);
+  };
   const spirv::u32 position = grid.position(owner) * size + owner.local_id(0), end(groups);
   owner.if_(
-      position < end, [&] { detail::emit_update(owner, rule, fours, now, position); },
+      position < end, [&] { update(fours, position); },
       [&] {
         if (tail == 0) return;
         owner.if_(position == end, [&] {
-          for (std::int64_t i = 4 * groups; i < count; ++i) detail::emit_update(owner, rule, ones, now, spirv::u32(i));
+          for (std::int64_t i = 4 * groups; i < count; ++i) update(ones, spirv::u32(i));
         });
       });
   return {owner.finish(), grid.groups};

@@ -133,7 +133,7 @@ class effect_placer {
     const auto operands = g_.operands(effect);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       level = std::max(level, places_[operands[i]].level + 1);
-      if (i % 2 == 1) continue;
+      if (i % 2 == 1 || i + 1 == operands.size()) continue;  // only what is overwritten
       for (node_id reader : draft_.readers[operands[i]]) level = std::max(level, places_[reader].level + 1);
       for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
         if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);

@@ -85,8 +85,9 @@ class step_writer {
     const auto& rule = g_.get<optimizer_attribute>(id);
     const std::size_t moments = rule.moments.size();
     const auto operands = g_.operands(id);
+    const node_id scale = g_.gradient_scale(id);
     std::vector<run> all;
-    for (std::size_t i = 0; i < operands.size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
       const range& where = places_[operands[i]].where;
       // With padding: whole vectors.
       all.push_back({where.offset, draft_.updated_offset(operands[i]), aligned(where.bytes)});
@@ -115,6 +116,7 @@ class step_writer {
       const auto at = [&](area where) { return range{where, r.others, r.bytes}; };
       s.bindings = {{{area::parameter, r.parameters, r.bytes}, usage::read_write}, {at(area::gradient), usage::read}};
       for (std::size_t i = 0; i < moments; ++i) s.bindings.push_back({at(moment_area(i)), usage::read_write});
+      if (scale != no_id) s.bindings.push_back({places_[scale].where, usage::read});
       s.bindings.push_back({step_values_range(rule.group), usage::read});
       draft_.result.steps.push_back(std::move(s));
     }

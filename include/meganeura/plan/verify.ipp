@@ -209,7 +209,10 @@ class replay {
   void update(const step& s) {
     if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
-    check(s.bindings.size() == moments_of(s.node) + 3, "an update has other moments");
+    const node_id scale = g().gradient_scale(s.node);
+    check(s.bindings.size() == moments_of(s.node) + (scale == no_id ? 3 : 4), "an update has other moments");
+    if (scale != no_id)
+      check(holds(s.bindings[s.bindings.size() - 2].where, scale), "gradients are scaled by something else");
     auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
     if (at != by_offset_.operands.begin()) --at;
     for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
@@ -255,10 +258,10 @@ class replay {
     std::unordered_map<node_id, value> after;
     for (node_id effect : g().effects()) {
       const auto operands = g().operands(effect);
-      for (std::size_t i = 0; i < operands.size(); i += 2)
+      for (std::size_t i = 0; i + 1 < operands.size(); i += 2)
         after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
       for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
-        for (std::size_t i = 0; i < operands.size(); i += 2) {
+        for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
           const std::string& name = g().get<leaf_attribute>(operands[i]).name;
           const named_tensor* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no place");

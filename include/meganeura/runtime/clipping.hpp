@@ -27,14 +27,13 @@ inline node_id norm_of(graph& g, const std::vector<node_id>& gradients) {
   return g.map(scalar_op::sqrt, {g.reduce(reduce_kind::sum, g.concat(sums, 0), 1)});
 }
 
-// As torch.nn.utils.clip_grad_norm_.
-inline void clip_norm(graph& g, std::vector<node_id>& gradients, double most) {
+// As torch.nn.utils.clip_grad_norm_: what the gradients are to be multiplied by, no_id for nothing.
+inline node_id clip_norm(graph& g, const std::vector<node_id>& gradients, double most) {
   const node_id norm = norm_of(g, gradients);
   g.add_output("grad_norm", norm);
-  if (most == std::numeric_limits<double>::infinity()) return;  // it is asked for, and nothing is above
+  if (most == std::numeric_limits<double>::infinity()) return no_id;  // it is asked for, and nothing is above
   const node_id factor = g.divide(g.full_like(norm, most), g.add(norm, g.full_like(norm, 1e-6)));
-  const node_id scale = g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
-  for (node_id& each : gradients) each = g.multiply(each, g.expand(scale, g[each].extents));
+  return g.map(scalar_op::minimum, {factor, g.full_like(norm, 1)});
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

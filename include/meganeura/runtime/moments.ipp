@@ -30,7 +30,7 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i < g.operands(effect).size(); i += 2) {
+    for (std::size_t i = 0; i + 1 < g.operands(effect).size(); i += 2) {
       const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
         list.push_back(

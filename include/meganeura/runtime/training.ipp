@@ -91,7 +91,7 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   }
   const graph::scope in(g, "optimizer");
   if (options.clip_value) clip_values(g, slopes, *options.clip_value);
-  if (options.clip_norm) clip_norm(g, slopes, *options.clip_norm);
+  const node_id scale = options.clip_norm ? clip_norm(g, slopes, *options.clip_norm) : no_id;
   std::map<std::uint32_t, std::vector<node_id>> pairs;
   for (std::size_t i = 0; i < updated.size(); ++i) {
     auto& group = pairs[groups.of(name_of(updated[i]))];
@@ -100,7 +100,7 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   optimizer_attribute rule = chosen.rule();
   for (const auto& [group, operands] : pairs) {
     rule.group = group;
-    g.optimizer_step(rule, operands);
+    g.optimizer_step(rule, operands, scale);
   }
   return g;
 } catch (...) {
