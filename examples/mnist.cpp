@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Trains a digit classifier: ./dev demo [--model cnn] [--data DIR] [--epochs N] [--save model.safetensors]
-// ctest: --epochs 1 --no-download
+// ctest: --epochs 1 --no-download --plot mnist.html
 #include <meganeura/data/download.hpp>
 #include <meganeura/data/metrics.hpp>
 #include <meganeura/data/mnist.hpp>
+#include <meganeura/data/run_log.hpp>
 #include <meganeura/meganeura.hpp>
 
 #include <CLI/CLI.hpp>
@@ -34,7 +35,7 @@ static_assert(classifier<mlp>::output == mn::dims<batch, 10>);
 static_assert(classifier<mlp>::parameter_count == 784 * 128 + 128 + 128 * 10 + 10);
 
 struct options {
-  std::string model = "mlp", data, device, save;
+  std::string model = "mlp", data, device, save, plot;
   std::size_t epochs = 5, batch = 32;
   float rate = 0;  // 0: what suits the model
   std::uint64_t seed = 1;
@@ -67,6 +68,7 @@ void train(const options& o) {
              run.program().plan().steps.size(), run.program().plan().groups, run.program().times().total());
 
   mn::data::loader batches(digits.train, o.batch, {.shuffle = true, .seed = o.seed});
+  mn::data::run_log log;
   mn::progress line(stdout, o.epochs, batches.per_epoch() * o.batch);
   for (std::size_t epoch = 0; epoch < o.epochs; ++epoch) {
     float sum = 0;
@@ -74,8 +76,12 @@ void train(const options& o) {
       const float loss = run.step(mn::bind<"image">(each.images), mn::bind<"label">(each.labels)).loss();
       line.update(batches.position().batch * o.batch, loss);
       sum += loss;
+      log.add("loss", run.steps(), loss);
+      log.add("learning rate", run.steps(), run.learning_rate());
+      log.add_speed("samples a second", run.steps(), static_cast<double>(run.steps() * o.batch));
     }
     line.finish_epoch(sum / static_cast<float>(batches.per_epoch()));
+    if (!o.plot.empty()) log.save_page(o.plot, "mnist, " + o.model);
   }
   if (!o.save.empty()) run.parameters().save(o.save);
   fmt::print("test accuracy: {:.4f}\n", accuracy<Model>(gpu, run.parameters(), digits.test));
@@ -94,6 +100,7 @@ int main(int argc, char** argv) try {
   app.add_option("--learning-rate", o.rate);
   app.add_option("--seed", o.seed);
   app.add_option("--save", o.save, "write the trained parameters as .safetensors");
+  app.add_option("--plot", o.plot, "write the curves of the run as a page, .html, after each epoch");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -101,6 +108,7 @@ int main(int argc, char** argv) try {
   }
   if (!(o.rate >= 0)) throw std::invalid_argument("--learning-rate must be a positive number");
   if (!o.save.empty()) mn::io::check_writable(o.save);  // better now than after the training
+  if (!o.plot.empty()) mn::io::check_writable(o.plot);
   o.model == "cnn" ? train<classifier<cnn>>(o) : train<classifier<mlp>>(o);
 } catch (const std::exception& e) {
   fmt::print(stderr, "mnist: {}\n", e.what());

@@ -3,6 +3,7 @@
 // ctest: --text @CMAKE_CURRENT_SOURCE_DIR@/shakespeare.cpp --layers 1 --width 16 --context 16 --steps 20 --length 40
 #include <meganeura/data/metrics.hpp>
 #include <meganeura/data/random.hpp>
+#include <meganeura/data/run_log.hpp>
 #include <meganeura/data/tokens.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/io/user_folder.hpp>
@@ -23,7 +24,7 @@ struct options {
   std::uint32_t steps = 0, report = 250;
   float rate = 0;
   std::uint64_t seed = 1;
-  std::string text, device, checkpoint = "shakespeare.safetensors", prompt = "\n";
+  std::string text, device, checkpoint = "shakespeare.safetensors", prompt = "\n", plot;
   std::size_t length = 300;
   float temperature = 0.8f;
   bool resume = false, write = false;
@@ -103,22 +104,35 @@ void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabu
   mn::data::loader batches(training.windows(static_cast<std::size_t>(o.context), 1), static_cast<std::size_t>(o.batch),
                            {.shuffle = true, .seed = o.seed});
   batches.skip(fit.steps());
-  mn::data::running_mean loss;
+  const std::size_t before = fit.steps(), each_step = static_cast<std::size_t>(o.batch * o.context);
+  mn::progress line(stdout, 1, (std::max<std::size_t>(o.steps, before + 1) - before) * each_step);
+  mn::data::run_log log;
+  mn::data::running_mean mean;
   auto begun = std::chrono::steady_clock::now();
   while (fit.steps() < o.steps && interrupted == 0) {
     const auto* batch = batches.next();
     if (batch == nullptr) continue;  // an epoch ends here, the next one begins
-    loss.add(fit.step({{"tokens", batch->tokens}, {"label", batch->labels}}).loss());
+    const double rate = fit.learning_rate();
+    const float loss = fit.step({{"tokens", batch->tokens}, {"label", batch->labels}}).loss();
+    line.update((fit.steps() - before) * each_step, loss);
+    log.add("loss/training", fit.steps(), loss);
+    log.add("learning rate", fit.steps(), rate);
+    log.add_speed("characters a second", fit.steps(), static_cast<double>(fit.steps() * each_step));
+    mean.add(loss);
     if (fit.steps() % o.report != 0 && fit.steps() != o.steps) continue;
     const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begun;
-    fmt::print("step {}: loss {:.4f}, validation {:.4f}, {:.1f} ms a step\n{}\n", fit.steps(), loss.mean(),
-               validation_loss(fit, validation, o), passed.count() / loss.count(),
-               written(writer, characters, o, fit.steps()));
+    const double checked = validation_loss(fit, validation, o);
+    log.add("loss/validation", fit.steps(), checked);
+    line.clear();
+    fmt::print("step {}: loss {:.4f}, validation {:.4f}, {:.1f} ms a step\n{}\n", fit.steps(), mean.mean(), checked,
+               passed.count() / mean.count(), written(writer, characters, o, fit.steps()));
     std::fflush(stdout);
     fit.save_checkpoint(o.checkpoint);
-    loss.clear();
+    if (!o.plot.empty()) log.save_page(o.plot, "shakespeare");
+    mean.clear();
     begun = std::chrono::steady_clock::now();
   }
+  line.clear();
   fit.save_checkpoint(o.checkpoint);
   if (interrupted != 0) fmt::print("stopped after step {}; --resume goes on\n", fit.steps());
 }
@@ -191,6 +205,7 @@ int main(int argc, char** argv) try {
   app.add_option("--learning-rate", o.rate);
   app.add_option("--seed", o.seed);
   app.add_option("--checkpoint", o.checkpoint, "written at each report, at the end and when Ctrl-C ends the run");
+  app.add_option("--plot", o.plot, "write the curves of the run as a page, .html, at each report");
   app.add_flag("--resume", o.resume, "go on from the checkpoint as if nothing had happened");
   app.add_flag("--write", o.write, "train nothing: write what the checkpoint's model writes");
   app.add_option("--prompt", o.prompt);
@@ -201,7 +216,8 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) != 0;  // --help is 0
   }
-  if (!o.write) mn::io::check_writable(o.checkpoint);  // better now than after the training
+  for (const std::string& path : {o.checkpoint, o.plot})  // better now than after the training
+    if (!o.write && !path.empty()) mn::io::check_writable(path);
   std::signal(SIGINT, [](int) {
     interrupted = 1;
     std::signal(SIGINT, SIG_DFL);  // a second one ends at once

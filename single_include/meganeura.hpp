@@ -17292,7 +17292,8 @@ template <class Model, class Of, class Wrt>
 using gradient = session<detail::gradient_model<Model, Of, Wrt>>;
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// A training progress line: rewritten in place on a terminal, one line an epoch in a log.
+// A training progress line: rewritten in place on a terminal, with the losses so far as blocks; one line an epoch in a
+// log.
 
 #include <cstdio>
 
@@ -17306,6 +17307,9 @@ class progress {
   /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
   void update(std::size_t done, float loss);
 
+  /// Takes the line off a terminal, so that something else can be printed; the next `update` shows it again.
+  void clear();
+
   /// Leaves one finished line behind, wherever it goes.
   void finish_epoch(float mean_loss);
 
@@ -17313,6 +17317,7 @@ class progress {
   [[nodiscard]] std::string line(float loss) const;
 
   std::FILE* stream_;
+  std::vector<double> losses_;  // that were shown
   std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
   bool terminal_;
   std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header
@@ -22304,12 +22309,16 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 // Bodies of io/safetensors.hpp. Format: 8 bytes of header length (little-endian), the JSON header, then the data.
-// CRC-32 (ISO 3309, as zlib computes it), to find bytes that changed on a disk; no protection against malice.
+// CRC-32 (ISO 3309, as zlib computes it) and CRC-32C (Castagnoli's), to find bytes that changed on a disk; no
+// protection against malice.
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
 /// The checksum as 8 lower-case hexadecimal digits.
 [[nodiscard]] std::string crc32(std::span<const std::byte> bytes);
+
+/// Castagnoli's, as TensorFlow's records have it. source: RFC 3720, appendix B.4.
+[[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 
@@ -29430,6 +29439,56 @@ MEGANEURA_INLINE void check_taps(const name_patterns& asked, std::span<const sco
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Bodies of runtime/progress.hpp.
+// What a run says of itself, kept as curves: a page to look at, TensorBoard's events, a line of blocks on a terminal.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// Numbers of a run by the step that gave them:
+///   log.add("loss/training", fit.steps(), loss);
+///   log.save_page("run.html", "my run");
+/// What stands before a '/' is the picture that a curve is drawn in.
+class run_log {
+ public:
+  struct point {
+    std::uint64_t step;
+    double value;
+    double seconds;  // since 1970, when it was added
+  };
+  struct curve {
+    std::string name;
+    std::vector<point> points;
+  };
+
+  /// Adds a point to a curve, which begins with its first one. errors: out_of_memory.
+  void add(std::string_view name, std::uint64_t step, double value);
+  /// Adds how many a second there were since the call before, of what there are `count` of by now: samples, tokens. The
+  /// first call adds no point.
+  void add_speed(std::string_view name, std::uint64_t step, double count);
+  /// In the order of their first points.
+  [[nodiscard]] std::span<const curve> curves() const { return curves_; }
+
+  /// Writes a page with a picture of all curves, which needs nothing but itself. Of a curve with more than a thousand
+  /// points neighbours are drawn as their mean; what is not finite is left out and counted. errors: `io`.
+  void save_page(const std::string& path, std::string_view title) const;
+  /// Writes all points as TensorBoard reads them into a file of this folder, which is made where there is none;
+  /// written again it is the same file. errors: `io`.
+  void save_events(const std::string& folder) const;
+
+ private:
+  struct counted {
+    std::string name;
+    double last;
+    std::int64_t nanoseconds;  // of a steady clock, since <chrono> is a slow header
+  };
+  std::vector<curve> curves_;
+  std::vector<counted> counts_;
+};
+
+/// Values as a line of at most `width` blocks, from the least to the greatest; where there are more, each block is a
+/// mean of neighbours. What is not finite is a gap.
+[[nodiscard]] std::string sparkline(std::span<const double> values, std::size_t width = 24);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -29451,10 +29510,17 @@ MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   const std::int64_t now = detail::steady_nanoseconds();
   if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
-  fmt::print(stream_, "\r\x1b[K{}", line(loss));
+  losses_.push_back(static_cast<double>(loss));
+  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_));
   std::fflush(stream_);
 } catch (...) {
   rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE void progress::clear() {
+  if (!terminal_) return;
+  std::fputs("\r\x1b[K", stream_);
+  std::fflush(stream_);
 }
 
 MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
@@ -29471,9 +29537,10 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
   const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
   const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-  return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
-                     epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
-                     static_cast<double>(loss), trained / seconds, seconds, left);
+  return fmt::format("{}{:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left",
+                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_),
+                     100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
+                     trained / seconds, seconds, left);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -30779,7 +30846,7 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
-// Body of io/crc32.hpp, on zlib.
+// Bodies of io/crc32.hpp; the one that zlib has is its.
 
 #include <zlib.h>
 
@@ -30788,6 +30855,15 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
   if (bytes.empty()) return "00000000";  // zlib takes no null pointer for no bytes
   return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+MEGANEURA_INLINE std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  std::uint32_t crc = ~0u;
+  for (const std::byte each : bytes) {
+    crc ^= std::to_integer<std::uint32_t>(each);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
+  }
+  return ~crc;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
@@ -36910,6 +36986,283 @@ MEGANEURA_INLINE void check_streams(const graph& g) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Bodies of data/run_log.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+namespace detail {
+
+// At most `most` points: means of neighbours, at the last one's step. NaN of none that is finite.
+inline std::vector<run_log::point> thinned(std::span<const run_log::point> points, std::size_t most) {
+  std::vector<run_log::point> result;
+  const std::size_t parts = std::min(points.size(), most);
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::size_t first = i * points.size() / parts, end = (i + 1) * points.size() / parts;
+    double sum = 0, count = 0;
+    for (const auto& each : points.subspan(first, end - first)) {
+      if (std::isfinite(each.value)) sum += each.value, count += 1;
+    }
+    result.push_back({points[end - 1].step, sum / count, points[end - 1].seconds});
+  }
+  return result;
+}
+
+// From the least to the greatest number that is finite; never empty.
+struct value_range {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  void include(double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  void widen() {
+    if (low > high) low = high = 0;
+    if (low == high) low -= 0.5, high += 0.5;
+  }
+  [[nodiscard]] double share(double value) const { return (value - low) / (high - low); }
+};
+
+// About five round numbers of a range.
+inline std::vector<double> ticks(const value_range& range) {
+  const double rough = (range.high - range.low) / 5, power = std::pow(10, std::floor(std::log10(rough)));
+  const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
+  std::vector<double> result;
+  for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) result.push_back(i * step);
+  return result;
+}
+
+inline std::string html(std::string_view text) {
+  std::string result;
+  for (const char each : text) {
+    if (each == '&' || each == '<' || each == '>' || each == '"') {
+      result += fmt::format("&#{};", static_cast<int>(each));
+    } else {
+      result += each;
+    }
+  }
+  return result;
+}
+
+// Curves in one coordinate system of 720 x 300, of which the margins are for numbers.
+class picture {
+ public:
+  explicit picture(std::span<const run_log::curve* const> curves) {
+    for (const auto* each : curves) {
+      drawn_.push_back(thinned(each->points, 1000));
+      for (const auto& point : drawn_.back()) {
+        steps_.include(static_cast<double>(point.step));
+        values_.include(point.value);
+      }
+    }
+    steps_.widen();
+    values_.widen();
+  }
+
+  [[nodiscard]] std::string svg(std::span<const run_log::curve* const> curves) const {
+    std::string text = fmt::format("<svg viewBox=\"0 0 720 300\" data-x=\"{} {}\" data-y=\"{} {}\">\n", steps_.low,
+                                   steps_.high, values_.low, values_.high);
+    for (const double value : ticks(values_)) {
+      text += fmt::format("<path d=\"M60 {0:.1f}H710\"/><text x=\"54\" y=\"{0:.1f}\" class=\"y\">{1:.4g}</text>\n",
+                          y(value), value);
+    }
+    for (const double step : ticks(steps_)) {
+      text += fmt::format("<path d=\"M{0:.1f} 10V270\"/><text x=\"{0:.1f}\" y=\"288\" class=\"x\">{1:.7g}</text>\n",
+                          x(step), step);
+    }
+    for (std::size_t i = 0; i < curves.size(); ++i) text += line(*curves[i], i);
+    return text + "<text x=\"64\" y=\"22\" class=\"at\"></text></svg>\n";
+  }
+
+ private:
+  [[nodiscard]] double x(double step) const { return 60 + 650 * steps_.share(step); }
+  [[nodiscard]] double y(double value) const { return 270 - 260 * values_.share(value); }
+  [[nodiscard]] std::string line(const run_log::curve& of, std::size_t index) const {
+    std::string points;
+    for (const auto& each : drawn_[index]) {
+      if (std::isfinite(each.value))
+        points += fmt::format("{:.1f},{:.1f} ", x(static_cast<double>(each.step)), y(each.value));
+    }
+    const auto infinite = std::ranges::count_if(of.points, [](const auto& p) { return !std::isfinite(p.value); });
+    const std::string lost = infinite == 0 ? std::string() : fmt::format(" ({} not finite)", infinite);
+    return fmt::format(
+        "<g class=\"c{}\"><polyline points=\"{}\"/><text x=\"706\" y=\"{}\" class=\"y\">{}{}</text></g>\n", index % 6,
+        points, 22 + 16 * index, html(of.name), lost);
+  }
+
+  value_range steps_, values_;
+  std::vector<std::vector<run_log::point>> drawn_;
+};
+
+inline constexpr std::string_view page_head = R"(<style>
+body{font:15px system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color-scheme:light dark}
+svg{width:100%;font-size:11px}text{fill:currentColor}.x{text-anchor:middle}.y{text-anchor:end;dominant-baseline:middle}
+path{stroke:currentColor;stroke-width:.3;opacity:.4}polyline{fill:none;stroke-width:1.5;stroke:var(--c)}g text{fill:var(--c)}
+.c0{--c:#2a7de1}.c1{--c:#e8710a}.c2{--c:#1e9e5a}.c3{--c:#c5221f}.c4{--c:#8e44ad}.c5{--c:#7f6a00}
+</style>
+)";
+// Shows the point nearest to the pointer.
+inline constexpr std::string_view page_script = R"(<script>
+for (const svg of document.querySelectorAll("svg")) svg.onpointermove = event => {
+  const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+  let near = null, far = 900;
+  for (const line of svg.querySelectorAll("polyline")) for (const p of line.points) {
+    const d = (p.x - at.x) ** 2 + (p.y - at.y) ** 2;
+    if (d < far) far = d, near = p;
+  }
+  const value = (name, share) => { const [a, b] = svg.dataset[name].split(" ").map(Number); return a + (b - a) * share; };
+  svg.querySelector(".at").textContent = near === null ? "" :
+    `step ${Math.round(value("x", (near.x - 60) / 650))}: ${value("y", (270 - near.y) / 260).toPrecision(4)}`;
+};
+</script>
+)";
+
+// The wire format of protocol buffers, as far as events have it. source: TensorFlow's event.proto and summary.proto.
+class message {
+ public:
+  message& number(int field, std::uint64_t value) {
+    tag(field, 0);
+    return varint(value);
+  }
+  message& real(int field, double value) {
+    tag(field, 1);
+    return fixed(std::bit_cast<std::uint64_t>(value), 8);
+  }
+  message& real(int field, float value) {
+    tag(field, 5);
+    return fixed(std::bit_cast<std::uint32_t>(value), 4);
+  }
+  message& text(int field, std::string_view value) {
+    tag(field, 2);
+    varint(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  message& fixed(std::uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) bytes_ += static_cast<char>(value >> 8 * i & 0xff);
+    return *this;
+  }
+  message& append(const std::string& bytes) {
+    bytes_ += bytes;
+    return *this;
+  }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  void tag(int field, unsigned wire) { varint(static_cast<unsigned>(field) << 3 | wire); }
+  message& varint(std::uint64_t value) {
+    for (; value > 127; value >>= 7) bytes_ += static_cast<char>((value & 127) | 128);
+    bytes_ += static_cast<char>(value);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+// A record of a TFRecord file: length and bytes, each with its checksum.
+inline std::string record(const std::string& bytes) {
+  const auto checksum = [](const std::string& of) {
+    const std::uint32_t crc = io::crc32c(std::as_bytes(std::span(of)));
+    return std::rotr(crc, 15) + 0xa282ead8u;
+  };
+  const std::string length = message().fixed(bytes.size(), 8).bytes();
+  return message().append(length).fixed(checksum(length), 4).append(bytes).fixed(checksum(bytes), 4).bytes();
+}
+
+inline std::string scalar_event(std::string_view name, const run_log::point& point) {
+  const std::string value = message().text(1, name).real(2, static_cast<float>(point.value)).bytes();
+  const std::string summary = message().text(1, value).bytes();
+  return message().real(1, point.seconds).number(2, point.step).text(5, summary).bytes();
+}
+
+inline void write_text(const std::string& path, const std::string& text) {
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(text))};
+  io::write_file(path, pieces);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void run_log::add(std::string_view name, std::uint64_t step, double value) try {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  auto found = std::ranges::find(curves_, name, &curve::name);
+  if (found == curves_.end()) found = curves_.insert(found, {std::string(name), {}});
+  found->points.push_back({step, value, now.count()});
+} catch (...) {
+  rethrow_as_error("adding a point to a log");
+}
+
+MEGANEURA_INLINE void run_log::add_speed(std::string_view name, std::uint64_t step, double count) try {
+  const std::int64_t now = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const auto found = std::ranges::find(counts_, name, &counted::name);
+  if (found == counts_.end()) {
+    counts_.push_back({std::string(name), count, now});
+    return;
+  }
+  add(name, step,
+      1e9 * (count - found->last) / static_cast<double>(std::max<std::int64_t>(1, now - found->nanoseconds)));
+  found->last = count;
+  found->nanoseconds = now;
+} catch (...) {
+  rethrow_as_error("adding a point to a log");
+}
+
+MEGANEURA_INLINE void run_log::save_page(const std::string& path, std::string_view title) const try {
+  std::vector<std::pair<std::string_view, std::vector<const curve*>>> pictures;
+  for (const curve& each : curves_) {
+    const std::string_view group = std::string_view(each.name).substr(0, each.name.find('/'));
+    auto found = std::ranges::find(pictures, group, [](const auto& p) { return p.first; });
+    if (found == pictures.end()) found = pictures.insert(found, {group, {}});
+    found->second.push_back(&each);
+  }
+  std::string page = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n{1}</head><body>\n"
+      "<h1>{0}</h1>\n",
+      detail::html(title), detail::page_head);
+  for (const auto& [group, curves] : pictures)
+    page += fmt::format("<h2>{}</h2>\n{}", detail::html(group), detail::picture(curves).svg(curves));
+  page += detail::page_script;
+  detail::write_text(path, page + "</body></html>\n");
+} catch (...) {
+  rethrow_as_error("writing a page of a run");
+}
+
+MEGANEURA_INLINE void run_log::save_events(const std::string& folder) const try {
+  io::check_path(folder);
+  double first = std::numeric_limits<double>::infinity();
+  for (const curve& each : curves_) first = std::min(first, each.points.front().seconds);
+  if (curves_.empty()) first = 0;
+  std::string all = detail::record(detail::message().real(1, first).text(3, "brain.Event:2").bytes());
+  for (const curve& each : curves_) {
+    for (const point& one : each.points) all += detail::record(detail::scalar_event(each.name, one));
+  }
+  std::error_code ignored;  // of what is then no folder to write into
+  std::filesystem::create_directories(folder, ignored);
+  detail::write_text(fmt::format("{}/events.out.tfevents.{:.0f}.meganeura", folder, std::floor(first)), all);
+} catch (...) {
+  rethrow_as_error("writing the events of a run");
+}
+
+MEGANEURA_INLINE std::string sparkline(std::span<const double> values, std::size_t width) try {
+  std::vector<run_log::point> points;
+  for (const double each : values) points.push_back({0, each, 0});
+  points = detail::thinned(points, width);
+  detail::value_range range;
+  for (const auto& each : points) range.include(each.value);
+  range.widen();
+  std::string line;
+  for (const auto& each : points) {
+    if (!std::isfinite(each.value)) {
+      line += ' ';
+      continue;
+    }
+    const auto height = static_cast<int>(std::min(7.0, 8 * range.share(each.value)));
+    line += {'\xe2', '\x96', static_cast<char>(0x81 + height)};  // U+2581 and on, lower blocks
+  }
+  return line;
+} catch (...) {
+  rethrow_as_error("drawing a line of blocks");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 // Writing and reading checkpoints of training runs.
 
 #include <locale>

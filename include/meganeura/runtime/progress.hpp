@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A training progress line: rewritten in place on a terminal, one line an epoch in a log.
+// A training progress line: rewritten in place on a terminal, with the losses so far as blocks; one line an epoch in a
+// log.
 #pragma once
 #include <meganeura/config.hpp>
 #include <meganeura/core/error.hpp>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -19,6 +21,9 @@ class progress {
   /// `done` samples of this epoch are trained; on a terminal the line is refreshed at most ten times a second.
   void update(std::size_t done, float loss);
 
+  /// Takes the line off a terminal, so that something else can be printed; the next `update` shows it again.
+  void clear();
+
   /// Leaves one finished line behind, wherever it goes.
   void finish_epoch(float mean_loss);
 
@@ -26,6 +31,7 @@ class progress {
   [[nodiscard]] std::string line(float loss) const;
 
   std::FILE* stream_;
+  std::vector<double> losses_;  // that were shown
   std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
   bool terminal_;
   std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header

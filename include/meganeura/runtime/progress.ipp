@@ -2,6 +2,7 @@
 // Bodies of runtime/progress.hpp.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/data/run_log.hpp>
 #include <meganeura/runtime/progress.hpp>
 
 #include <fmt/format.h>
@@ -30,10 +31,17 @@ MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   const std::int64_t now = detail::steady_nanoseconds();
   if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
-  fmt::print(stream_, "\r\x1b[K{}", line(loss));
+  losses_.push_back(static_cast<double>(loss));
+  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_));
   std::fflush(stream_);
 } catch (...) {
   rethrow_as_error("showing progress");
+}
+
+MEGANEURA_INLINE void progress::clear() {
+  if (!terminal_) return;
+  std::fputs("\r\x1b[K", stream_);
+  std::fflush(stream_);
 }
 
 MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
@@ -50,9 +58,10 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
   const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
   const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
-  return fmt::format("epoch {}/{}  {:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left", epoch_ + 1,
-                     epochs_, 100.0 * static_cast<double>(done_) / static_cast<double>(samples_),
-                     static_cast<double>(loss), trained / seconds, seconds, left);
+  return fmt::format("{}{:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left",
+                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_),
+                     100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
+                     trained / seconds, seconds, left);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
