@@ -67,6 +67,7 @@ std::string gradient_of(const operation& asked) {
 
 std::vector<operation> make_all() {
   std::vector<operation> list;
+  add_attention(list);
   add_elementwise(list);
   add_angles(list);
   add_rounding(list);

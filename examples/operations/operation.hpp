@@ -46,6 +46,7 @@ struct found {
 [[nodiscard]] std::string markdown();
 
 // One of each file.
+void add_attention(std::vector<operation>& list);
 void add_elementwise(std::vector<operation>& list);
 void add_angles(std::vector<operation>& list);
 void add_rounding(std::vector<operation>& list);

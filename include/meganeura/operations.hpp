@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/frontend.hpp>
 #include <meganeura/nn/adapters.hpp>
+#include <meganeura/nn/attention_operands.hpp>
 #include <meganeura/nn/channel_norm.hpp>
 #include <meganeura/nn/class_losses.hpp>
 #include <meganeura/nn/conv_forms.hpp>

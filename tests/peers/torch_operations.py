@@ -166,6 +166,14 @@ CALLS = {
     "take_along<axis>(data, indices)": "torch.gather(x[0], 1, x[1].long())",
     "put_along<axis>(x, indices, updates)": "torch.scatter(x[0], 1, x[1].long(), x[2])",
     "add_along<axis>(x, indices, updates)": "torch.scatter_add(x[0], 1, x[1].long(), x[2])",
+    "attend<options>(q, k, v)":
+        "attention(x, 0.5, lambda s: 3 * torch.tanh(s / 3) - slopes(3) * away(2, 4, 2), "
+        "(away(2, 4, 2) >= 0) & (away(2, 4, 2) < 3))",
+    "attend<options>(q, k, v, position)": "attention(x, sees=away(2, 5, 2) >= 0)",
+    "attend<options>(q, k, v, attn_mask(m))": "attention(x, of=lambda s: s + x[3])",
+    "attend<options>(q, k, v, key_lengths(n))":
+        "attention(x, sees=torch.arange(3) < x[3].reshape(2, 1, 1, 1))",
+    "attend<options>(q, k, v, attention_sinks(s))": "attention(x, sinks=x[3])",
 }
 
 # By design; the reason is printed.
@@ -177,6 +185,29 @@ DIFFERS = {
 def rows(x):
     """[2, 3, 4] as rows of axes 0 and 2: [3, 8]"""
     return x.permute(1, 0, 2).reshape(3, 8)
+
+
+def away(queries, keys, first):
+    """how many places a query is behind a key"""
+    return torch.arange(queries).reshape(-1, 1) + first - torch.arange(keys)
+
+
+def slopes(heads):
+    """of ALiBi for 3 heads: those of 2, and between them"""
+    return torch.tensor([2.0 ** -4, 2.0 ** -8, 2.0 ** -2][:heads], dtype=torch.float64).reshape(-1, 1, 1)
+
+
+def attention(x, scale=None, of=lambda s: s, sees=None, sinks=None):
+    """torch 1.13 has no function for it"""
+    q, k, v = (each.transpose(1, 2) for each in x[:3])
+    k, v = (each.repeat_interleave(q.shape[1] // each.shape[1], 1) for each in (k, v))
+    scores = of(q @ k.mT * (scale or q.shape[-1] ** -0.5))
+    if sees is not None:
+        scores = scores.masked_fill(~sees, -1e30)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.reshape(-1, 1, 1).expand(*scores.shape[:-1], 1)], -1)
+    weights = scores.softmax(-1)[..., :k.shape[2]]
+    return ((weights if sees is None else weights * sees) @ v).transpose(1, 2)
 
 
 def classes(labels, count):

@@ -9,7 +9,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 namespace detail {
 
 // The largest body of a layer, in nodes: each costs a compiler time, used or not.
-inline constexpr int max_layer_nodes = 48;
+inline constexpr int max_layer_nodes = 96;
 
 // A body while it is written.
 struct traced_body {
