@@ -16275,6 +16275,9 @@ inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// What all programs of a model share: its parameters, then its states, each in order of creation.
 [[nodiscard]] layout make_layout(const graph& g);
+/// States that belong to a training and not to its model: those that begin as init::each_run and are called
+/// "optimizer.KIND.PARAMETER", as moments are.
+[[nodiscard]] layout make_training_layout(const graph& g);
 
 namespace detail {
 [[nodiscard]] inline std::uint64_t tensor_bytes(const node& n) {
@@ -16290,8 +16293,8 @@ namespace detail {
   return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
 }
 
-/// Every leaf of these kinds, kind by kind in order of creation.
-[[nodiscard]] layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds);
+/// Every leaf of these kinds, kind by kind in order of creation; of states those of a training, or the others.
+[[nodiscard]] layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training = false);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -16300,8 +16303,8 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
+/// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -16351,6 +16354,7 @@ struct execution_plan {
   std::vector<step> steps;
   std::uint32_t groups = 0;
   layout inputs, parameters;  // states are among the parameters
+  layout training;            // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
@@ -17044,8 +17048,8 @@ void check_finite(std::string_view input, dtype stored, const shape& extents, dt
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Moments by name, "optimizer.<moment>.<parameter>" ("optimizer.m.fc.weight"). A cheap handle; copies are the same
-/// memory, which the programs of one training for different sizes share.
+/// Moments by name, "optimizer.<moment>.<parameter>" ("optimizer.m.fc.weight"), the training's own states among them. A
+/// cheap handle; copies are the same memory, which the programs of one training for different sizes share.
 class optimizer_moments {
  public:
   optimizer_moments() = default;
@@ -17073,9 +17077,9 @@ class optimizer_moments {
 
   /// errors: invalid_argument for a plan that updates other parameters.
   void check_fits(const plan::execution_plan& p) const;
-  /// The memory of a plan's area: plan::moment_area(i).
+  /// The memory of a plan's area: plan::area::training, or plan::moment_area(i).
   [[nodiscard]] const area_memory& memory(plan::area where) const {
-    return state().areas.at(plan::index_of(where) - plan::index_of(plan::area::moments));
+    return state().areas.at(plan::index_of(where) - plan::index_of(plan::area::training));
   }
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -17083,7 +17087,7 @@ class optimizer_moments {
   struct shared_state {
     device on;
     std::vector<plan::named_range> list;
-    std::vector<area_memory> areas;  // one for each moment of an optimiser
+    std::vector<area_memory> areas;  // of states of the training, and one for each moment of an optimiser
   };
   /// errors: invalid_argument for a handle that holds nothing.
   [[nodiscard]] const shared_state& state() const;
@@ -17742,6 +17746,78 @@ class progress {
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 // Training of a typed model: its graph and that of a loss, handed to `training`.
+// How good predictions are, in plain numbers. Of nothing every metric is NaN; a NaN among the predictions makes what is
+// a mean NaN, and a row of scores that has one is predicted wrong.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+/// The share of rows whose label is among their `k` greatest scores; of equal scores the first counts as the greater.
+/// shapes: scores [rows, classes] (logits or probabilities), labels [rows]. errors: invalid_argument for sizes that do
+/// not fit, a label that is no class, and a k of 0.
+[[nodiscard]] double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels, std::size_t k);
+
+/// The share of rows whose greatest score is their label's: top_k_accuracy of 1. errors: the same.
+[[nodiscard]] double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels);
+
+/// How often which class was taken for which. What a class never had (no row of it, none predicted) is NaN.
+class confusion_matrix {
+ public:
+  /// errors: invalid_argument for no classes; out_of_memory.
+  explicit confusion_matrix(std::size_t classes);
+
+  /// Counts further rows. A row with a NaN counts for its label and for no prediction. errors: as top_k_accuracy;
+  /// nothing is counted then.
+  void add(std::span<const float> scores, std::span<const std::int32_t> labels);
+
+  [[nodiscard]] std::size_t classes() const { return classes_; }
+  /// Rows of class `label` that were predicted to be `predicted`. errors: invalid_argument for what is no class.
+  [[nodiscard]] std::uint64_t count(std::size_t label, std::size_t predicted) const;
+  [[nodiscard]] double accuracy() const;
+  /// Of the rows predicted to be of the class, the share that is. errors, here and below: invalid_argument.
+  [[nodiscard]] double precision(std::size_t of) const;
+  /// Of the rows of the class, the share that was predicted to be.
+  [[nodiscard]] double recall(std::size_t of) const;
+  /// The harmonic mean of both, 2 right / (rows predicted + rows of the class): 0 where only one of them is NaN.
+  [[nodiscard]] double f1(std::size_t of) const;
+
+ private:
+  void check(std::size_t of) const;
+
+  std::size_t classes_;
+  std::vector<std::uint64_t> counts_;  // [label, predicted], with a last column for none
+};
+
+/// exp of a mean cross-entropy in nats.
+[[nodiscard]] double perplexity(double mean_cross_entropy);
+
+/// errors, here and below: invalid_argument for spans of different sizes.
+[[nodiscard]] double mean_absolute_error(std::span<const float> predicted, std::span<const float> target);
+[[nodiscard]] double mean_squared_error(std::span<const float> predicted, std::span<const float> target);
+/// 1 minus the squared error's share of the targets' variance: 1 is perfect, 0 as good as their mean. Of targets that
+/// are all equal it is NaN.
+[[nodiscard]] double r2(std::span<const float> predicted, std::span<const float> target);
+
+/// The area under the receiver's operating characteristic: how probably a row of class 1 has a greater score than one
+/// of class 0, an equal one counting half. NaN where a class has no rows, or a score is NaN.
+/// shapes: scores [rows], labels [rows] of 0 and 1. errors: invalid_argument for other labels and sizes.
+[[nodiscard]] double roc_auc(std::span<const float> scores, std::span<const std::int32_t> labels);
+
+/// A mean of numbers as they come, of losses over an epoch for example.
+class running_mean {
+ public:
+  /// `count` numbers whose mean is `value`: the rows of a last, smaller batch weigh less. errors: invalid_argument for
+  /// a count below 0.
+  void add(double value, double count = 1);
+  [[nodiscard]] double mean() const;  // NaN when there were none
+  [[nodiscard]] double count() const { return count_; }
+  void clear() { *this = {}; }
+
+ private:
+  double mean_ = 0, count_ = 0;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // How the learning rate changes over a run: a factor of it for each step.
 
@@ -17797,7 +17873,7 @@ class learning_rate_schedule {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
+// Any optimiser as a value, and those of the library.
 // "Did you mean": the known name nearest to one that is not.
 
 #include <numeric>
@@ -17898,10 +17974,8 @@ class scalar_expression {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <fmt/ranges.h>
-
-#include <cmath>
+// Optimisers of single elements, as users name them, with PyTorch's definitions and defaults.
+// What makes a struct an optimiser.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -17918,6 +17992,20 @@ struct optimizer_element {
   scalar_expression parameter, gradient;
   std::vector<scalar_expression> moments;  // as the step before left them, zero in the beginning
   std::vector<scalar_expression> numbers;  // of this step
+};
+
+/// A tensor of its own that an optimiser keeps of a parameter: a checkpoint's "optimizer.<name>.<parameter>", zero in
+/// the beginning.
+struct optimizer_state {
+  std::string name;
+  shape extents;
+};
+
+/// A whole parameter in a step, as an optimiser that needs more than elements reads it; all f32.
+struct optimizer_tensor {
+  node_value parameter, gradient;
+  std::vector<node_value> states;   // as the step before left them
+  std::vector<node_value> numbers;  // of this step, one each
 };
 
 namespace detail {
@@ -17945,7 +18033,11 @@ template <class T>
 ///   update(element)    the new parameter, then each new moment
 /// and, where choices exclude each other,
 ///   problem()          which ones do, as a sentence; empty if none
-/// See `adam`. Whatever has these converts to `optimizer`.
+/// and, where a step needs norms or means of whole tensors, which no element knows,
+///   states(extents)    what it keeps for that of a parameter of these extents
+///   direction(tensor)  what update gets as the gradient, of the parameter's extents, then each new state: nodes of the
+///                      training graph before it
+/// See `adam`, and `lamb`. Whatever has these converts to `optimizer`.
 template <class T>
 concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyable<T> &&
                                requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
@@ -17965,6 +18057,12 @@ concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimize
   chosen.learning_rate;
 };
 }  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <cmath>
+
+namespace meganeura::inline MEGANEURA_ABI {
 
 /// p -= learning_rate * v with v = momentum * v + (1 - dampening) * g (v = g in the first step) and g += weight_decay *
 /// p before; Nesterov's moves by g + momentum * v, and needs a momentum and no dampening. source: torch.optim.SGD.
@@ -18177,6 +18275,137 @@ struct lion {
   }
 };
 
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Optimisers whose step depends on norms and means of whole tensors.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline node_value root_mean_square(const node_value& x) { return sqrt(mean(x * x)); }
+
+inline const shape& extents_of(const node_value& x) { return x.owner()[x.id()].extents; }
+
+// The same shape with one element along that axis.
+inline shape flat_along(shape extents, int axis) {
+  extents.set(axis, 1);
+  return extents;
+}
+
+inline node_value mean_along(const node_value& x, int axis) {
+  return {x.owner(), x.owner().reshape(mean(x, axis), flat_along(extents_of(x), axis))};
+}
+
+}  // namespace detail
+
+/// adam's step m / (sqrt(v) + epsilon) + weight_decay * p of each tensor, made as long as the tensor: p -=
+/// learning_rate *
+/// (|p| / |step|) * step, the factor being 1 where either norm is 0. source: You et al. 2020, algorithm 2.
+struct lamb {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.999f;
+  float epsilon = 1e-6f;
+  float weight_decay = 1e-2f;
+
+  static constexpr optimizer_rate<lamb> rates[] = {{"learning_rate", &lamb::learning_rate},
+                                                   {"weight_decay", &lamb::weight_decay},
+                                                   {"beta1", &lamb::beta1, true},
+                                                   {"beta2", &lamb::beta2, true},
+                                                   {"epsilon", &lamb::epsilon}};
+  [[nodiscard]] std::string name() const { return "lamb"; }
+  [[nodiscard]] std::vector<std::string> moments() const { return {}; }
+  [[nodiscard]] std::vector<optimizer_state> states(const shape& of) const { return {{"m", of}, {"v", of}}; }
+  [[nodiscard]] std::array<float, 9> numbers(std::uint32_t step) const {
+    const auto correction = [&](float beta) { return 1 - std::pow(static_cast<double>(beta), step); };
+    return {learning_rate,
+            weight_decay,
+            static_cast<float>(1 / correction(beta1)),
+            static_cast<float>(std::sqrt(correction(beta2))),
+            beta1,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            epsilon};
+  }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const {
+    const auto& now = t.numbers;
+    const node_value m = now[4] * t.states[0] + now[5] * t.gradient;
+    const node_value v = now[6] * t.states[1] + now[7] * t.gradient * t.gradient;
+    const node_value step = now[2] * (m / (sqrt(v) / now[3] + now[8])) + now[1] * t.parameter;
+    const node_value length = detail::root_mean_square(t.parameter), own = detail::root_mean_square(step);
+    return {select(logical_or(equal(length, 0.0f), equal(own, 0.0f)), 1.0f, length / own) * step, m, v};
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return {e.parameter - e.numbers[0] * e.gradient};
+  }
+};
+
+/// p = (1 - learning_rate * weight_decay) * p - rate * u / max(1, rms(u) / clip) with u = g / sqrt(v) and a rate of
+/// max(epsilon2, rms(p)) * min(learning_rate, 1 / sqrt(step)). v is a mean of squares that forgets 1 /
+/// step^decay_power; of a tensor with two axes and more it is kept as those of its rows and columns, over the last two
+/// axes. source: Shazeer and Stern 2018, torch.optim.Adafactor.
+struct adafactor {
+  float learning_rate = 1e-2f;
+  float decay_power = 0.8f;  // torch's -beta2_decay
+  float epsilon1 = 1.1920929e-7f, epsilon2 = 1e-3f;
+  float clip = 1;
+  float weight_decay = 0;
+
+  static constexpr optimizer_rate<adafactor> rates[] = {
+      {"learning_rate", &adafactor::learning_rate}, {"weight_decay", &adafactor::weight_decay},
+      {"decay_power", &adafactor::decay_power},     {"epsilon1", &adafactor::epsilon1},
+      {"epsilon2", &adafactor::epsilon2},           {"clip", &adafactor::clip}};
+  [[nodiscard]] std::string name() const { return "adafactor"; }
+  [[nodiscard]] std::string problem() const {
+    return clip > 0 ? std::string() : fmt::format("adafactor: clip is {}; it must be above 0", clip);
+  }
+  [[nodiscard]] std::vector<std::string> moments() const { return {}; }
+  [[nodiscard]] std::vector<optimizer_state> states(const shape& of) const {
+    if (of.rank() < 2) return {{"v", of}};
+    return {{"rows", detail::flat_along(of, of.rank() - 1)}, {"columns", detail::flat_along(of, of.rank() - 2)}};
+  }
+  [[nodiscard]] std::array<float, 7> numbers(std::uint32_t step) const {
+    const double rate = static_cast<double>(learning_rate), root = std::sqrt(static_cast<double>(step));
+    return {static_cast<float>(1 - rate * static_cast<double>(weight_decay)),
+            static_cast<float>(std::min(rate, 1 / root)),
+            static_cast<float>(std::pow(static_cast<double>(step), -static_cast<double>(decay_power))),
+            epsilon1,
+            epsilon1 * epsilon1,
+            epsilon2,
+            clip};
+  }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const {
+    const auto& now = t.numbers;
+    const int rank = detail::extents_of(t.parameter).rank();
+    const node_value squares = t.gradient * t.gradient;
+    const auto kept = [&](const node_value& mean, const node_value& fresh) { return mean + now[2] * (fresh - mean); };
+    std::vector<node_value> all{t.gradient};
+    node_value v;
+    if (rank < 2) {
+      v = kept(t.states[0], squares);
+      all.push_back(v);
+    } else {
+      const node_value rows = kept(t.states[0], detail::mean_along(squares, rank - 1)),
+                       columns = kept(t.states[1], detail::mean_along(squares, rank - 2));
+      v = rows * columns / maximum(detail::mean_along(rows, rank - 2), now[3]);
+      all.insert(all.end(), {rows, columns});
+    }
+    const node_value u = t.gradient / sqrt(maximum(v, now[4]));
+    const node_value most = maximum(detail::root_mean_square(u) / now[6], 1.0f);
+    all[0] = maximum(detail::root_mean_square(t.parameter), now[5]) / most * u;
+    return all;
+  }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
+    return {e.numbers[0] * e.parameter - e.numbers[1] * e.gradient};
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <fmt/ranges.h>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
 /// Any optimiser as a value: whatever optimizer_definition describes converts to it.
 class optimizer {
  public:
@@ -18236,8 +18465,13 @@ class optimizer {
   } catch (...) {
     rethrow_as_error("averaging parameters");
   }
-  /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const;
+  /// What a graph's optimizer_step holds. Where a rule `waits`, it changes nothing in steps whose last number of
+  /// max_optimizer_numbers is 0. errors: invalid_argument for an optimiser that has as many itself then.
+  [[nodiscard]] optimizer_attribute rule(bool waits = false) const;
+  /// Whether gradients pass through direction first: see optimizer_definition.
+  [[nodiscard]] bool has_direction() const { return definition_->has_direction(); }
+  [[nodiscard]] std::vector<optimizer_state> states(const shape& of) const { return definition_->states(of); }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const { return definition_->direction(t); }
   [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
   /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
@@ -18262,6 +18496,9 @@ class optimizer {
     [[nodiscard]] virtual std::vector<std::string> moments() const = 0;
     [[nodiscard]] virtual std::size_t number_count() const = 0;
     [[nodiscard]] virtual std::vector<scalar_expression> update(const optimizer_element& e) const = 0;
+    [[nodiscard]] virtual bool has_direction() const = 0;
+    [[nodiscard]] virtual std::vector<optimizer_state> states(const shape& of) const = 0;
+    [[nodiscard]] virtual std::vector<node_value> direction(const optimizer_tensor& t) const = 0;
     [[nodiscard]] virtual float learning_rate() const = 0;
     virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
@@ -18286,6 +18523,19 @@ class optimizer {
     [[nodiscard]] std::size_t number_count() const override { return self.numbers(1).size(); }
     [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
       return self.update(e);
+    }
+    static constexpr bool directs = requires(const T& chosen, const optimizer_tensor& t) {
+      { chosen.states(shape()) } -> std::same_as<std::vector<optimizer_state>>;
+      { chosen.direction(t) } -> std::same_as<std::vector<node_value>>;
+    };
+    [[nodiscard]] bool has_direction() const override { return directs; }
+    [[nodiscard]] std::vector<optimizer_state> states([[maybe_unused]] const shape& of) const override {
+      if constexpr (directs) return self.states(of);
+      return {};
+    }
+    [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override {
+      if constexpr (directs) return self.direction(t);
+      return {t.gradient};
     }
     [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
@@ -18322,6 +18572,13 @@ class optimizer {
       if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
       return all;
     }
+    [[nodiscard]] bool has_direction() const override { return of->has_direction(); }
+    [[nodiscard]] std::vector<optimizer_state> states(const shape& extents) const override {
+      return of->states(extents);
+    }
+    [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override {
+      return of->direction(t);
+    }
     [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
       of->write_numbers(step, factor, numbers);
@@ -18334,7 +18591,7 @@ class optimizer {
   std::shared_ptr<const interface> definition_;
 };
 
-inline optimizer_attribute optimizer::rule() const try {
+inline optimizer_attribute optimizer::rule(bool waits) const try {
   scalar_builder program;
   int arguments = 0;
   const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
@@ -18349,7 +18606,22 @@ inline optimizer_attribute optimizer::rule() const try {
   const scalar_expression parameter = argument(), gradient = argument();
   const std::vector<scalar_expression> moments = all(rule.moments.size());
   const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
-  for (const scalar_expression& result : definition_->update(element)) rule.results.push_back(result.place());
+  std::vector<scalar_expression> updated = definition_->update(element);
+  if (waits) {
+    if (definition_->number_count() == max_optimizer_numbers) {
+      fail(error_category::invalid_argument,
+           "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
+           name(), max_optimizer_numbers);
+    }
+    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
+    const scalar_expression acts = argument(), none = acts.number(0);
+    const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
+      return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);
+    };
+    for (std::size_t i = 0; i < updated.size(); ++i)
+      updated[i] = held(updated[i], i == 0 ? parameter : moments.at(i - 1));
+  }
+  for (const scalar_expression& result : updated) rule.results.push_back(result.place());
   rule.program = program.finish(rule.results);
   return rule;
 } catch (...) {
@@ -18385,6 +18657,7 @@ class parameter_groups {
   }
   /// Those of equal rates are one group; 0 is that of the optimiser's own. Only of a name that is not frozen.
   [[nodiscard]] std::uint32_t of(std::string_view name) const { return group_of_.find(name)->second; }
+  [[nodiscard]] std::size_t count() const { return groups_.size(); }
   /// The optimiser as each group has it. errors: invalid_argument for an optimiser without a rate that a group changes,
   /// and for a product of rates that is not finite.
   [[nodiscard]] std::vector<optimizer> optimizers(const optimizer& chosen) const;
@@ -18410,6 +18683,51 @@ void check_groups(std::span<const parameter_group> groups);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Learning rates that fall when a number no longer gets better.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// {.plateau = mn::plateau{.patience = 3}}: learning rates are multiplied by `factor` once more than `patience` numbers
+/// in a row, those that training::observe is given, are not better than the best before by a share of `threshold`. A
+/// NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr.
+struct plateau {
+  double factor = 0.1;
+  std::uint32_t patience = 10;
+  double threshold = 1e-4;
+  std::uint32_t cooldown = 0;  // numbers after a reduction that are not waited for
+  double least = 0;            // of the product of all factors
+  bool greater_is_better = false;
+};
+
+/// How far that is, as checkpoints have it.
+struct plateau_position {
+  double factor = 1;  // of learning rates
+  std::optional<double> best{};
+  std::uint32_t waited = 0, cooling = 0;
+
+  void observe(const plateau& by, double number) {
+    const double least_better = best ? *best * (by.greater_is_better ? 1 + by.threshold : 1 - by.threshold) : 0;
+    const bool better = by.greater_is_better ? number > least_better : number < least_better;
+    if (better || (!best && !std::isnan(number))) {
+      best = number;
+      waited = 0;
+    } else {
+      ++waited;
+    }
+    if (cooling > 0) {
+      --cooling;
+      waited = 0;
+    }
+    if (waited <= by.patience) return;
+    factor = std::max(factor * by.factor, std::min(factor, by.least));
+    cooling = by.cooldown;
+    waited = 0;
+  }
+  friend bool operator==(const plateau_position&, const plateau_position&) = default;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// What run_options are for inference, bounds of gradients, parameters by name and a schedule: {.clip_norm = 1, .frozen
@@ -18429,7 +18747,13 @@ struct training_options {
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
   learning_rate_schedule schedule{};      // of these and of the optimiser's
-  std::optional<float> ema{};             // the decay of a running mean of what is updated: training::averages
+  std::optional<meganeura::plateau> plateau{};  // a further factor of them, from what `observe` is given
+  std::optional<float> ema{};                   // the decay of a running mean of what is updated: training::averages
+  /// Above 1: a step adds its gradients to those before it, and every so many steps their sum, divided by that number,
+  /// is the gradient of one update, which alone counts: schedules, optimiser, steps(). Each batch weighs the same,
+  /// however long; the sum is taken in the order of the steps, in f32. Bounds are of the mean, so that "grad_norm" is
+  /// that of an update in its last step alone. Costs as much memory as the gradients.
+  std::uint32_t accumulate = 1;
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -18532,13 +18856,22 @@ class training {
   void set_learning_rate(float rate);
   /// Of the next step, as schedule and optimiser have it; a group's is a share of it. errors: the schedule's.
   [[nodiscard]] float learning_rate() const;
+  /// Updates of the parameters so far.
   [[nodiscard]] std::uint32_t steps() const { return step_; }
+  /// Batches that steps were given so far: steps() unless gradients are accumulated. What a loader skips where a
+  /// training goes on.
+  [[nodiscard]] std::uint64_t batches() const { return std::uint64_t{step_} * options_.accumulate + accumulated_; }
+
+  /// Tells the option `plateau` how good the training is, usually once an epoch: fit.observe(fit.evaluate(..)). errors:
+  /// invalid_argument without the option.
+  void observe(double number);
 
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed; no
-  /// schedule, which is asked about the step, and no bounds of gradients. A training built alike that loads it goes on
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
+  /// gradients accumulated so far and where a plateau is; no schedule, which is asked about the step, and no bounds of
+  /// gradients. A training built alike that loads it goes on
   /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
   /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
   /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
@@ -18557,6 +18890,7 @@ class training {
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
@@ -18568,7 +18902,10 @@ class training {
   std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
-  std::uint32_t step_ = 0;
+  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
+  std::vector<input_values> bound_;                // a step's inputs and these
+  std::uint32_t step_ = 0, accumulated_ = 0;
+  plateau_position plateau_;
   std::uint64_t seed_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;
@@ -18605,6 +18942,10 @@ template <class Model, class Loss>
   rethrow_as_error("building a training step");
 }
 
+}  // namespace detail
+
+namespace detail {
+struct visits_nothing {};
 }  // namespace detail
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
@@ -18683,6 +19024,26 @@ class trainer : public training {
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate();
+  }
+  /// The loss over a whole set: the mean of the losses of its batches, each weighted by the elements of the model's
+  /// first result, so that a smaller last one counts for less. `batches` is any range, a loader's epoch for example,
+  /// and `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
+  /// std::tuple(bind<"x">(each.x), bind<"label">(each.label)); }). `visit`, if given, gets each batch and the model's
+  /// results of it: [&](const rows& each, const std::vector<float>& logits) { confusion.add(logits, each.label); }; see
+  /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
+  template <class Batches, class Bind, class Visit = detail::visits_nothing>
+  double evaluate_all(Batches&& batches, const Bind& bind, Visit visit = {}) {
+    data::running_mean loss;
+    for (auto&& each : batches) {
+      const float own = std::apply([&](const auto&... bound) { return this->evaluate(bound...); }, bind(each));
+      const auto& outputs = evaluation().program().plan().outputs;
+      const auto first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
+      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
+    }
+    if (loss.count() > 0) return loss.mean();
+    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
   }
   /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
   template <class... Bound>
@@ -26699,7 +27060,7 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
-MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
+MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training) {
   std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
@@ -26707,6 +27068,8 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
       const auto& [name, begin] = g.get<leaf_attribute>(id);
+      const bool belongs = begin && !begin->saved && name.starts_with("optimizer.");
+      if (kind == op::state && belongs != of_training) continue;
       tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
@@ -26715,6 +27078,7 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
 }
 
 MEGANEURA_INLINE layout make_layout(const graph& g) { return detail::layout_of(g, {op::parameter, op::state}); }
+MEGANEURA_INLINE layout make_training_layout(const graph& g) { return detail::layout_of(g, {op::state}, true); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // A plan in the making, and the parts of the planner, each of which adds to what those before it found.
@@ -26806,7 +27170,7 @@ void write_steps(draft& all);
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values"};
+  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values", "training"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
@@ -26890,13 +27254,14 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, tensors] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                        std::pair(op::state, &p.parameters)}) {
-      const area where = kind == op::input ? area::input : area::parameter;
+    for (const op kind : {op::input, op::parameter, op::state}) {
       for (node_id id : p.implementation.leaves(kind)) {
-        const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const named_tensor* found = tensors->find(name);
+        const auto& [name, begin] = p.implementation.get<leaf_attribute>(id);
+        const bool of_training = kind == op::state && begin && !begin->saved && name.starts_with("optimizer.");
+        const layout& tensors = of_training ? p.training : kind == op::input ? p.inputs : p.parameters;
+        const named_tensor* found = tensors.find(name);
         check(found && found->name == name, "a leaf has no place");
+        const area where = of_training ? area::training : kind == op::input ? area::input : area::parameter;
         leaves_[id] = {where, found->offset, found->bytes};
         write(leaves_[id], id);
       }
@@ -27149,7 +27514,7 @@ class replay {
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
-      if (plan_.outputs[i].where.where == area::parameter)
+      if (plan_.outputs[i].where.where == area::parameter || plan_.outputs[i].where.where == area::training)
         fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
     }
   }
@@ -28977,6 +29342,8 @@ MEGANEURA_INLINE std::string moment_name(std::string_view moment, std::string_vi
 inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
   const graph& g = p.implementation;
   std::vector<plan::named_range> list;
+  for (const plan::named_tensor& each : p.training.tensors)
+    list.push_back({each.name, each.type, each.extents, {plan::area::training, each.offset, each.bytes}});
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
@@ -29002,7 +29369,7 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
 MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const plan::execution_plan& p) try {
   shared_state made{on, detail::moments_of(p), {}};
   vulkan::recorder zero(on);
-  for (std::size_t i = plan::index_of(plan::area::moments); i < p.area_bytes.size(); ++i) {
+  for (std::size_t i = plan::index_of(plan::area::training); i < p.area_bytes.size(); ++i) {
     made.areas.emplace_back(on, p.area_bytes[i]);
     made.areas.back().fill_with_zeros(zero);
   }
@@ -29315,7 +29682,7 @@ MEGANEURA_INLINE void program::check_memory() const {
   };
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    if (where != plan::area::parameter && !(moments_ && where >= plan::area::moments)) add(plan_.area_bytes[i]);
+    if (where != plan::area::parameter && !(moments_ && where >= plan::area::training)) add(plan_.area_bytes[i]);
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
@@ -29326,9 +29693,9 @@ MEGANEURA_INLINE void program::allocate() {
   if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    areas_.push_back(where == plan::area::parameter ? weights_.memory()
-                     : where >= plan::area::moments ? moments_.memory(where)
-                                                    : area_memory(device_, plan_.area_bytes[i]));
+    areas_.push_back(where == plan::area::parameter  ? weights_.memory()
+                     : where >= plan::area::training ? moments_.memory(where)
+                                                     : area_memory(device_, plan_.area_bytes[i]));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
@@ -29960,6 +30327,181 @@ MEGANEURA_INLINE std::string progress::line(float loss) const {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Bodies of data/metrics.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+namespace detail {
+
+inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+
+inline double share(double part, double whole) { return whole > 0 ? part / whole : undefined; }
+
+/// The number of classes. errors: invalid_argument.
+inline std::size_t check_scores(const char* call, std::span<const float> scores, std::span<const std::int32_t> labels) {
+  const std::size_t rows = labels.size(), classes = rows == 0 ? 0 : scores.size() / rows;
+  if (scores.size() != rows * classes || (rows > 0 && classes == 0)) {
+    fail(error_category::invalid_argument, "{}: {} scores were given for {} labels; give as many for each", call,
+         scores.size(), rows);
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes) continue;
+    fail(error_category::invalid_argument, "{}: label {} is {}; there are {} classes", call, i, labels[i], classes);
+  }
+  return classes;
+}
+
+inline bool has_nan(std::span<const float> values) {
+  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+}
+
+/// term(predicted, target), on average. errors: invalid_argument.
+template <class Term>
+double mean_over(const char* call, std::span<const float> predicted, std::span<const float> target, const Term& term) {
+  if (predicted.size() != target.size()) {
+    fail(error_category::invalid_argument, "{}: {} predictions were given for {} targets", call, predicted.size(),
+         target.size());
+  }
+  double sum = 0;
+  for (std::size_t i = 0; i < target.size(); ++i) sum += term(double{predicted[i]}, double{target[i]});
+  return target.empty() ? undefined : sum / static_cast<double>(target.size());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                       std::size_t k) {
+  if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
+  const std::size_t classes = detail::check_scores("accuracy", scores, labels);
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto row = scores.subspan(i * classes, classes);
+    const auto label = static_cast<std::size_t>(labels[i]);
+    std::size_t greater = 0;
+    for (std::size_t j = 0; j < classes; ++j) {
+      greater += row[j] > row[label] || (row[j] == row[label] && j < label) ? 1 : 0;
+    }
+    right += greater < k && !detail::has_nan(row) ? 1 : 0;
+  }
+  return detail::share(static_cast<double>(right), static_cast<double>(labels.size()));
+}
+
+MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels) {
+  return top_k_accuracy(scores, labels, 1);
+}
+
+MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
+  if (classes == 0) fail(error_category::invalid_argument, "confusion_matrix: has at least 1 class, not 0");
+  constexpr std::size_t most = std::size_t{1} << 31;  // the square is countable
+  counts_ =
+      allocate_for<std::uint64_t>("confusion_matrix", classes > most ? ~std::uint64_t{0} : classes * (classes + 1));
+}
+
+MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels) {
+  const std::size_t found = detail::check_scores("confusion_matrix", scores, labels);
+  if (labels.empty()) return;
+  if (found != classes_) {
+    fail(error_category::invalid_argument, "confusion_matrix: {} scores were given for each label; it has {} classes",
+         found, classes_);
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto row = scores.subspan(i * classes_, classes_);
+    const auto predicted = detail::has_nan(row) ? row.end() : std::max_element(row.begin(), row.end());
+    ++counts_[static_cast<std::size_t>(labels[i]) * (classes_ + 1) + static_cast<std::size_t>(predicted - row.begin())];
+  }
+}
+
+MEGANEURA_INLINE void confusion_matrix::check(std::size_t of) const {
+  if (of < classes_) return;
+  fail(error_category::invalid_argument, "confusion_matrix: class {} was asked for; there are {}", of, classes_);
+}
+
+MEGANEURA_INLINE std::uint64_t confusion_matrix::count(std::size_t label, std::size_t predicted) const {
+  check(label);
+  check(predicted);
+  return counts_[label * (classes_ + 1) + predicted];
+}
+
+MEGANEURA_INLINE double confusion_matrix::accuracy() const {
+  double right = 0;
+  for (std::size_t i = 0; i < classes_; ++i) right += static_cast<double>(count(i, i));
+  return detail::share(right, static_cast<double>(std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0})));
+}
+
+MEGANEURA_INLINE double confusion_matrix::precision(std::size_t of) const {
+  double predicted = 0;
+  for (std::size_t i = 0; i < classes_; ++i) predicted += static_cast<double>(count(i, of));
+  return detail::share(static_cast<double>(count(of, of)), predicted);
+}
+
+MEGANEURA_INLINE double confusion_matrix::recall(std::size_t of) const {
+  check(of);
+  const auto row = counts_.begin() + static_cast<std::ptrdiff_t>(of * (classes_ + 1));
+  const auto rows = std::accumulate(row, row + static_cast<std::ptrdiff_t>(classes_ + 1), std::uint64_t{0});
+  return detail::share(static_cast<double>(count(of, of)), static_cast<double>(rows));
+}
+
+MEGANEURA_INLINE double confusion_matrix::f1(std::size_t of) const {
+  const double p = precision(of), r = recall(of);
+  if (std::isnan(p) && std::isnan(r)) return detail::undefined;
+  return count(of, of) == 0 ? 0 : 2 * p * r / (p + r);
+}
+
+MEGANEURA_INLINE double perplexity(double mean_cross_entropy) { return std::exp(mean_cross_entropy); }
+
+MEGANEURA_INLINE double mean_absolute_error(std::span<const float> predicted, std::span<const float> target) {
+  return detail::mean_over("mean_absolute_error", predicted, target,
+                           [](double a, double b) { return std::fabs(a - b); });
+}
+
+MEGANEURA_INLINE double mean_squared_error(std::span<const float> predicted, std::span<const float> target) {
+  return detail::mean_over("mean_squared_error", predicted, target,
+                           [](double a, double b) { return (a - b) * (a - b); });
+}
+
+MEGANEURA_INLINE double r2(std::span<const float> predicted, std::span<const float> target) {
+  const double mean = detail::mean_over("r2", predicted, target, [](double, double b) { return b; });
+  const double spread =
+      detail::mean_over("r2", predicted, target, [&](double, double b) { return (b - mean) * (b - mean); });
+  const bool equal = std::adjacent_find(target.begin(), target.end(), std::not_equal_to<>()) == target.end();
+  return equal ? detail::undefined : 1 - mean_squared_error(predicted, target) / spread;
+}
+
+MEGANEURA_INLINE double roc_auc(std::span<const float> scores, std::span<const std::int32_t> labels) {
+  if (scores.size() != labels.size()) {
+    fail(error_category::invalid_argument, "roc_auc: {} scores were given for {} labels; give one for each",
+         scores.size(), labels.size());
+  }
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == 0 || labels[i] == 1) continue;
+    fail(error_category::invalid_argument, "roc_auc: label {} is {}; there are 0 and 1", i, labels[i]);
+  }
+  if (detail::has_nan(scores)) return detail::undefined;
+  auto order = allocate_for<std::size_t>("roc_auc", scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
+  double wins = 0, zeros = 0, ones = 0;
+  for (std::size_t first = 0; first < order.size();) {  // one score after another, with all that have it
+    double here[2] = {};
+    const float score = scores[order[first]];
+    for (; first < order.size() && scores[order[first]] == score; ++first) ++here[labels[order[first]]];
+    wins += here[1] * (zeros + here[0] / 2);
+    zeros += here[0];
+    ones += here[1];
+  }
+  return detail::share(wins, zeros * ones);
+}
+
+MEGANEURA_INLINE void running_mean::add(double value, double count) {
+  if (!(count >= 0))
+    fail(error_category::invalid_argument, "running_mean: a count of {} was added; it is 0 or more", count);
+  if (count == 0) return;
+  count_ += count;
+  mean_ += (value - mean_) * (count / count_);
+}
+
+MEGANEURA_INLINE double running_mean::mean() const { return count_ > 0 ? mean_ : detail::undefined; }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
 // Definitions for runtime/learning_rate_schedule.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -30190,6 +30732,8 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
   /// parameter_groups::described(): none where a file was written before that was kept.
   std::optional<std::map<std::string, std::string>> groups{};
+  std::uint32_t accumulated = 0;  // gradients of the step under way
+  plateau_position plateau{};
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
@@ -30271,6 +30815,19 @@ inline const training_options& checked_options(const training_options& options) 
     fail(error_category::invalid_argument, "{} is {}; it must be above 0, and is left out where nothing is clipped",
          name, *most);
   };
+  if (options.accumulate == 0) {
+    fail(error_category::invalid_argument,
+         "accumulate is 0; it counts the batches of an update, and must be at least 1");
+  }
+  if (const auto& by = options.plateau) {
+    const auto share = [](std::string_view name, double value) {
+      if (value >= 0 && value <= 1) return;
+      fail(error_category::invalid_argument, "plateau: {} is {}; it must be 0 to 1", name, value);
+    };
+    share("factor", by->factor);
+    share("threshold", by->threshold);
+    share("least", by->least);
+  }
   check("clip_norm", options.clip_norm);
   check("clip_value", options.clip_value);
   return options;
@@ -30292,6 +30849,84 @@ inline void check_trained(const graph& g, node_id parameter) {
        "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: {{.frozen = \"{0}\"}}",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
+
+// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
+// first of the gradients that are accumulated.
+inline constexpr std::string_view own_numbers = "optimizer.numbers";
+inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
+
+class update_writer {
+ public:
+  update_writer(graph& g, const optimizer& chosen, const parameter_groups& groups, const training_options& options)
+      : g_(g), chosen_(chosen), groups_(groups), options_(options) {
+    if (options.accumulate == 1 && !chosen.has_direction()) return;
+    const auto sets = static_cast<std::int64_t>(groups.count());
+    numbers_ = g.input(own_numbers, dtype::f32, {sets, static_cast<std::int64_t>(own_number_count)});
+  }
+
+  void accumulate(const std::vector<node_id>& updated, std::vector<node_id>& slopes) {
+    if (options_.accumulate == 1) return;
+    for (std::size_t i = 0; i < updated.size(); ++i) {
+      const node_value slope(g_, slopes[i]), before = state("accumulated", updated[i], g_[slopes[i]].extents);
+      const node_value first = number(0, max_optimizer_numbers);
+      const node_value total = select(equal(first, 0.0f), before + slope, slope);
+      g_.assign(before, total);
+      slopes[i] = total / static_cast<float>(options_.accumulate);
+    }
+  }
+
+  void update(const std::vector<node_id>& updated, const std::vector<node_id>& slopes, node_id scale) {
+    std::map<std::uint32_t, std::vector<node_id>> pairs;
+    for (std::size_t i = 0; i < updated.size(); ++i) {
+      const std::uint32_t group = groups_.of(name_of(updated[i]));
+      const node_id slope = chosen_.has_direction() ? directed(updated[i], slopes[i], scale, group) : slopes[i];
+      pairs[group].insert(pairs[group].end(), {updated[i], slope});
+    }
+    optimizer_attribute rule = chosen_.rule(options_.accumulate > 1);
+    for (const auto& [group, operands] : pairs) {
+      rule.group = group;
+      g_.optimizer_step(rule, operands, chosen_.has_direction() ? no_id : scale);
+    }
+  }
+
+ private:
+  [[nodiscard]] const std::string& name_of(node_id parameter) const { return g_.get<leaf_attribute>(parameter).name; }
+  [[nodiscard]] node_value state(std::string_view kind, node_id parameter, const shape& extents) {
+    return {g_, g_.state(moment_name(kind, name_of(parameter)), dtype::f32, extents, init::each_run)};
+  }
+  [[nodiscard]] node_value number(std::uint32_t group, std::size_t which) {
+    const std::int64_t at = static_cast<std::int64_t>(group * own_number_count + which);
+    return {g_, g_.view(numbers_, {}, {.offset = at})};
+  }
+
+  // What the optimiser makes of a gradient before its rule has it.
+  [[nodiscard]] node_id directed(node_id parameter, node_id slope, node_id scale, std::uint32_t group) {
+    const node_value gradient(g_, slope);
+    optimizer_tensor whole{{g_, parameter}, scale == no_id ? gradient : gradient * node_value(g_, scale), {}, {}};
+    for (const optimizer_state& each : chosen_.states(g_[parameter].extents))
+      whole.states.push_back(state(each.name, parameter, each.extents));
+    for (std::size_t i = 0; i < max_optimizer_numbers; ++i) whole.numbers.push_back(number(group, i));
+    const std::vector<node_value> made = chosen_.direction(whole);
+    if (made.size() != whole.states.size() + 1) {
+      fail(error_category::invalid_argument,
+           "{} keeps {} states and its direction gives {} values; it has to give what update gets as the gradient and "
+           "each new state",
+           chosen_.name(), whole.states.size(), made.size());
+    }
+    for (std::size_t i = 0; i < whole.states.size(); ++i) {
+      const node_value& old = whole.states[i];
+      const bool waits = options_.accumulate > 1;
+      g_.assign(old, waits ? select(equal(whole.numbers.back(), 0.0f), old, made[i + 1]) : made[i + 1]);
+    }
+    return made[0];
+  }
+
+  graph& g_;
+  const optimizer& chosen_;
+  const parameter_groups& groups_;
+  const training_options& options_;
+  node_id numbers_ = no_id;
+};
 
 inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
                             const training_options& options) try {
@@ -30319,18 +30954,11 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
          "all are frozen");
   }
   const graph::scope in(g, "optimizer");
+  update_writer writer(g, chosen, groups, options);
+  writer.accumulate(updated, slopes);
   if (options.clip_value) clip_values(g, slopes, *options.clip_value);
   const node_id scale = options.clip_norm ? clip_norm(g, slopes, *options.clip_norm) : no_id;
-  std::map<std::uint32_t, std::vector<node_id>> pairs;
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    auto& group = pairs[groups.of(name_of(updated[i]))];
-    group.insert(group.end(), {updated[i], slopes[i]});
-  }
-  optimizer_attribute rule = chosen.rule();
-  for (const auto& [group, operands] : pairs) {
-    rule.group = group;
-    g.optimizer_step(rule, operands, scale);
-  }
+  writer.update(updated, slopes, scale);
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -30481,13 +31109,32 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
-  const double factor = options_.schedule.factor(step_);
+  const double factor = rate_factor();
+  const bool updates = accumulated_ + 1 == options_.accumulate;
   step_values_.clear();
-  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_, factor));
+  for (const optimizer& each : group_optimizers_) {
+    kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
+    now.step = static_cast<std::uint32_t>(batches() + 1);
+    if (options_.accumulate > 1) now.numbers[max_optimizer_numbers - 1] = updates ? 1 : 0;
+    step_values_.push_back(now);
+  }
+  if (const auto* own = selected->plan().inputs.find(detail::own_numbers)) {
+    own_numbers_.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
+      const auto& numbers = step_values_[i].numbers;
+      own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
+      own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
+    }
+    bound_.assign(inputs.begin(), inputs.end());
+    bound_.emplace_back(detail::own_numbers, own_numbers_);
+    inputs = bound_;
+  }
   const std::uint64_t number = selected->submit(step_values_, inputs);
-  ++step_;
+  const std::uint32_t counted = step_ + 1;
+  accumulated_ = updates ? 0 : accumulated_ + 1;
+  if (updates) ++step_;
   programs_.ran();
-  return {selected, number, step_};
+  return {selected, number, counted};
 } catch (...) {
   rethrow_as_error("a step");
 }
@@ -30579,7 +31226,17 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE float training::learning_rate() const {
-  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * options_.schedule.factor(step_));
+  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * rate_factor());
+}
+
+MEGANEURA_INLINE void training::observe(double number) try {
+  if (!options_.plateau) {
+    fail(error_category::invalid_argument,
+         "observe: nothing waits for a number; give the training a plateau: {{.plateau = plateau{{}}}}");
+  }
+  plateau_.observe(*options_.plateau, number);
+} catch (...) {
+  rethrow_as_error("observing a training");
 }
 
 MEGANEURA_INLINE void training::restart() {
@@ -30590,11 +31247,13 @@ MEGANEURA_INLINE void training::restart() {
   }
   loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
-  step_ = 0;
+  step_ = accumulated_ = 0;
+  plateau_ = {};
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_, groups_.described()});
+  meganeura::save_checkpoint(path, parameters_, moments_,
+                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
@@ -30607,6 +31266,13 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   std::vector<optimizer> of_groups;
   decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {
+    if (found.accumulated >= options_.accumulate) {
+      fail(
+          error_category::invalid_file,
+          "{} has accumulated the gradients of {} batches and an update of this training takes {}; nothing was loaded; "
+          "give it the same option accumulate",
+          shown_path(path), found.accumulated, options_.accumulate);
+    }
     if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups, false);
     if (!moments_ && found.groups) to_compare.emplace(path, *found.groups);
     of_groups = detail::checked_optimizers(groups_, found.chosen);
@@ -30618,6 +31284,8 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   moments_ = loaded.moments;
   averaged_steps_.reset();
   step_ = loaded.position.step;
+  accumulated_ = loaded.position.accumulated;
+  plateau_ = loaded.position.plateau;
   seed_ = loaded.position.seed;
 }
 
@@ -33329,6 +33997,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
   result.implementation = std::move(of);
   result.parameters = parameters;
   result.inputs = paged(layout_of(g(), {op::input}), options.page_bytes);
+  result.training = paged(make_training_layout(g()), options.page_bytes);
   result.page_bytes = options.page_bytes;
   places.resize(g().size());
   readers.resize(g().size());
@@ -33404,7 +34073,10 @@ MEGANEURA_INLINE void place_leaves(draft& all) {
   for (node_id id{0}; id < all.g().size(); ++id) {
     const op kind = all.g()[id].kind;
     if (kind == op::input) place_leaf(all, id, area::input, all.result.inputs);
-    if (kind == op::parameter || kind == op::state) place_leaf(all, id, area::parameter, all.result.parameters);
+    if (kind != op::parameter && kind != op::state) continue;
+    const bool of_training = all.result.training.find(all.g().get<leaf_attribute>(id).name) != nullptr;
+    if (of_training) place_leaf(all, id, area::training, all.result.training);
+    if (!of_training) place_leaf(all, id, area::parameter, all.result.parameters);
   }
 }
 
@@ -33841,6 +34513,7 @@ class step_writer {
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
+    draft_.result.area_bytes[index_of(area::training)] = draft_.result.training.bytes;
     draft_.result.area_bytes[index_of(area::parameter)] = draft_.result.parameters.bytes;
   }
 
@@ -37693,6 +38366,7 @@ namespace detail {
 inline constexpr std::string_view checkpoint_formats[] = {"1", "2", "3", "4"};
 inline constexpr std::string_view checkpoint_format = checkpoint_formats[3];
 inline constexpr std::string_view group_key = "group.";  // and a parameter's name
+inline constexpr std::string_view accumulated_key = "accumulated";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -37705,6 +38379,15 @@ inline void check_chosen(const io::safetensors_file& file, const optimizer& foun
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
        shown_path(file.path()), wanted, kind);
+}
+
+inline void check_plateau(const io::safetensors_file& file, const plateau_position& found) {
+  if (found.factor >= 0 && std::isfinite(found.factor)) return;
+  fail(
+      error_category::invalid_file,
+      "{}: the metadata's \"plateau.factor\" is {}; it must be finite and at least 0; nothing was loaded, take another "
+      "copy",
+      shown_path(file.path()), found.factor);
 }
 
 // The metadata of a checkpoint, entry by entry.
@@ -37800,14 +38483,27 @@ inline void add_moments(std::vector<checkpoint_tensor>& all, const optimizer_mom
     all.push_back({each.name, each.type, each.extents, nullptr, &each});
 }
 
-// Those of the file that the parameters can have: which of them are updated a program will tell.
+// Of "optimizer.rows.fc.weight" the part "fc.weight"; empty for another name.
+inline std::string_view parameter_of(std::string_view moment) {
+  if (!moment.starts_with("optimizer.")) return {};
+  moment.remove_prefix(std::string_view("optimizer.").size());
+  const std::size_t kind = moment.find('.');
+  return kind == std::string_view::npos ? std::string_view() : moment.substr(kind + 1);
+}
+
+// Those of the file that the parameters can have: which of them are updated, and what else a training keeps of one, a
+// program will tell.
 inline void add_waiting_moments(std::vector<checkpoint_tensor>& all, const parameters& weights,
                                 const optimizer& expected, const io::safetensors_file& file) {
-  for (const std::string& moment : expected.rule().moments) {
-    for (const auto& tensor : weights.layout().tensors) {
-      const std::string name = moment_name(moment, tensor.name);
-      if (tensor.kind == op::parameter && file.find(name)) all.push_back({name, tensor.type, tensor.extents});
-    }
+  const std::vector<std::string> moments = expected.rule().moments;
+  for (const auto& found : file.tensors()) {
+    const auto* of = weights.layout().find(parameter_of(found.name));
+    if (!of || of->kind != op::parameter) continue;
+    const bool is_moment = std::ranges::any_of(
+        moments, [&](const std::string& moment) { return found.name == moment_name(moment, of->name); });
+    shape extents;
+    for (const std::int64_t extent : found.shape) extents.push_back(extent);
+    all.push_back({found.name, dtype::f32, is_moment ? of->extents : extents});
   }
 }
 
@@ -37872,6 +38568,16 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
+  const auto add = [&](std::string_view key, const auto& number) {
+    metadata.emplace_back(key, fmt::format("{}", number));
+  };
+  if (position.accumulated != 0) add(detail::accumulated_key, position.accumulated);
+  if (position.plateau != plateau_position()) {
+    add("plateau.factor", position.plateau.factor);
+    if (position.plateau.best) add("plateau.best", *position.plateau.best);
+    add("plateau.waited", position.plateau.waited);
+    add("plateau.cooling", position.plateau.cooling);
+  }
   for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
     metadata.emplace_back(std::string(detail::group_key) + name, group);
   io::write_safetensors(path, entries, metadata);
@@ -37894,6 +38600,15 @@ MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, para
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
                              metadata.groups()};
+  if (metadata.find(detail::accumulated_key))
+    position.accumulated = metadata.number<std::uint32_t>(detail::accumulated_key);
+  if (metadata.find("plateau.factor")) {
+    position.plateau.factor = metadata.number<double>("plateau.factor");
+    if (metadata.find("plateau.best")) position.plateau.best = metadata.number<double>("plateau.best");
+    position.plateau.waited = metadata.number<std::uint32_t>("plateau.waited");
+    position.plateau.cooling = metadata.number<std::uint32_t>("plateau.cooling");
+    detail::check_plateau(file, position.plateau);
+  }
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One model, two modes: dropout in training, none in evaluation, over one set of weights.
+#include <meganeura/data/metrics.hpp>
 #include <meganeura/meganeura.hpp>
 
 #include <cmath>
@@ -31,9 +32,16 @@ int main() {
   const float before = fit.evaluate(mn::bind<"x">(test_x), mn::bind<"label">(test_label));
   for (int epoch = 0; epoch < 200; ++epoch) fit.step(mn::bind<"x">(train_x), mn::bind<"label">(train_label));
   const float after = fit.evaluate(mn::bind<"x">(test_x), mn::bind<"label">(test_label));
-  const std::vector<float> logits = fit.evaluated();
-  int right = 0;
-  for (std::size_t i = 0; i < test_label.size(); ++i)
-    right += (logits[2 * i + 1] > logits[2 * i]) == (test_label[i] == 1) ? 1 : 0;
-  return after < before / 2 && right > 54 ? 0 : 1;
+
+  struct rows {
+    std::span<const float> x;
+    std::span<const std::int32_t> label;
+  };
+  const rows tests[] = {{test_x.first(2 * 40), test_label.first(40)}, {test_x.subspan(2 * 40), test_label.subspan(40)}};
+  mn::data::confusion_matrix confusion(2);
+  const double loss = fit.evaluate_all(
+      tests, [](const rows& each) { return std::tuple(mn::bind<"x">(each.x), mn::bind<"label">(each.label)); },
+      [&](const rows& each, const std::vector<float>& logits) { confusion.add(logits, each.label); });
+  const double perplexity = mn::data::perplexity(loss);
+  return after < before / 2 && confusion.accuracy() > 0.84 && perplexity < std::exp(1.01 * after) ? 0 : 1;
 }

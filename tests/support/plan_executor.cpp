@@ -63,7 +63,8 @@ plan_executor::plan_executor(const plan::execution_plan& p, std::uint64_t seed)
 
 void plan_executor::set_leaf(const std::string& name, const oracle::tensor<double>& value) {
   for (const auto& [tensors, where] :
-       {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter}}) {
+       {std::pair{&plan_.inputs, plan::area::input}, std::pair{&plan_.parameters, plan::area::parameter},
+        std::pair{&plan_.training, plan::area::training}}) {
     const plan::named_tensor* tensor = tensors->find(name);
     if (tensor) store({where, tensor->offset, tensor->bytes}, value, memory_);
   }

@@ -17,6 +17,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
   result.implementation = std::move(of);
   result.parameters = parameters;
   result.inputs = paged(layout_of(g(), {op::input}), options.page_bytes);
+  result.training = paged(make_training_layout(g()), options.page_bytes);
   result.page_bytes = options.page_bytes;
   places.resize(g().size());
   readers.resize(g().size());
@@ -92,7 +93,10 @@ MEGANEURA_INLINE void place_leaves(draft& all) {
   for (node_id id{0}; id < all.g().size(); ++id) {
     const op kind = all.g()[id].kind;
     if (kind == op::input) place_leaf(all, id, area::input, all.result.inputs);
-    if (kind == op::parameter || kind == op::state) place_leaf(all, id, area::parameter, all.result.parameters);
+    if (kind != op::parameter && kind != op::state) continue;
+    const bool of_training = all.result.training.find(all.g().get<leaf_attribute>(id).name) != nullptr;
+    if (of_training) place_leaf(all, id, area::training, all.result.training);
+    if (!of_training) place_leaf(all, id, area::parameter, all.result.parameters);
   }
 }
 

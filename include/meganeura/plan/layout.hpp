@@ -64,6 +64,9 @@ inline constexpr std::uint64_t unlimited_page = std::uint64_t{1} << 62;
 
 /// What all programs of a model share: its parameters, then its states, each in order of creation.
 [[nodiscard]] layout make_layout(const graph& g);
+/// States that belong to a training and not to its model: those that begin as init::each_run and are called
+/// "optimizer.KIND.PARAMETER", as moments are.
+[[nodiscard]] layout make_training_layout(const graph& g);
 
 namespace detail {
 [[nodiscard]] inline std::uint64_t tensor_bytes(const node& n) {
@@ -79,8 +82,8 @@ namespace detail {
   return in_one_page(offset, bytes, page_bytes) ? offset : (offset / page_bytes + 1) * page_bytes;
 }
 
-/// Every leaf of these kinds, kind by kind in order of creation.
-[[nodiscard]] layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds);
+/// Every leaf of these kinds, kind by kind in order of creation; of states those of a training, or the others.
+[[nodiscard]] layout layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training = false);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

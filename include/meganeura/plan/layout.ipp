@@ -37,7 +37,7 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   return {named_tensors(std::move(tensors)), end};
 }
 
-MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds) {
+MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<op> leaf_kinds, bool of_training) {
   std::vector<named_tensor> tensors;
   std::uint64_t end = 0;
   for (const op kind : leaf_kinds) {
@@ -45,6 +45,8 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
     for (node_id id : g.leaves(kind)) {
       const std::uint64_t bytes = tensor_bytes(g[id]);
       const auto& [name, begin] = g.get<leaf_attribute>(id);
+      const bool belongs = begin && !begin->saved && name.starts_with("optimizer.");
+      if (kind == op::state && belongs != of_training) continue;
       tensors.push_back({name, g[id].type, g[id].extents, end, bytes, kind, begin.value_or(unsaid)});
       end += aligned(bytes);
     }
@@ -53,5 +55,6 @@ MEGANEURA_INLINE layout detail::layout_of(const graph& g, std::initializer_list<
 }
 
 MEGANEURA_INLINE layout make_layout(const graph& g) { return detail::layout_of(g, {op::parameter, op::state}); }
+MEGANEURA_INLINE layout make_training_layout(const graph& g) { return detail::layout_of(g, {op::state}, true); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

@@ -15,8 +15,8 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment; as many as an optimiser keeps moments follow the last one.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, moments };
+/// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -66,6 +66,7 @@ struct execution_plan {
   std::vector<step> steps;
   std::uint32_t groups = 0;
   layout inputs, parameters;  // states are among the parameters
+  layout training;            // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of

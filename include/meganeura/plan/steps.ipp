@@ -160,6 +160,7 @@ class step_writer {
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
+    draft_.result.area_bytes[index_of(area::training)] = draft_.result.training.bytes;
     draft_.result.area_bytes[index_of(area::parameter)] = draft_.result.parameters.bytes;
   }
 

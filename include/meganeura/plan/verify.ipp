@@ -19,13 +19,14 @@ class replay {
  public:
   explicit replay(const execution_plan& p)
       : plan_(p), contents_(p.area_bytes.size()), read_(contents_.size()), written_(contents_.size()) {
-    for (const auto& [kind, tensors] : {std::pair(op::input, &p.inputs), std::pair(op::parameter, &p.parameters),
-                                        std::pair(op::state, &p.parameters)}) {
-      const area where = kind == op::input ? area::input : area::parameter;
+    for (const op kind : {op::input, op::parameter, op::state}) {
       for (node_id id : p.implementation.leaves(kind)) {
-        const std::string& name = p.implementation.get<leaf_attribute>(id).name;
-        const named_tensor* found = tensors->find(name);
+        const auto& [name, begin] = p.implementation.get<leaf_attribute>(id);
+        const bool of_training = kind == op::state && begin && !begin->saved && name.starts_with("optimizer.");
+        const layout& tensors = of_training ? p.training : kind == op::input ? p.inputs : p.parameters;
+        const named_tensor* found = tensors.find(name);
         check(found && found->name == name, "a leaf has no place");
+        const area where = of_training ? area::training : kind == op::input ? area::input : area::parameter;
         leaves_[id] = {where, found->offset, found->bytes};
         write(leaves_[id], id);
       }
@@ -278,7 +279,7 @@ class replay {
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
-      if (plan_.outputs[i].where.where == area::parameter)
+      if (plan_.outputs[i].where.where == area::parameter || plan_.outputs[i].where.where == area::training)
         fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
     }
   }

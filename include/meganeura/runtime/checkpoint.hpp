@@ -5,6 +5,7 @@
 #include <meganeura/runtime/moments.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/plateau.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -21,6 +22,8 @@ struct training_position {
   std::uint64_t seed = 0;  // of random streams
   /// parameter_groups::described(): none where a file was written before that was kept.
   std::optional<std::map<std::string, std::string>> groups{};
+  std::uint32_t accumulated = 0;  // gradients of the step under way
+  plateau_position plateau{};
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")

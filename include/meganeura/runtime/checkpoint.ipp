@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <locale>
@@ -29,6 +30,7 @@ namespace detail {
 inline constexpr std::string_view checkpoint_formats[] = {"1", "2", "3", "4"};
 inline constexpr std::string_view checkpoint_format = checkpoint_formats[3];
 inline constexpr std::string_view group_key = "group.";  // and a parameter's name
+inline constexpr std::string_view accumulated_key = "accumulated";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -41,6 +43,15 @@ inline void check_chosen(const io::safetensors_file& file, const optimizer& foun
   fail(error_category::invalid_file,
        "{}: the optimizer is said to be {} and its rates are those of {}; nothing was loaded, take another copy",
        shown_path(file.path()), wanted, kind);
+}
+
+inline void check_plateau(const io::safetensors_file& file, const plateau_position& found) {
+  if (found.factor >= 0 && std::isfinite(found.factor)) return;
+  fail(
+      error_category::invalid_file,
+      "{}: the metadata's \"plateau.factor\" is {}; it must be finite and at least 0; nothing was loaded, take another "
+      "copy",
+      shown_path(file.path()), found.factor);
 }
 
 // The metadata of a checkpoint, entry by entry.
@@ -136,14 +147,27 @@ inline void add_moments(std::vector<checkpoint_tensor>& all, const optimizer_mom
     all.push_back({each.name, each.type, each.extents, nullptr, &each});
 }
 
-// Those of the file that the parameters can have: which of them are updated a program will tell.
+// Of "optimizer.rows.fc.weight" the part "fc.weight"; empty for another name.
+inline std::string_view parameter_of(std::string_view moment) {
+  if (!moment.starts_with("optimizer.")) return {};
+  moment.remove_prefix(std::string_view("optimizer.").size());
+  const std::size_t kind = moment.find('.');
+  return kind == std::string_view::npos ? std::string_view() : moment.substr(kind + 1);
+}
+
+// Those of the file that the parameters can have: which of them are updated, and what else a training keeps of one, a
+// program will tell.
 inline void add_waiting_moments(std::vector<checkpoint_tensor>& all, const parameters& weights,
                                 const optimizer& expected, const io::safetensors_file& file) {
-  for (const std::string& moment : expected.rule().moments) {
-    for (const auto& tensor : weights.layout().tensors) {
-      const std::string name = moment_name(moment, tensor.name);
-      if (tensor.kind == op::parameter && file.find(name)) all.push_back({name, tensor.type, tensor.extents});
-    }
+  const std::vector<std::string> moments = expected.rule().moments;
+  for (const auto& found : file.tensors()) {
+    const auto* of = weights.layout().find(parameter_of(found.name));
+    if (!of || of->kind != op::parameter) continue;
+    const bool is_moment = std::ranges::any_of(
+        moments, [&](const std::string& moment) { return found.name == moment_name(moment, of->name); });
+    shape extents;
+    for (const std::int64_t extent : found.shape) extents.push_back(extent);
+    all.push_back({found.name, dtype::f32, is_moment ? of->extents : extents});
   }
 }
 
@@ -208,6 +232,16 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   position.chosen.each_rate([&](std::string_view name, float rate) {
     metadata.emplace_back(name, fmt::format("{}", rate));  // the shortest text that reads back exactly
   });
+  const auto add = [&](std::string_view key, const auto& number) {
+    metadata.emplace_back(key, fmt::format("{}", number));
+  };
+  if (position.accumulated != 0) add(detail::accumulated_key, position.accumulated);
+  if (position.plateau != plateau_position()) {
+    add("plateau.factor", position.plateau.factor);
+    if (position.plateau.best) add("plateau.best", *position.plateau.best);
+    add("plateau.waited", position.plateau.waited);
+    add("plateau.cooling", position.plateau.cooling);
+  }
   for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
     metadata.emplace_back(std::string(detail::group_key) + name, group);
   io::write_safetensors(path, entries, metadata);
@@ -230,6 +264,15 @@ MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, para
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
                              metadata.groups()};
+  if (metadata.find(detail::accumulated_key))
+    position.accumulated = metadata.number<std::uint32_t>(detail::accumulated_key);
+  if (metadata.find("plateau.factor")) {
+    position.plateau.factor = metadata.number<double>("plateau.factor");
+    if (metadata.find("plateau.best")) position.plateau.best = metadata.number<double>("plateau.best");
+    position.plateau.waited = metadata.number<std::uint32_t>("plateau.waited");
+    position.plateau.cooling = metadata.number<std::uint32_t>("plateau.cooling");
+    detail::check_plateau(file, position.plateau);
+  }
   if (position.step == std::numeric_limits<std::uint32_t>::max()) {
     fail(error_category::invalid_file,
          "{}: the metadata's \"step\" is {}, after which no step is counted; nothing was loaded", shown_path(path),

@@ -15,8 +15,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// Moments by name, "optimizer.<moment>.<parameter>" ("optimizer.m.fc.weight"). A cheap handle; copies are the same
-/// memory, which the programs of one training for different sizes share.
+/// Moments by name, "optimizer.<moment>.<parameter>" ("optimizer.m.fc.weight"), the training's own states among them. A
+/// cheap handle; copies are the same memory, which the programs of one training for different sizes share.
 class optimizer_moments {
  public:
   optimizer_moments() = default;
@@ -44,9 +44,9 @@ class optimizer_moments {
 
   /// errors: invalid_argument for a plan that updates other parameters.
   void check_fits(const plan::execution_plan& p) const;
-  /// The memory of a plan's area: plan::moment_area(i).
+  /// The memory of a plan's area: plan::area::training, or plan::moment_area(i).
   [[nodiscard]] const area_memory& memory(plan::area where) const {
-    return state().areas.at(plan::index_of(where) - plan::index_of(plan::area::moments));
+    return state().areas.at(plan::index_of(where) - plan::index_of(plan::area::training));
   }
   explicit operator bool() const { return state_ != nullptr; }
 
@@ -54,7 +54,7 @@ class optimizer_moments {
   struct shared_state {
     device on;
     std::vector<plan::named_range> list;
-    std::vector<area_memory> areas;  // one for each moment of an optimiser
+    std::vector<area_memory> areas;  // of states of the training, and one for each moment of an optimiser
   };
   /// errors: invalid_argument for a handle that holds nothing.
   [[nodiscard]] const shared_state& state() const;

@@ -27,6 +27,8 @@ MEGANEURA_INLINE std::string moment_name(std::string_view moment, std::string_vi
 inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) {
   const graph& g = p.implementation;
   std::vector<plan::named_range> list;
+  for (const plan::named_tensor& each : p.training.tensors)
+    list.push_back({each.name, each.type, each.extents, {plan::area::training, each.offset, each.bytes}});
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
@@ -52,7 +54,7 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
 MEGANEURA_INLINE optimizer_moments::optimizer_moments(const device& on, const plan::execution_plan& p) try {
   shared_state made{on, detail::moments_of(p), {}};
   vulkan::recorder zero(on);
-  for (std::size_t i = plan::index_of(plan::area::moments); i < p.area_bytes.size(); ++i) {
+  for (std::size_t i = plan::index_of(plan::area::training); i < p.area_bytes.size(); ++i) {
     made.areas.emplace_back(on, p.area_bytes[i]);
     made.areas.back().fill_with_zeros(zero);
   }

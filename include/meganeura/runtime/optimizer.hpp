@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Optimisers as users name them, with PyTorch's definitions and defaults, and what makes a struct an optimiser.
+// Any optimiser as a value, and those of the library.
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
@@ -8,13 +8,13 @@
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/scalar_expression.hpp>
 #include <meganeura/kernels/step_values.hpp>
+#include <meganeura/runtime/elementwise_optimizers.hpp>
+#include <meganeura/runtime/optimizer_definition.hpp>
+#include <meganeura/runtime/tensor_optimizers.hpp>
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -24,278 +24,6 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
-
-/// A number that the user chooses and a checkpoint keeps by its name; finite and at least 0.
-template <class Optimizer>
-struct optimizer_rate {
-  const char* name;
-  float Optimizer::*value;
-  bool below_one = false;  // of an average: less than 1
-};
-
-/// One element of a parameter in a step, as an optimiser's rule reads it; all f32.
-struct optimizer_element {
-  scalar_expression parameter, gradient;
-  std::vector<scalar_expression> moments;  // as the step before left them, zero in the beginning
-  std::vector<scalar_expression> numbers;  // of this step
-};
-
-namespace detail {
-
-template <class T>
-[[nodiscard]] consteval bool rates_and_numbers_fit() {
-  if constexpr (requires(const T& chosen) { std::begin(T::rates), chosen.numbers(1u); }) {
-    bool found = false;
-    for (const auto& rate : T::rates) found = found || std::string_view(rate.name) == "learning_rate";
-    return found && std::tuple_size_v<decltype(std::declval<const T&>().numbers(1u))> <= max_optimizer_numbers;
-  } else {
-    return false;
-  }
-}
-
-}  // namespace detail
-
-/// What an optimiser is: a struct of rates, one of them learning_rate, with
-///   rates              their names and members
-///   name()             of its kernels and checkpoints; another name where other moments are kept
-///   moments()          names of what it keeps of each parameter, as checkpoints have them; every device has kernels
-///                      for two
-///   numbers(step)      the floats that change from step to step (1, 2, ...), computed on the host; at most
-///                      max_optimizer_numbers
-///   update(element)    the new parameter, then each new moment
-/// and, where choices exclude each other,
-///   problem()          which ones do, as a sentence; empty if none
-/// See `adam`. Whatever has these converts to `optimizer`.
-template <class T>
-concept optimizer_definition = !std::same_as<T, class optimizer> && std::copyable<T> &&
-                               requires(const T& chosen, std::uint32_t step, const optimizer_element& element) {
-  { T::rates[0] } -> std::convertible_to<optimizer_rate<T>>;
-  { chosen.learning_rate } -> std::convertible_to<float>;
-  { chosen.name() } -> std::convertible_to<std::string>;
-  { chosen.moments() } -> std::same_as<std::vector<std::string>>;
-  { chosen.numbers(step).data() } -> std::convertible_to<const float*>;
-  { chosen.update(element) } -> std::same_as<std::vector<scalar_expression>>;
-  requires detail::rates_and_numbers_fit<T>();
-};
-
-namespace detail {
-// Meant as an optimiser, though something is missing.
-template <class T>
-concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimizer> && requires(const T& chosen) {
-  chosen.learning_rate;
-};
-}  // namespace detail
-
-/// p -= learning_rate * v with v = momentum * v + (1 - dampening) * g (v = g in the first step) and g += weight_decay *
-/// p before; Nesterov's moves by g + momentum * v, and needs a momentum and no dampening. source: torch.optim.SGD.
-struct sgd {
-  float learning_rate = 1e-2f;
-  float momentum = 0;
-  float weight_decay = 0;
-  float dampening = 0;
-  bool nesterov = false;
-
-  static constexpr optimizer_rate<sgd> rates[] = {{"learning_rate", &sgd::learning_rate},
-                                                  {"weight_decay", &sgd::weight_decay},
-                                                  {"momentum", &sgd::momentum},
-                                                  {"dampening", &sgd::dampening}};
-  [[nodiscard]] std::string name() const {
-    return nesterov ? "sgd with nesterov momentum" : momentum != 0 ? "sgd with momentum" : "sgd";
-  }
-  [[nodiscard]] std::string problem() const {
-    if (!nesterov || (momentum != 0 && dampening == 0)) return {};
-    return fmt::format("{}: momentum is {} and dampening {}; it needs a momentum above 0 and no dampening", name(),
-                       momentum, dampening);
-  }
-  [[nodiscard]] std::vector<std::string> moments() const {
-    return nesterov || momentum != 0 ? std::vector<std::string>{"m"} : std::vector<std::string>();
-  }
-  [[nodiscard]] std::array<float, 4> numbers(std::uint32_t step) const {
-    return {learning_rate, weight_decay, momentum, step == 1 ? 1 : 1 - dampening};
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto &p = e.parameter, &rate = e.numbers[0], &decay = e.numbers[1], &kept = e.numbers[2];
-    const auto slope = e.gradient + decay * p;
-    if (e.moments.empty()) return {p - rate * slope};
-    const auto velocity = kept * e.moments[0] + e.numbers[3] * slope;
-    return {p - rate * (nesterov ? slope + kept * velocity : velocity), velocity};
-  }
-};
-
-/// Weight decay is added to the gradient. With amsgrad it is the largest mean of squares so far that divides. source:
-/// Kingma and Ba 2015, Reddi et al. 2018, torch.optim.Adam.
-struct adam {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 0;
-  bool amsgrad = false;
-
-  static constexpr optimizer_rate<adam> rates[] = {{"learning_rate", &adam::learning_rate},
-                                                   {"weight_decay", &adam::weight_decay},
-                                                   {"beta1", &adam::beta1, true},
-                                                   {"beta2", &adam::beta2, true},
-                                                   {"epsilon", &adam::epsilon}};
-  [[nodiscard]] std::string name() const { return amsgrad ? "adam with amsgrad" : "adam"; }
-  [[nodiscard]] std::vector<std::string> moments() const {
-    return amsgrad ? std::vector<std::string>{"m", "v", "v_max"} : std::vector<std::string>{"m", "v"};
-  }
-  /// Decay, step size, root of the second correction, beta1, 1 - beta1, beta2, 1 - beta2, epsilon: corrections in
-  /// double, because 1 - beta2^1 loses half of f32's digits.
-  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
-    const auto correction = [&](float beta) { return 1 - std::pow(static_cast<double>(beta), step); };
-    return {weight_decay,
-            static_cast<float>(learning_rate / correction(beta1)),
-            static_cast<float>(std::sqrt(correction(beta2))),
-            beta1,
-            1 - beta1,
-            beta2,
-            1 - beta2,
-            epsilon};
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    return moved(e, e.parameter, e.gradient + e.numbers[0] * e.parameter);
-  }
-  /// `p` moved by running means of gradients `g` and of their squares, corrected for having begun as zeros; by the
-  /// largest of the latter where there is a third moment.
-  [[nodiscard]] static std::vector<scalar_expression> moved(const optimizer_element& e, const scalar_expression& p,
-                                                            const scalar_expression& g) {
-    const auto& now = e.numbers;
-    const auto m = now[3] * e.moments[0] + now[4] * g;
-    const auto v = now[5] * e.moments[1] + now[6] * g * g;
-    const auto step = [&](const scalar_expression& squares) {
-      return now[1] * (m / (apply(scalar_op::sqrt, squares) / now[2] + now[7]));
-    };
-    if (e.moments.size() == 2) return {p - step(v), m, v};
-    const auto largest = apply(scalar_op::maximum, e.moments[2], v);
-    return {p - step(largest), m, v, largest};
-  }
-};
-
-/// Weight decay shrinks the parameter directly; the rest is adam. source: Loshchilov and Hutter 2019,
-/// torch.optim.AdamW.
-struct adamw {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f, beta2 = 0.999f;
-  float epsilon = 1e-8f;
-  float weight_decay = 1e-2f;
-  bool amsgrad = false;
-
-  static constexpr optimizer_rate<adamw> rates[] = {{"learning_rate", &adamw::learning_rate},
-                                                    {"weight_decay", &adamw::weight_decay},
-                                                    {"beta1", &adamw::beta1, true},
-                                                    {"beta2", &adamw::beta2, true},
-                                                    {"epsilon", &adamw::epsilon}};
-  [[nodiscard]] std::string name() const { return amsgrad ? "adamw with amsgrad" : "adamw"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return adam{.amsgrad = amsgrad}.moments(); }
-  /// As adam's, but first what a step leaves of the parameter.
-  [[nodiscard]] std::array<float, 8> numbers(std::uint32_t step) const {
-    auto all = adam{learning_rate, beta1, beta2, epsilon}.numbers(step);
-    all[0] = static_cast<float>(1 - static_cast<double>(learning_rate) * static_cast<double>(weight_decay));
-    return all;
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    return adam::moved(e, e.numbers[0] * e.parameter, e.gradient);
-  }
-};
-
-/// p -= learning_rate * g / (sqrt(v) + epsilon) with v = alpha * v + (1 - alpha) * g^2 and g += weight_decay * p
-/// before; centered: of v less the square of the running mean of g; with momentum p moves by m = momentum * m + that
-/// quotient. source: Hinton 2012, Graves 2013, torch.optim.RMSprop.
-struct rmsprop {
-  float learning_rate = 1e-2f;
-  float alpha = 0.99f;
-  float epsilon = 1e-8f;
-  float weight_decay = 0;
-  float momentum = 0;
-  bool centered = false;
-
-  static constexpr optimizer_rate<rmsprop> rates[] = {{"learning_rate", &rmsprop::learning_rate},
-                                                      {"weight_decay", &rmsprop::weight_decay},
-                                                      {"alpha", &rmsprop::alpha, true},
-                                                      {"epsilon", &rmsprop::epsilon},
-                                                      {"momentum", &rmsprop::momentum}};
-  [[nodiscard]] std::string name() const {
-    return std::string(centered ? "centered rmsprop" : "rmsprop") + (momentum != 0 ? " with momentum" : "");
-  }
-  [[nodiscard]] std::vector<std::string> moments() const {
-    std::vector<std::string> all{"v"};
-    if (centered) all.emplace_back("mean");
-    if (momentum != 0) all.emplace_back("m");
-    return all;
-  }
-  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
-    return {learning_rate, weight_decay, alpha, 1 - alpha, epsilon, momentum};
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto& now = e.numbers;
-    const auto slope = e.gradient + now[1] * e.parameter;
-    const auto v = now[2] * e.moments[0] + now[3] * slope * slope;
-    std::vector<scalar_expression> all{e.parameter, v};
-    auto spread = v;
-    if (centered) {
-      const auto mean = now[2] * e.moments[1] + now[3] * slope;
-      spread = apply(scalar_op::maximum, v - mean * mean, v.number(0));  // of equal gradients no more than rounding
-      all.push_back(mean);
-    }
-    auto step = slope / (apply(scalar_op::sqrt, spread) + now[4]);
-    if (momentum != 0) all.push_back(step = now[5] * e.moments.back() + step);
-    all[0] = e.parameter - now[0] * step;
-    return all;
-  }
-};
-
-/// p -= rate * g / (sqrt(v) + epsilon) with v += g^2, g += weight_decay * p before and a rate of learning_rate / (1 +
-/// learning_rate_decay * (step - 1)). source: Duchi et al. 2011, torch.optim.Adagrad.
-struct adagrad {
-  float learning_rate = 1e-2f;
-  float learning_rate_decay = 0;
-  float weight_decay = 0;
-  float initial_accumulator_value = 0;  // of v, whose moment is the sum without it
-  float epsilon = 1e-10f;
-
-  static constexpr optimizer_rate<adagrad> rates[] = {
-      {"learning_rate", &adagrad::learning_rate},
-      {"learning_rate_decay", &adagrad::learning_rate_decay},
-      {"weight_decay", &adagrad::weight_decay},
-      {"initial_accumulator_value", &adagrad::initial_accumulator_value},
-      {"epsilon", &adagrad::epsilon}};
-  [[nodiscard]] std::string name() const { return "adagrad"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return {"v"}; }
-  [[nodiscard]] std::array<float, 4> numbers(std::uint32_t step) const {
-    const double slower = 1 + static_cast<double>(learning_rate_decay) * (step - 1.0);
-    return {static_cast<float>(learning_rate / slower), weight_decay, initial_accumulator_value, epsilon};
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto& now = e.numbers;
-    const auto slope = e.gradient + now[1] * e.parameter;
-    const auto v = e.moments[0] + slope * slope;
-    return {e.parameter - now[0] * (slope / (apply(scalar_op::sqrt, now[2] + v) + now[3])), v};
-  }
-};
-
-/// p -= learning_rate * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * p), then m = beta2 * m + (1 - beta2) * g;
-/// the sign of 0 is 0. source: Chen et al. 2023, algorithm 2.
-struct lion {
-  float learning_rate = 1e-4f;
-  float beta1 = 0.9f, beta2 = 0.99f;
-  float weight_decay = 0;
-
-  static constexpr optimizer_rate<lion> rates[] = {{"learning_rate", &lion::learning_rate},
-                                                   {"weight_decay", &lion::weight_decay},
-                                                   {"beta1", &lion::beta1, true},
-                                                   {"beta2", &lion::beta2, true}};
-  [[nodiscard]] std::string name() const { return "lion"; }
-  [[nodiscard]] std::vector<std::string> moments() const { return {"m"}; }
-  [[nodiscard]] std::array<float, 6> numbers(std::uint32_t) const {
-    return {learning_rate, weight_decay, beta1, 1 - beta1, beta2, 1 - beta2};
-  }
-  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
-    const auto &p = e.parameter, &g = e.gradient, &m = e.moments[0];
-    const auto direction = apply(scalar_op::sign, e.numbers[2] * m + e.numbers[3] * g);
-    return {p - e.numbers[0] * (direction + e.numbers[1] * p), e.numbers[4] * m + e.numbers[5] * g};
-  }
-};
 
 /// Any optimiser as a value: whatever optimizer_definition describes converts to it.
 class optimizer {
@@ -356,8 +84,13 @@ class optimizer {
   } catch (...) {
     rethrow_as_error("averaging parameters");
   }
-  /// What a graph's optimizer_step holds.
-  [[nodiscard]] optimizer_attribute rule() const;
+  /// What a graph's optimizer_step holds. Where a rule `waits`, it changes nothing in steps whose last number of
+  /// max_optimizer_numbers is 0. errors: invalid_argument for an optimiser that has as many itself then.
+  [[nodiscard]] optimizer_attribute rule(bool waits = false) const;
+  /// Whether gradients pass through direction first: see optimizer_definition.
+  [[nodiscard]] bool has_direction() const { return definition_->has_direction(); }
+  [[nodiscard]] std::vector<optimizer_state> states(const shape& of) const { return definition_->states(of); }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const { return definition_->direction(t); }
   [[nodiscard]] float learning_rate() const { return definition_->learning_rate(); }
   /// Everything that changes from step to step; `step` counts 1, 2, ... The learning rate is multiplied by `factor`.
   [[nodiscard]] kernels::step_values step_values(std::uint32_t step, std::uint64_t seed, double factor = 1) const {
@@ -382,6 +115,9 @@ class optimizer {
     [[nodiscard]] virtual std::vector<std::string> moments() const = 0;
     [[nodiscard]] virtual std::size_t number_count() const = 0;
     [[nodiscard]] virtual std::vector<scalar_expression> update(const optimizer_element& e) const = 0;
+    [[nodiscard]] virtual bool has_direction() const = 0;
+    [[nodiscard]] virtual std::vector<optimizer_state> states(const shape& of) const = 0;
+    [[nodiscard]] virtual std::vector<node_value> direction(const optimizer_tensor& t) const = 0;
     [[nodiscard]] virtual float learning_rate() const = 0;
     virtual void write_numbers(std::uint32_t step, double factor, float* numbers) const = 0;
   };
@@ -406,6 +142,19 @@ class optimizer {
     [[nodiscard]] std::size_t number_count() const override { return self.numbers(1).size(); }
     [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
       return self.update(e);
+    }
+    static constexpr bool directs = requires(const T& chosen, const optimizer_tensor& t) {
+      { chosen.states(shape()) } -> std::same_as<std::vector<optimizer_state>>;
+      { chosen.direction(t) } -> std::same_as<std::vector<node_value>>;
+    };
+    [[nodiscard]] bool has_direction() const override { return directs; }
+    [[nodiscard]] std::vector<optimizer_state> states([[maybe_unused]] const shape& of) const override {
+      if constexpr (directs) return self.states(of);
+      return {};
+    }
+    [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override {
+      if constexpr (directs) return self.direction(t);
+      return {t.gradient};
     }
     [[nodiscard]] float learning_rate() const override { return self.learning_rate; }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
@@ -442,6 +191,13 @@ class optimizer {
       if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
       return all;
     }
+    [[nodiscard]] bool has_direction() const override { return of->has_direction(); }
+    [[nodiscard]] std::vector<optimizer_state> states(const shape& extents) const override {
+      return of->states(extents);
+    }
+    [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override {
+      return of->direction(t);
+    }
     [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
     void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
       of->write_numbers(step, factor, numbers);
@@ -454,7 +210,7 @@ class optimizer {
   std::shared_ptr<const interface> definition_;
 };
 
-inline optimizer_attribute optimizer::rule() const try {
+inline optimizer_attribute optimizer::rule(bool waits) const try {
   scalar_builder program;
   int arguments = 0;
   const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
@@ -469,7 +225,22 @@ inline optimizer_attribute optimizer::rule() const try {
   const scalar_expression parameter = argument(), gradient = argument();
   const std::vector<scalar_expression> moments = all(rule.moments.size());
   const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
-  for (const scalar_expression& result : definition_->update(element)) rule.results.push_back(result.place());
+  std::vector<scalar_expression> updated = definition_->update(element);
+  if (waits) {
+    if (definition_->number_count() == max_optimizer_numbers) {
+      fail(error_category::invalid_argument,
+           "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
+           name(), max_optimizer_numbers);
+    }
+    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
+    const scalar_expression acts = argument(), none = acts.number(0);
+    const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
+      return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);
+    };
+    for (std::size_t i = 0; i < updated.size(); ++i)
+      updated[i] = held(updated[i], i == 0 ? parameter : moments.at(i - 1));
+  }
+  for (const scalar_expression& result : updated) rule.results.push_back(result.place());
   rule.program = program.finish(rule.results);
   return rule;
 } catch (...) {

@@ -42,6 +42,7 @@ class parameter_groups {
   }
   /// Those of equal rates are one group; 0 is that of the optimiser's own. Only of a name that is not frozen.
   [[nodiscard]] std::uint32_t of(std::string_view name) const { return group_of_.find(name)->second; }
+  [[nodiscard]] std::size_t count() const { return groups_.size(); }
   /// The optimiser as each group has it. errors: invalid_argument for an optimiser without a rate that a group changes,
   /// and for a product of rates that is not finite.
   [[nodiscard]] std::vector<optimizer> optimizers(const optimizer& chosen) const;

@@ -129,7 +129,7 @@ MEGANEURA_INLINE void program::check_memory() const {
   };
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    if (where != plan::area::parameter && !(moments_ && where >= plan::area::moments)) add(plan_.area_bytes[i]);
+    if (where != plan::area::parameter && !(moments_ && where >= plan::area::training)) add(plan_.area_bytes[i]);
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
@@ -140,9 +140,9 @@ MEGANEURA_INLINE void program::allocate() {
   if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    areas_.push_back(where == plan::area::parameter ? weights_.memory()
-                     : where >= plan::area::moments ? moments_.memory(where)
-                                                    : area_memory(device_, plan_.area_bytes[i]));
+    areas_.push_back(where == plan::area::parameter  ? weights_.memory()
+                     : where >= plan::area::training ? moments_.memory(where)
+                                                     : area_memory(device_, plan_.area_bytes[i]));
   }
   for (slot& s : slots_) {
     s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);

@@ -3,13 +3,18 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/data/metrics.hpp>
 #include <meganeura/expr/loss.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/symbol_extents.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/training.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -35,6 +40,10 @@ template <class Model, class Loss>
   rethrow_as_error("building a training step");
 }
 
+}  // namespace detail
+
+namespace detail {
+struct visits_nothing {};
 }  // namespace detail
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
@@ -113,6 +122,26 @@ class trainer : public training {
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate();
+  }
+  /// The loss over a whole set: the mean of the losses of its batches, each weighted by the elements of the model's
+  /// first result, so that a smaller last one counts for less. `batches` is any range, a loader's epoch for example,
+  /// and `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
+  /// std::tuple(bind<"x">(each.x), bind<"label">(each.label)); }). `visit`, if given, gets each batch and the model's
+  /// results of it: [&](const rows& each, const std::vector<float>& logits) { confusion.add(logits, each.label); }; see
+  /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
+  template <class Batches, class Bind, class Visit = detail::visits_nothing>
+  double evaluate_all(Batches&& batches, const Bind& bind, Visit visit = {}) {
+    data::running_mean loss;
+    for (auto&& each : batches) {
+      const float own = std::apply([&](const auto&... bound) { return this->evaluate(bound...); }, bind(each));
+      const auto& outputs = evaluation().program().plan().outputs;
+      const auto first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
+      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
+    }
+    if (loss.count() > 0) return loss.mean();
+    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
   }
   /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
   template <class... Bound>

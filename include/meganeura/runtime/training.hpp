@@ -8,6 +8,7 @@
 #include <meganeura/runtime/optimizer.hpp>
 #include <meganeura/runtime/parameter_groups.hpp>
 #include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/plateau.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/sized_programs.hpp>
 
@@ -42,7 +43,13 @@ struct training_options {
   name_patterns no_decay{};               // weight decay 0, whatever their group says
   std::vector<parameter_group> groups{};  // other rates
   learning_rate_schedule schedule{};      // of these and of the optimiser's
-  std::optional<float> ema{};             // the decay of a running mean of what is updated: training::averages
+  std::optional<meganeura::plateau> plateau{};  // a further factor of them, from what `observe` is given
+  std::optional<float> ema{};                   // the decay of a running mean of what is updated: training::averages
+  /// Above 1: a step adds its gradients to those before it, and every so many steps their sum, divided by that number,
+  /// is the gradient of one update, which alone counts: schedules, optimiser, steps(). Each batch weighs the same,
+  /// however long; the sum is taken in the order of the steps, in f32. Bounds are of the mean, so that "grad_norm" is
+  /// that of an update in its last step alone. Costs as much memory as the gradients.
+  std::uint32_t accumulate = 1;
 };
 
 /// `forward` with everything a step of training is besides: the loss (output "loss"), gradients, an update for each
@@ -145,13 +152,22 @@ class training {
   void set_learning_rate(float rate);
   /// Of the next step, as schedule and optimiser have it; a group's is a share of it. errors: the schedule's.
   [[nodiscard]] float learning_rate() const;
+  /// Updates of the parameters so far.
   [[nodiscard]] std::uint32_t steps() const { return step_; }
+  /// Batches that steps were given so far: steps() unless gradients are accumulated. What a loader skips where a
+  /// training goes on.
+  [[nodiscard]] std::uint64_t batches() const { return std::uint64_t{step_} * options_.accumulate + accumulated_; }
+
+  /// Tells the option `plateau` how good the training is, usually once an epoch: fit.observe(fit.evaluate(..)). errors:
+  /// invalid_argument without the option.
+  void observe(double number);
 
   /// Step number, moments and states back to the beginning, the latter for all that share them; parameters stay.
   void restart();
 
-  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, and seed; no
-  /// schedule, which is asked about the step, and no bounds of gradients. A training built alike that loads it goes on
+  /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
+  /// gradients accumulated so far and where a plateau is; no schedule, which is asked about the step, and no bounds of
+  /// gradients. A training built alike that loads it goes on
   /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
   /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
   /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
@@ -170,6 +186,7 @@ class training {
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
   device device_;
@@ -181,7 +198,10 @@ class training {
   std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
-  std::uint32_t step_ = 0;
+  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
+  std::vector<input_values> bound_;                // a step's inputs and these
+  std::uint32_t step_ = 0, accumulated_ = 0;
+  plateau_position plateau_;
   std::uint64_t seed_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;

@@ -5,6 +5,7 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
+#include <meganeura/ops/elementwise.hpp>
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/clipping.hpp>
 #include <meganeura/runtime/problem_list.hpp>
@@ -13,6 +14,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string>
@@ -42,6 +44,19 @@ inline const training_options& checked_options(const training_options& options) 
     fail(error_category::invalid_argument, "{} is {}; it must be above 0, and is left out where nothing is clipped",
          name, *most);
   };
+  if (options.accumulate == 0) {
+    fail(error_category::invalid_argument,
+         "accumulate is 0; it counts the batches of an update, and must be at least 1");
+  }
+  if (const auto& by = options.plateau) {
+    const auto share = [](std::string_view name, double value) {
+      if (value >= 0 && value <= 1) return;
+      fail(error_category::invalid_argument, "plateau: {} is {}; it must be 0 to 1", name, value);
+    };
+    share("factor", by->factor);
+    share("threshold", by->threshold);
+    share("least", by->least);
+  }
   check("clip_norm", options.clip_norm);
   check("clip_value", options.clip_value);
   return options;
@@ -63,6 +78,84 @@ inline void check_trained(const graph& g, node_id parameter) {
        "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: {{.frozen = \"{0}\"}}",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
+
+// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
+// first of the gradients that are accumulated.
+inline constexpr std::string_view own_numbers = "optimizer.numbers";
+inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
+
+class update_writer {
+ public:
+  update_writer(graph& g, const optimizer& chosen, const parameter_groups& groups, const training_options& options)
+      : g_(g), chosen_(chosen), groups_(groups), options_(options) {
+    if (options.accumulate == 1 && !chosen.has_direction()) return;
+    const auto sets = static_cast<std::int64_t>(groups.count());
+    numbers_ = g.input(own_numbers, dtype::f32, {sets, static_cast<std::int64_t>(own_number_count)});
+  }
+
+  void accumulate(const std::vector<node_id>& updated, std::vector<node_id>& slopes) {
+    if (options_.accumulate == 1) return;
+    for (std::size_t i = 0; i < updated.size(); ++i) {
+      const node_value slope(g_, slopes[i]), before = state("accumulated", updated[i], g_[slopes[i]].extents);
+      const node_value first = number(0, max_optimizer_numbers);
+      const node_value total = select(equal(first, 0.0f), before + slope, slope);
+      g_.assign(before, total);
+      slopes[i] = total / static_cast<float>(options_.accumulate);
+    }
+  }
+
+  void update(const std::vector<node_id>& updated, const std::vector<node_id>& slopes, node_id scale) {
+    std::map<std::uint32_t, std::vector<node_id>> pairs;
+    for (std::size_t i = 0; i < updated.size(); ++i) {
+      const std::uint32_t group = groups_.of(name_of(updated[i]));
+      const node_id slope = chosen_.has_direction() ? directed(updated[i], slopes[i], scale, group) : slopes[i];
+      pairs[group].insert(pairs[group].end(), {updated[i], slope});
+    }
+    optimizer_attribute rule = chosen_.rule(options_.accumulate > 1);
+    for (const auto& [group, operands] : pairs) {
+      rule.group = group;
+      g_.optimizer_step(rule, operands, chosen_.has_direction() ? no_id : scale);
+    }
+  }
+
+ private:
+  [[nodiscard]] const std::string& name_of(node_id parameter) const { return g_.get<leaf_attribute>(parameter).name; }
+  [[nodiscard]] node_value state(std::string_view kind, node_id parameter, const shape& extents) {
+    return {g_, g_.state(moment_name(kind, name_of(parameter)), dtype::f32, extents, init::each_run)};
+  }
+  [[nodiscard]] node_value number(std::uint32_t group, std::size_t which) {
+    const std::int64_t at = static_cast<std::int64_t>(group * own_number_count + which);
+    return {g_, g_.view(numbers_, {}, {.offset = at})};
+  }
+
+  // What the optimiser makes of a gradient before its rule has it.
+  [[nodiscard]] node_id directed(node_id parameter, node_id slope, node_id scale, std::uint32_t group) {
+    const node_value gradient(g_, slope);
+    optimizer_tensor whole{{g_, parameter}, scale == no_id ? gradient : gradient * node_value(g_, scale), {}, {}};
+    for (const optimizer_state& each : chosen_.states(g_[parameter].extents))
+      whole.states.push_back(state(each.name, parameter, each.extents));
+    for (std::size_t i = 0; i < max_optimizer_numbers; ++i) whole.numbers.push_back(number(group, i));
+    const std::vector<node_value> made = chosen_.direction(whole);
+    if (made.size() != whole.states.size() + 1) {
+      fail(error_category::invalid_argument,
+           "{} keeps {} states and its direction gives {} values; it has to give what update gets as the gradient and "
+           "each new state",
+           chosen_.name(), whole.states.size(), made.size());
+    }
+    for (std::size_t i = 0; i < whole.states.size(); ++i) {
+      const node_value& old = whole.states[i];
+      const bool waits = options_.accumulate > 1;
+      g_.assign(old, waits ? select(equal(whole.numbers.back(), 0.0f), old, made[i + 1]) : made[i + 1]);
+    }
+    return made[0];
+  }
+
+  graph& g_;
+  const optimizer& chosen_;
+  const parameter_groups& groups_;
+  const training_options& options_;
+  node_id numbers_ = no_id;
+};
 
 inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
                             const training_options& options) try {
@@ -90,18 +183,11 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
          "all are frozen");
   }
   const graph::scope in(g, "optimizer");
+  update_writer writer(g, chosen, groups, options);
+  writer.accumulate(updated, slopes);
   if (options.clip_value) clip_values(g, slopes, *options.clip_value);
   const node_id scale = options.clip_norm ? clip_norm(g, slopes, *options.clip_norm) : no_id;
-  std::map<std::uint32_t, std::vector<node_id>> pairs;
-  for (std::size_t i = 0; i < updated.size(); ++i) {
-    auto& group = pairs[groups.of(name_of(updated[i]))];
-    group.insert(group.end(), {updated[i], slopes[i]});
-  }
-  optimizer_attribute rule = chosen.rule();
-  for (const auto& [group, operands] : pairs) {
-    rule.group = group;
-    g.optimizer_step(rule, operands, scale);
-  }
+  writer.update(updated, slopes, scale);
   return g;
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -252,13 +338,32 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   if (step_ == std::numeric_limits<std::uint32_t>::max())
     fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
   const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
-  const double factor = options_.schedule.factor(step_);
+  const double factor = rate_factor();
+  const bool updates = accumulated_ + 1 == options_.accumulate;
   step_values_.clear();
-  for (const optimizer& each : group_optimizers_) step_values_.push_back(each.step_values(step_ + 1, seed_, factor));
+  for (const optimizer& each : group_optimizers_) {
+    kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
+    now.step = static_cast<std::uint32_t>(batches() + 1);
+    if (options_.accumulate > 1) now.numbers[max_optimizer_numbers - 1] = updates ? 1 : 0;
+    step_values_.push_back(now);
+  }
+  if (const auto* own = selected->plan().inputs.find(detail::own_numbers)) {
+    own_numbers_.clear();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
+      const auto& numbers = step_values_[i].numbers;
+      own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
+      own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
+    }
+    bound_.assign(inputs.begin(), inputs.end());
+    bound_.emplace_back(detail::own_numbers, own_numbers_);
+    inputs = bound_;
+  }
   const std::uint64_t number = selected->submit(step_values_, inputs);
-  ++step_;
+  const std::uint32_t counted = step_ + 1;
+  accumulated_ = updates ? 0 : accumulated_ + 1;
+  if (updates) ++step_;
   programs_.ran();
-  return {selected, number, step_};
+  return {selected, number, counted};
 } catch (...) {
   rethrow_as_error("a step");
 }
@@ -350,7 +455,17 @@ MEGANEURA_INLINE void training::set_learning_rate(float rate) try {
 }
 
 MEGANEURA_INLINE float training::learning_rate() const {
-  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * options_.schedule.factor(step_));
+  return static_cast<float>(static_cast<double>(optimizer_.learning_rate()) * rate_factor());
+}
+
+MEGANEURA_INLINE void training::observe(double number) try {
+  if (!options_.plateau) {
+    fail(error_category::invalid_argument,
+         "observe: nothing waits for a number; give the training a plateau: {{.plateau = plateau{{}}}}");
+  }
+  plateau_.observe(*options_.plateau, number);
+} catch (...) {
+  rethrow_as_error("observing a training");
 }
 
 MEGANEURA_INLINE void training::restart() {
@@ -361,11 +476,13 @@ MEGANEURA_INLINE void training::restart() {
   }
   loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
-  step_ = 0;
+  step_ = accumulated_ = 0;
+  plateau_ = {};
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
-  meganeura::save_checkpoint(path, parameters_, moments_, {optimizer_, step_, seed_, groups_.described()});
+  meganeura::save_checkpoint(path, parameters_, moments_,
+                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
@@ -378,6 +495,13 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   std::vector<optimizer> of_groups;
   decltype(loaded_groups_) to_compare;
   const auto accept = [&](const training_position& found) {
+    if (found.accumulated >= options_.accumulate) {
+      fail(
+          error_category::invalid_file,
+          "{} has accumulated the gradients of {} batches and an update of this training takes {}; nothing was loaded; "
+          "give it the same option accumulate",
+          shown_path(path), found.accumulated, options_.accumulate);
+    }
     if (moments_ && found.groups) detail::check_same_groups(path, groups_.described(), *found.groups, false);
     if (!moments_ && found.groups) to_compare.emplace(path, *found.groups);
     of_groups = detail::checked_optimizers(groups_, found.chosen);
@@ -389,6 +513,8 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   moments_ = loaded.moments;
   averaged_steps_.reset();
   step_ = loaded.position.step;
+  accumulated_ = loaded.position.accumulated;
+  plateau_ = loaded.position.plateau;
   seed_ = loaded.position.seed;
 }
 
