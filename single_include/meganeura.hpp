@@ -6199,8 +6199,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 // shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`, or a
 // plain 2.0f beside a value of run time) takes the other operand's, and an integer's only if it is one. Comparisons
-// give conditions, which only `select`, `logical_and` and `logical_or` take: bool tensors are never stored. The checks
-// stand in each function, so that a compiler's first line is the user's own call.
+// give conditions, which only `select`, `logical_and`, `logical_or`, `logical_not` and `cast` take: bool tensors are
+// never stored. A mask that is stored, or comes from a file, is numbers: `cast` makes it and `select` takes it. The
+// checks stand in each function, so that a compiler's first line is the user's own call.
 
 template <class A, class B>
   requires detail::operands<A, B>
@@ -6237,7 +6238,8 @@ template <class A, class B>
   return detail::binary<scalar_op::divide>(a, b);
 }
 
-/// The larger of two, element by element; NaN where either is NaN.
+/// The larger of two, element by element; NaN where either is NaN. gradient: to the larger, halves where they are
+/// equal; beside a number (a constant) 0 there, as relu's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto maximum(A a, B b) {
@@ -6246,7 +6248,7 @@ template <class A, class B>
   return detail::binary<scalar_op::maximum>(a, b);
 }
 
-/// The smaller of two, element by element; NaN where either is NaN.
+/// The smaller of two, element by element; NaN where either is NaN. gradient: as maximum's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto minimum(A a, B b) {
@@ -6432,29 +6434,57 @@ template <value C, class A, class B>
 constexpr extent_pair select_mismatch(const C& condition, const A& a, const B& b) {
   return broadcast_mismatch(condition.facts().shape, broadcast(facts_beside(a, b).shape, facts_beside(b, a).shape));
 }
+// A condition as it is; of numbers, whether they are not 0.
+template <value C>
+constexpr auto as_condition(C x) {
+  if constexpr (!is_expr<C>) {
+    return x.facts().type == dtype::boolean ? x : unary<scalar_op::logical_not>(binary<scalar_op::equal>(x, 0));
+  } else if constexpr (C::facts().type == dtype::boolean) {
+    return x;
+  } else {
+    return unary<scalar_op::logical_not>(binary<scalar_op::equal>(x, apply<constant_node(0, C::facts().type)>()));
+  }
+}
 }  // namespace detail
 
-/// condition ? a : b, element by element.
-/// errors: "extents must be equal or 1", "dtypes must agree", "the first operand must be a condition".
+/// condition ? a : b, element by element; numbers are a mask that holds where they are not 0.
+/// errors: "extents must be equal or 1", "dtypes must agree".
 template <value C, class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto select(C condition, A a, B b) {
-  MEGANEURA_EXPECT(condition.facts().type == dtype::boolean,
-                   "meganeura: select(c, a, b): c must be a condition; compare with less, less_equal or equal",
-                   condition)
   MEGANEURA_CHECK(detail::select_mismatch(condition, a, b).agrees(),
                   (detail::extents_agree<detail::select_mismatch(condition, a, b)>),
                   "meganeura: select(c, a, b): extents must be equal or 1", a, b, condition)
   MEGANEURA_CHECK_OPERANDS("select(c, a, b)", a, b)
   MEGANEURA_CHECK_RANGE("select(c, a, b)", a, b)
-  return detail::make<detail::describe_select>(condition, detail::adapted(a, b), detail::adapted(b, a));
+  return detail::make<detail::describe_select>(detail::as_condition(condition), detail::adapted(a, b),
+                                               detail::adapted(b, a));
 }
 
-/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0.
+namespace detail {
+// 1 where a condition holds and 0 elsewhere, as numbers.
+template <value A, class Type>
+constexpr auto counted(A condition, Type type) {
+  if constexpr (is_expr<A>) {
+    return select(condition, apply<constant_node(1, Type::value)>(), apply<constant_node(0, Type::value)>());
+  } else {
+    return select(condition, condition.added(constant_spec(1, type)), condition.added(constant_spec(0, type)));
+  }
+}
+}  // namespace detail
+
+/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0. A condition
+/// gives 1 and 0.
 template <value A, class Type>
 [[nodiscard]] constexpr auto cast(A a, Type type) {
   MEGANEURA_EXPECT(type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead", a)
-  return detail::make<detail::describe_cast>(a, type);
+  if constexpr (!detail::is_expr<A>) {
+    return a.facts().type == dtype::boolean ? detail::counted(a, type) : detail::make<detail::describe_cast>(a, type);
+  } else if constexpr (A::facts().type == dtype::boolean) {
+    return detail::counted(a, type);
+  } else {
+    return detail::make<detail::describe_cast>(a, type);
+  }
 }
 template <dtype Type, value A>
 [[nodiscard]] constexpr auto cast(A a) {
@@ -6659,8 +6689,8 @@ constexpr auto mean_over(A x, Axes... axes) {
 
 /// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x), or sum(x, -1). Without axes, over all:
 /// sum(x) is one number. max, min, product and mean likewise.
-/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis",
-/// "an axis is named twice".
+/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. gradient: of max and min to the first of
+/// equal elements, as torch.max of an axis (amax shares it). errors: "x has no such axis", "an axis is named twice".
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)
@@ -9149,18 +9179,7 @@ template <class... T>
 inline constexpr auto place_description = &describe_place<std::conditional_t<true, int, T>...>;
 
 // 1 where a condition holds, or a number is not 0, and 0 elsewhere, as i32.
-template <value A>
-constexpr auto ones_where(A x) {
-  constexpr auto one = constant<1, dtype::i32>;
-  constexpr auto zero = constant<0, dtype::i32>;
-  if constexpr (!is_expr<A>) {
-    return x.facts().type == dtype::boolean ? select(x, one, zero) : select(equal(x, 0), zero, one);
-  } else if constexpr (A::facts().type == dtype::boolean) {
-    return select(x, one, zero);
-  } else {
-    return select(equal(x, constant<0>), zero, one);
-  }
-}
+constexpr auto ones_where(value auto x) { return select(x, constant<1, dtype::i32>, constant<0, dtype::i32>); }
 
 }  // namespace detail
 
@@ -10107,6 +10126,12 @@ struct focal : detail::pairwise_loss<focal> {
   }
 };
 
+struct hinge : detail::pairwise_loss<hinge> {
+  static constexpr auto each(value auto x, value auto y, hinge_options options) {
+    return relu(detail::as_double(options.margin) - x * y);
+  }
+};
+
 struct squared_hinge : detail::pairwise_loss<squared_hinge> {
   static constexpr auto each(value auto x, value auto y, hinge_options options) {
     const auto below = relu(detail::as_double(options.margin) - x * y);
@@ -10190,6 +10215,19 @@ template <focal_options Options = focal_options{}, value A, value B>
 }
 template <fixed_string Target, focal_options Options = focal_options{}>
 struct focal : loss<detail::pairwise_module<layers::focal, Options>, target<Target>> {};
+
+/// max(0, margin - target prediction), targets 1 and -1. gradient: 0 at the margin.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto hinge_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("hinge_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::hinge>(fixed_text<"">{}, prediction, target, options);
+}
+template <hinge_options Options = hinge_options{}, value A, value B>
+[[nodiscard]] constexpr auto hinge_loss(A prediction, B target) {
+  return hinge_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, hinge_options Options = hinge_options{}>
+struct hinge : loss<detail::pairwise_module<layers::hinge, Options>, target<Target>> {};
 
 /// max(0, margin - target prediction)^2, targets 1 and -1.
 template <value A, value B, class Options>
@@ -11772,6 +11810,78 @@ template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Softmax of the negative, and with noise that makes it a sample.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// hard: the result is 1 at the largest element and 0 elsewhere, and the gradient that of what it was taken from.
+struct gumbel_options {
+  double temperature = 1;
+  bool hard = false;
+  friend constexpr bool operator==(const gumbel_options&, const gumbel_options&) = default;
+};
+
+namespace layers {
+
+struct softmin {
+  static constexpr auto forward(value auto x, int axis) { return softmax::forward(-x, axis); }
+};
+
+/// A stream of random numbers "noise", others every step.
+struct gumbel_softmax {
+  static constexpr auto forward(value auto x, int axis, gumbel_options options) {
+    const auto wide = detail::widened(x);
+    const auto share = [&](value auto y) { return softmax::forward(y * (1 / options.temperature), axis); };
+    const auto drawn = [&] {
+      const auto uniform = maximum(detail::random_of<"noise">(x, x.facts().shape), 0x1p-25);  // never 0
+      return share(wide - log(-log(uniform)));
+    };
+    const auto soft = when_training(x, drawn, [&] { return share(wide); });
+    if (!options.hard) return detail::narrowed(soft, x);
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto pick = [&](value auto y) {
+      const auto place = detail::make<detail::describe_place_of>(y, reduce_kind::arg_max, 1 << along);
+      const auto chosen = equal(detail::coordinates_of(y, y.facts().shape, along), unsqueeze(place, along));
+      return select(chosen, detail::number_of(y, 1), 0.0f);
+    };
+    const auto straight = [](value auto g, value auto, value auto) { return g; };
+    return detail::narrowed(custom_gradient(pick, straight, soft), x);
+  }
+};
+
+}  // namespace layers
+
+/// softmax(-x). As softmax. source: torch.nn.functional.softmin.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto softmin(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmin<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("softmin<axis>(x)", x)
+  return detail::layer<layers::softmin>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto softmin(A x) {
+  return softmin(x, c<Axis>);
+}
+
+/// A class drawn by its logits along `axis`, as shares that sum to 1: in training softmax((x + noise) / temperature) of
+/// Gumbel noise, others for each element and step; evaluating without noise. gumbel_softmax<"choice", -1,
+/// gumbel_options{.hard = true}>(x), or gumbel_softmax("choice", x, -1, options). Two of them have two names.
+/// shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such axis", "x must be floats", "the
+/// temperature must be above 0". source: arXiv 1611.01144; torch.nn.functional.gumbel_softmax has noise always.
+template <detail::name_like Name, value A, detail::axis_like Axis, class Options>
+[[nodiscard]] constexpr auto gumbel_softmax(const Name& name, A x, Axis axis, Options options) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: gumbel_softmax<name, axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("gumbel_softmax<name, axis>(x)", x)
+  MEGANEURA_EXPECT(gumbel_options(options).temperature > 0,
+                   "meganeura: gumbel_softmax<name, axis>(x): the temperature must be above 0", x)
+  return detail::layer<layers::gumbel_softmax>(name, x, axis, options);
+}
+template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>
+[[nodiscard]] constexpr auto gumbel_softmax(A x) {
+  return gumbel_softmax(fixed_text<Name>{}, x, c<Axis>, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Elements along an axis by an index for each: taken, put, added.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -12412,7 +12522,146 @@ template <int Axis, auto Low, auto High, pad_mode Mode, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Sums, products and extrema of what stands before along an axis.
+// Sums, products, extrema and logarithms of sums of exponentials of what stands before along an axis.
+// Variance, deviation and the logarithm of a sum of exponentials over axes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// How many degrees of freedom a variance leaves out: variance<-1>(x, c<correction{0}>) divides by n.
+struct correction {
+  int by = 1;
+  friend constexpr bool operator==(const correction&, const correction&) = default;
+};
+
+namespace detail {
+
+template <class T>
+concept correction_like = std::is_convertible_v<T, correction>;
+
+// The axes as one argument of a layer: bit i for axis i.
+template <value A, class... Axes>
+constexpr auto axes_of([[maybe_unused]] A x, Axes... axes) {
+  if constexpr (is_expr<A>) {
+    return c<axis_bits(A::facts().shape.rank, known<Axes>()...)>;
+  } else {
+    return axis_bits(x.facts().shape.rank, axes...);
+  }
+}
+
+constexpr auto reduced(value auto x, reduce_kind kind, int axes) { return make<describe_reduce_of>(x, kind, axes); }
+
+constexpr symbolic_shape kept_shape(symbolic_shape shape, int axes) {
+  for (int i = 0; i < shape.rank; ++i) {
+    if (axes >> i & 1) shape[i] = 1;
+  }
+  return shape;
+}
+// What was reduced over the axes, to stand beside x again.
+constexpr auto beside(value auto reduced, value auto x, int axes) {
+  return make<describe_reshape>(reduced, kept_shape(x.facts().shape, axes));
+}
+
+// of(x), but 0 and without gradient where x is 0.
+constexpr auto unless_zero(value auto x, double at_zero, auto of) {
+  const auto zero = equal(x, 0);
+  return select(zero, at_zero, of(select(zero, 1, x)));
+}
+constexpr auto root_unless_zero(value auto x) {
+  return unless_zero(x, 0, [](value auto y) { return sqrt(y); });
+}
+
+constexpr node_spec describe_count_of(const facts&, int axes) {
+  return {.kind = primitive::element_count, .type = dtype::i32, .count = axes};
+}
+
+constexpr auto variance_of(value auto wide, int axes, int by) {
+  const auto share = make<describe_share_of>(wide, axes);
+  const auto centred = wide - beside(reduced(wide, reduce_kind::sum, axes) * share, wide, axes);
+  const auto freedom = cast(make<describe_count_of>(wide, axes), wide.facts().type) - by;
+  return reduced(centred * centred, reduce_kind::sum, axes) / maximum(freedom, 0);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct variance {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::variance_of(detail::widened(x), axes, freedom.by), x);
+  }
+};
+
+struct standard_deviation {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::root_unless_zero(detail::variance_of(detail::widened(x), axes, freedom.by)), x);
+  }
+};
+
+// The shift cancels; an infinite one would not. A sum of 0 has no part in the gradient.
+struct logsumexp {
+  static constexpr auto forward(value auto x, int axes) {
+    const auto wide = detail::widened(x);
+    const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
+    const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
+    const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
+    const auto logarithm = detail::unless_zero(sum, -__builtin_inf(), [](value auto y) { return log(y); });
+    return detail::narrowed(logarithm + shift, x);
+  }
+};
+
+}  // namespace layers
+
+/// The mean square distance from the mean over axes, as an estimate for what x was drawn from: the sum divided by
+/// n - 1, or by n - by: variance<-1>(x, c<correction{0}>), or variance(x, correction{0}, -1). Without axes, over all.
+/// Where n - by is not above 0 that is NaN or an infinity. In two passes, the mean first.
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
+/// twice", "x must be floats". source: torch.var.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("variance<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("variance<axes...>(x)", x)
+  return detail::layer<layers::variance>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, More... axes) {
+  return variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// The root of the variance. gradient: 0 where it is 0. Otherwise as variance. source: torch.std.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("standard_deviation<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("standard_deviation<axes...>(x)", x)
+  return detail::layer<layers::standard_deviation>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...),
+                                                   freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, More... axes) {
+  return standard_deviation<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// The mean and the variance over axes, as results "mean" and "variance" of one computation:
+/// auto [mean, variance] = mean_and_variance<-1>(x). Otherwise as variance. source: torch.var_mean.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, Correction freedom, More... axes) {
+  return results<"mean", "variance">(mean<Axes...>(x, axes...), variance<Axes...>(x, freedom, axes...));
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, More... axes) {
+  return mean_and_variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf
+/// and its gradient 0, where PyTorch's is NaN; one with +inf is +inf, and its gradient NaN (as PyTorch's).
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("logsumexp<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("logsumexp<axes...>(x)", x)
+  return detail::layer<layers::logsumexp>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -12423,6 +12672,23 @@ constexpr node_spec describe_cumulative(const facts& x, int axis, reduce_kind ki
 }
 
 }  // namespace detail
+
+namespace layers {
+
+// A row for each place, of which what stands behind the place counts as exp(-inf).
+struct logcumsumexp {
+  static constexpr auto forward(value auto x, int axis) {
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    symbolic_shape places;
+    for (int i = 0; i < 2; ++i) places.push_back(x.facts().shape[along]);
+    for (int i = along + 1; i < x.facts().shape.rank; ++i) places.push_back(1);
+    const auto behind = less(detail::coordinates_of(x, places, 0), detail::coordinates_of(x, places, 1));
+    const auto rows = select(behind, -__builtin_inf(), unsqueeze(detail::widened(x), along));
+    return detail::narrowed(logsumexp::forward(rows, 1 << (along + 1)), x);
+  }
+};
+
+}  // namespace layers
 
 /// The sum of the elements before along `axis` and the element itself: cumsum<-1>(x), or cumsum(x, -1); with `reverse`
 /// of those behind, cumsum(x, -1, c<true>). Errors of a sum of floats do not grow with its length.
@@ -12448,6 +12714,22 @@ template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 template <int Axis, value A>
 [[nodiscard]] constexpr auto cumprod(A x) {
   return cumprod(x, c<Axis>);
+}
+
+/// log(sum(exp(x))) of the elements before along `axis` and the element itself, exact also where later ones are far
+/// larger: logcumsumexp<-1>(x), or logcumsumexp(x, -1). -inf while there is nothing else, without gradient, where
+/// PyTorch's is NaN. shapes: unchanged. dtypes: floats, computed in f32. cost: looks at all n of a row for each
+/// element. errors: "x has no such axis, or no room for another", "x must be floats". source: torch.logcumsumexp.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto logcumsumexp(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: logcumsumexp<axis>(x): x has no such axis, or no room for another", x)
+  MEGANEURA_EXPECT_FLOATS("logcumsumexp<axis>(x)", x)
+  return detail::layer<layers::logcumsumexp>(fixed_text<"">{}, x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto logcumsumexp(A x) {
+  return logcumsumexp(x, c<Axis>);
 }
 
 /// The place of the largest of the elements before along `axis` and the element itself, of equal ones the last; the
@@ -12521,6 +12803,10 @@ constexpr auto columns_less_rows(X x, const symbolic_shape& shape) {
   return coordinates_of(x, shape, shape.rank - 1) - coordinates_of(x, shape, shape.rank - 2);
 }
 
+// Elements along an axis.
+constexpr node_spec describe_count(const facts&, int axis) {
+  return {.kind = primitive::element_count, .type = dtype::i32, .count = 1 << axis};
+}
 constexpr node_spec describe_positions(const facts& x, int axis) {
   return {.kind = primitive::iota, .type = dtype::i32, .shape = x.shape, .count = normal_axis(axis, x.shape.rank)};
 }
@@ -12574,6 +12860,19 @@ struct eye_like {
 struct full_like {
   static constexpr auto forward(value auto x, detail::number filling) {
     return expand(x.added(detail::constant_spec(filling.value, x.facts().type)), x.facts().shape);
+  }
+};
+
+// From either end to the middle, so that both ends are met.
+struct linspace_like {
+  static constexpr auto forward(value auto x, int axis, detail::number low, detail::number high) {
+    const auto along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto place = detail::coordinates_of(x, x.facts().shape, along);
+    const auto last = detail::make<detail::describe_count>(x, along) - 1;
+    const auto step = (high.value - low.value) / cast(maximum(last, 1), dtype::f32);
+    const auto upward = cast(place, dtype::f32) * step + low.value;
+    const auto downward = high.value - cast(last - place, dtype::f32) * step;
+    return detail::narrowed(select(less_equal(place + place, last), upward, downward), x);
   }
 };
 
@@ -12669,8 +12968,7 @@ template <value A>
   return full_like(x, c<detail::number(1.0)>);
 }
 
-/// 0, 1, 2, ... along `axis` in x's shape, as i32: arange_like<0>(x), or arange_like(x, 0). A range from a to b is
-/// a + (b - a) / (n - 1) of it.
+/// 0, 1, 2, ... along `axis` in x's shape, as i32: arange_like<0>(x), or arange_like(x, 0).
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto arange_like(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: arange_like<axis>(x): x has no such axis", x)
@@ -12679,6 +12977,20 @@ template <value A, detail::axis_like Axis>
 template <int Axis, value A>
 [[nodiscard]] constexpr auto arange_like(A x) {
   return arange_like(x, c<Axis>);
+}
+
+/// Numbers at equal distances from low to high along `axis`, both among them, in x's shape and dtype:
+/// linspace_like<-1, 0.0, 1.0>(x), or linspace_like(x, -1, 0.0, 1.0); of one element, low.
+/// dtypes: floats, computed in f32. errors: "x has no such axis", "x must be floats". source: torch.linspace.
+template <value A, detail::axis_like Axis, class Low, class High>
+[[nodiscard]] constexpr auto linspace_like(A x, Axis axis, Low low, High high) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: linspace_like<axis, low, high>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("linspace_like<axis, low, high>(x)", x)
+  return detail::layer<layers::linspace_like>(fixed_text<"">{}, x, axis, low, high);
+}
+template <int Axis, detail::number Low, detail::number High, value A>
+[[nodiscard]] constexpr auto linspace_like(A x) {
+  return linspace_like(x, c<Axis>, c<Low>, c<High>);
 }
 
 /// 1 on the diagonal of the last two axes, 0 elsewhere, in x's shape and dtype.
@@ -12706,133 +13018,6 @@ template <int Classes, dtype Type = dtype::f32, value Indices>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Lengths of rows, and how far two rows are apart.
-// Variance, deviation and the logarithm of a sum of exponentials over axes.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// How many degrees of freedom a variance leaves out: variance<-1>(x, c<correction{0}>) divides by n.
-struct correction {
-  int by = 1;
-  friend constexpr bool operator==(const correction&, const correction&) = default;
-};
-
-namespace detail {
-
-template <class T>
-concept correction_like = std::is_convertible_v<T, correction>;
-
-// The axes as one argument of a layer: bit i for axis i.
-template <value A, class... Axes>
-constexpr auto axes_of([[maybe_unused]] A x, Axes... axes) {
-  if constexpr (is_expr<A>) {
-    return c<axis_bits(A::facts().shape.rank, known<Axes>()...)>;
-  } else {
-    return axis_bits(x.facts().shape.rank, axes...);
-  }
-}
-
-constexpr auto reduced(value auto x, reduce_kind kind, int axes) { return make<describe_reduce_of>(x, kind, axes); }
-
-constexpr symbolic_shape kept_shape(symbolic_shape shape, int axes) {
-  for (int i = 0; i < shape.rank; ++i) {
-    if (axes >> i & 1) shape[i] = 1;
-  }
-  return shape;
-}
-// What was reduced over the axes, to stand beside x again.
-constexpr auto beside(value auto reduced, value auto x, int axes) {
-  return make<describe_reshape>(reduced, kept_shape(x.facts().shape, axes));
-}
-
-// of(x), but 0 and without gradient where x is 0.
-constexpr auto unless_zero(value auto x, double at_zero, auto of) {
-  const auto zero = equal(x, 0);
-  return select(zero, at_zero, of(select(zero, 1, x)));
-}
-constexpr auto root_unless_zero(value auto x) {
-  return unless_zero(x, 0, [](value auto y) { return sqrt(y); });
-}
-
-constexpr node_spec describe_count_of(const facts&, int axes) {
-  return {.kind = primitive::element_count, .type = dtype::i32, .count = axes};
-}
-
-constexpr auto variance_of(value auto wide, int axes, int by) {
-  const auto share = make<describe_share_of>(wide, axes);
-  const auto centred = wide - beside(reduced(wide, reduce_kind::sum, axes) * share, wide, axes);
-  const auto freedom = cast(make<describe_count_of>(wide, axes), wide.facts().type) - by;
-  return reduced(centred * centred, reduce_kind::sum, axes) / maximum(freedom, 0);
-}
-
-}  // namespace detail
-
-namespace layers {
-
-struct variance {
-  static constexpr auto forward(value auto x, int axes, correction freedom) {
-    return detail::narrowed(detail::variance_of(detail::widened(x), axes, freedom.by), x);
-  }
-};
-
-struct standard_deviation {
-  static constexpr auto forward(value auto x, int axes, correction freedom) {
-    return detail::narrowed(detail::root_unless_zero(detail::variance_of(detail::widened(x), axes, freedom.by)), x);
-  }
-};
-
-// The shift cancels; an infinite one would not.
-struct logsumexp {
-  static constexpr auto forward(value auto x, int axes) {
-    const auto wide = detail::widened(x);
-    const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
-    const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
-    const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
-    return detail::narrowed(log(sum) + shift, x);
-  }
-};
-
-}  // namespace layers
-
-/// The mean square distance from the mean over axes, as an estimate for what x was drawn from: the sum divided by
-/// n - 1, or by n - by: variance<-1>(x, c<correction{0}>), or variance(x, correction{0}, -1). Without axes, over all.
-/// Where n - by is not above 0 that is NaN or an infinity. In two passes, the mean first.
-/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
-/// twice", "x must be floats". source: torch.var.
-template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
-[[nodiscard]] constexpr auto variance(A x, Correction freedom, More... axes) {
-  MEGANEURA_EXPECT_AXES("variance<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("variance<axes...>(x)", x)
-  return detail::layer<layers::variance>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), freedom);
-}
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto variance(A x, More... axes) {
-  return variance<Axes...>(x, c<correction{}>, axes...);
-}
-
-/// The root of the variance. gradient: 0 where it is 0. Otherwise as variance. source: torch.std.
-template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
-[[nodiscard]] constexpr auto standard_deviation(A x, Correction freedom, More... axes) {
-  MEGANEURA_EXPECT_AXES("standard_deviation<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("standard_deviation<axes...>(x)", x)
-  return detail::layer<layers::standard_deviation>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...),
-                                                   freedom);
-}
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto standard_deviation(A x, More... axes) {
-  return standard_deviation<Axes...>(x, c<correction{}>, axes...);
-}
-
-/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf,
-/// one with +inf is +inf, and their gradients are NaN (as PyTorch's).
-/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
-  MEGANEURA_EXPECT_AXES("logsumexp<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("logsumexp<axes...>(x)", x)
-  return detail::layer<layers::logsumexp>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -12954,6 +13139,12 @@ template <int... Axes, value A, value B, detail::axis_like... More>
                                                   detail::axes_of_both(a, b, c<Axes>..., axes...));
 }
 
+/// 1 - cosine_similarity: from 0 for one direction to 2 for opposite ones; as it.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto cosine_distance(A a, B b, More... axes) {
+  return constant<1.0f> - cosine_similarity<Axes...>(a, b, axes...);
+}
+
 /// The norm of a - b over axes of the two, broadcast, by its order: minkowski_distance<-1>(a, b, c<norm_order{3}>), or
 /// minkowski_distance(a, b, norm_order{3}, -1). shapes, dtypes, errors: as cosine_similarity.
 template <int... Axes, value A, value B, detail::order_like Order, detail::axis_like... More>
@@ -12982,6 +13173,65 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto chebyshev_distance(A a, B b, More... axes) {
   return minkowski_distance<Axes...>(a, b, c<norm_order{detail::infinite_order}>, axes...);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Integers scattered: the same numbers on every device, from counters instead of a stream.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+// source: C. Wellons, "Prospecting for hash functions" (lowbias32), behind a step that moves 0.
+struct hash {
+  static constexpr auto forward(value auto x) {
+    const auto word = [&](double bits) { return x.added(detail::constant_spec(bits, dtype::u32)); };
+    const auto mixed = [&](value auto y, double by) { return meganeura::bitwise_xor(y, shift_right(y, word(by))); };
+    const auto first = mixed(cast(x, dtype::u32) + word(0x9e3779b9u), 16) * word(0x7feb352du);
+    return mixed(mixed(first, 15) * word(0x846ca68bu), 16);
+  }
+  static constexpr auto forward(value auto x, value auto y) { return forward(forward(x) + cast(y, dtype::u32)); }
+};
+
+// The upper 24 bits, which f32 holds.
+struct noise {
+  static constexpr auto forward(value auto... counters) {
+    const auto bits = hash::forward(counters...);
+    return cast(shift_right(bits, bits.added(detail::constant_spec(8, dtype::u32))), dtype::f32) * 0x1p-24;
+  }
+};
+
+}  // namespace layers
+
+/// 32 bits that look random, each of x's bits changing half of them; no two x have the same. Of two, hash(hash(x) + y):
+/// hash(position, seed). Not for secrets. shapes: [..] -> [..]. dtypes: integers -> u32. gradient: none flows.
+/// errors: "x must be integers", of two as x + y, which may differ in sign.
+template <value A>
+[[nodiscard]] constexpr auto hash(A x) {
+  MEGANEURA_EXPECT(is_integer(x.facts().type), "meganeura: hash(x): x must be integers; cast it", x)
+  return detail::layer<layers::hash>(fixed_text<"">{}, x);
+}
+template <value A, value B>
+[[nodiscard]] constexpr auto hash(A x, B y) {
+  MEGANEURA_EXPECT((is_integer(x.facts().type) && is_integer(y.facts().type)),
+                   "meganeura: hash(x, y): operands must be integers; cast them", x, y)
+  MEGANEURA_EXPECT(detail::mismatch(x, y).agrees(), "meganeura: hash(x, y): extents must be equal or 1", x, y)
+  return detail::layer<layers::hash>(fixed_text<"">{}, x, y);
+}
+
+/// Numbers from 0 to 1, without 1, that look random, from counters: noise(position), or noise(position, seed). 2^24
+/// different ones. shapes: [..] -> [..]. dtypes: integers -> f32. gradient: none flows. errors: as hash.
+template <value A>
+[[nodiscard]] constexpr auto noise(A x) {
+  MEGANEURA_EXPECT(is_integer(x.facts().type), "meganeura: noise(x): x must be integers; cast it", x)
+  return detail::layer<layers::noise>(fixed_text<"">{}, x);
+}
+template <value A, value B>
+[[nodiscard]] constexpr auto noise(A x, B y) {
+  MEGANEURA_EXPECT((is_integer(x.facts().type) && is_integer(y.facts().type)),
+                   "meganeura: noise(x, y): operands must be integers; cast them", x, y)
+  MEGANEURA_EXPECT(detail::mismatch(x, y).agrees(), "meganeura: noise(x, y): extents must be equal or 1", x, y)
+  return detail::layer<layers::noise>(fixed_text<"">{}, x, y);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -13425,6 +13675,12 @@ constexpr auto residue(value auto a, value auto m) {
   const auto rest = a - a / m * m;
   return select(less(rest, 0), rest + m, rest);
 }
+// x y modulo m, i32 from 0 to m - 1 <= 2^24. The quotient in f32 is off by a few, and what is left by as many m: modulo
+// 2^32 nothing of that is lost.
+constexpr auto residue_of_product(value auto x, value auto y, value auto m) {
+  const auto quotient = cast(x, dtype::f32) * cast(y, dtype::f32) / cast(m, dtype::f32);
+  return residue(x * y - cast(quotient, dtype::i32) * m, m);
+}
 }  // namespace detail
 
 namespace layers {
@@ -13443,18 +13699,38 @@ struct modular_subtract {
   }
 };
 
-// The quotient in f32 is off by a few, and what is left by as many m: modulo 2^32 nothing of that is lost.
 struct modular_multiply {
   static constexpr auto forward(value auto a, value auto b, value auto m) {
-    const dtype type = a.facts().type;
     const auto x = cast(detail::residue(a, m), dtype::i32), y = cast(detail::residue(b, m), dtype::i32);
-    const auto divisor = cast(m, dtype::i32);
-    const auto quotient = cast(x, dtype::f32) * cast(y, dtype::f32) / cast(divisor, dtype::f32);
-    return cast(detail::residue(x * y - cast(quotient, dtype::i32) * divisor, divisor), type);
+    return cast(detail::residue_of_product(x, y, cast(m, dtype::i32)), a.facts().type);
   }
 };
 
+// A power from the upper bits of the exponent down: its square, times the base where the bit is 1.
+struct modular_turn {
+  static constexpr auto forward(value auto power, value auto base, value auto exponent, value auto m, int bit) {
+    const auto square = detail::residue_of_product(power, power, m);
+    const auto is_even = equal(meganeura::bitwise_and(shift_right(exponent, bit), 1), 0);
+    return select(is_even, square, detail::residue_of_product(square, base, m));
+  }
+};
+struct modular_base {
+  static constexpr auto forward(value auto a, value auto m) { return cast(detail::residue(a, m), dtype::i32); }
+};
+
 }  // namespace layers
+
+namespace detail {
+template <int Bits, value P, value A, value B, value M>
+constexpr auto power_of_bits(P power, A base, B exponent, M m) {
+  const auto next = layer<layers::modular_turn>(fixed_text<"">{}, power, base, exponent, m, c<Bits - 1>);
+  if constexpr (Bits == 1) {
+    return next;
+  } else {
+    return power_of_bits<Bits - 1>(next, base, exponent, m);
+  }
+}
+}  // namespace detail
 
 /// (a + b) modulo m, from 0 to m - 1, exact for every a, b and m > 0. dtypes: integers. gradient: none flows.
 template <value A, class B, class C>
@@ -13487,6 +13763,22 @@ template <value A, class B, class C>
   MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, b)
   MEGANEURA_CHECK_INTEGERS("modular_multiply(a, b, m)", a, m)
   return detail::formula<layers::modular_multiply>(a, b, m);
+}
+
+/// a^b modulo m, from 0 to m - 1, exact for every a, b from 0 to 2^31 - 1 and m from 1 to 2^24; 0^0 is 1 modulo m.
+/// dtypes: integers. cost: 62 products modulo m an element, whatever b is. gradient: none flows.
+template <value A, value B, value C>
+[[nodiscard]] constexpr auto modular_power(A a, B b, C m) {
+  MEGANEURA_CHECK_OPERANDS("modular_power(a, b, m)", a, b)
+  MEGANEURA_CHECK_OPERANDS("modular_power(a, b, m)", a, m)
+  MEGANEURA_CHECK_INTEGERS("modular_power(a, b, m)", a, b)
+  MEGANEURA_CHECK_INTEGERS("modular_power(a, b, m)", a, m)
+  const auto divisor = cast<dtype::i32>(detail::adapted(m, a));
+  const auto result =
+      detail::power_of_bits<31>(detail::layer<layers::modular_base>(fixed_text<"">{}, constant<1, dtype::i32>, divisor),
+                                detail::layer<layers::modular_base>(fixed_text<"">{}, a, detail::adapted(m, a)),
+                                cast<dtype::i32>(detail::adapted(b, a)), divisor);
+  return detail::narrowed(result, a);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -14447,6 +14739,146 @@ template <value... A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Floats as small integers of a scale and a zero point, and back.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The integers that quantised numbers are, lowest and highest.
+struct integer_range {
+  int low, high;
+  friend constexpr bool operator==(const integer_range&, const integer_range&) = default;
+};
+inline constexpr integer_range int8_range{-128, 127}, uint8_range{0, 255};
+
+/// In place of an axis: scale and zero point broadcast as operands do, or are one number for all.
+inline constexpr int per_tensor = max_rank;
+
+namespace detail {
+
+// What there is one of for each place of the axis, beside x; as it is without one.
+constexpr symbolic_shape spread_shape(const symbolic_shape& of, const symbolic_shape& x, int axis) {
+  if (axis == per_tensor) return of;
+  symbolic_shape result;
+  for (int i = normal_axis(axis, x.rank); i < x.rank; ++i) result.push_back(result.rank == 0 ? of[0] : dim(1));
+  return result;
+}
+constexpr auto spread(value auto of, value auto x, int axis) {
+  return cast(reshape(of, spread_shape(of.facts().shape, x.facts().shape, axis)), dtype::f32);
+}
+
+constexpr bool can_spread(const symbolic_shape& of, const symbolic_shape& x, int axis) {
+  if (axis == per_tensor) return can_expand(of, x);
+  const int along = normal_axis(axis, x.rank);
+  return along >= 0 && of.rank == 1 && of[0] == x[along];
+}
+constexpr bool can_quantize(const facts& x, const facts& scale, const facts& zero, int axis) {
+  return is_float(scale.type) && is_integer(zero.type) && can_spread(scale.shape, x.shape, axis) &&
+         can_spread(zero.shape, x.shape, axis);
+}
+constexpr bool is_range(integer_range range) {
+  constexpr int most = 1 << 24;  // what f32 holds
+  return range.low < range.high && range.low >= -most && range.high <= most;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct quantize {
+  static constexpr auto forward(value auto x, value auto scale, value auto zero, integer_range range, int axis) {
+    const auto steps = meganeura::round(detail::widened(x) / detail::spread(scale, x, axis));
+    return cast(clamp(steps + detail::spread(zero, x, axis), range.low, range.high), dtype::i32);
+  }
+};
+
+struct dequantize {
+  static constexpr auto forward(value auto q, value auto scale, value auto zero, int axis) {
+    const auto steps = cast(q, dtype::f32) - detail::spread(zero, q, axis);
+    return detail::narrowed(steps * detail::spread(scale, q, axis), scale);
+  }
+};
+
+struct fake_quantize {
+  static constexpr auto forward(value auto x, value auto scale, value auto zero, integer_range range, int axis) {
+    const auto size = stop_gradient(detail::spread(scale, x, axis)), origin = detail::spread(zero, x, axis);
+    const auto steps = [&](value auto y) { return meganeura::round(y / size) + origin; };
+    const auto nearest = [&](value auto y) { return (clamp(steps(y), range.low, range.high) - origin) * size; };
+    const auto straight = [&](value auto g, value auto, value auto y) {
+      const auto found = steps(y);
+      return select(logical_and(less_equal(range.low, found), less_equal(found, range.high)), g, 0.0f);
+    };
+    return detail::narrowed(custom_gradient(nearest, straight, detail::widened(x)), x);
+  }
+};
+
+}  // namespace layers
+
+/// round(x / scale) + zero_point within a range, ties to even: quantize<int8_range>(x, scale, zero_point), or
+/// quantize(x, scale, zero_point, int8_range). With an axis, quantize<int8_range, 0>(x, scale, zero_point), there is a
+/// scale and a zero point for each place of it, [n]; without one they broadcast. NaN is 0. The integers are stored as
+/// i32: there is no dtype of 8 bits. On a device x / scale may be off by units in the last place, at ties too, unless
+/// the scale is a power of 2.
+/// shapes: x's. dtypes: x and scale floats, zero_point integers -> i32. gradient: none flows; see fake_quantize.
+/// errors: "scale must be floats and zero_point integers, whose shapes broadcast to x's, or with an axis are [n]", "x
+/// must be floats", "a range lies within 2^24 and is not empty". source: torch.quantize_per_tensor and _per_channel,
+/// ONNX's QuantizeLinear.
+template <value A, value Scale, value Zero, class Range, class Axis = fixed<per_tensor>>
+[[nodiscard]] constexpr auto quantize(A x, Scale scale, Zero zero_point, Range range, Axis axis = {}) {
+  MEGANEURA_EXPECT(detail::can_quantize(x.facts(), scale.facts(), zero_point.facts(), axis),
+                   "meganeura: quantize<range, axis>(x, scale, zero_point): scale must be floats and zero_point "
+                   "integers, whose shapes broadcast to x's, or with an axis are [n] of it",
+                   x, scale, zero_point)
+  MEGANEURA_EXPECT_FLOATS("quantize<range, axis>(x, scale, zero_point)", x)
+  MEGANEURA_EXPECT(detail::is_range(range),
+                   "meganeura: quantize<range, axis>(x, scale, zero_point): a range lies within 2^24 and is not empty",
+                   x)
+  return detail::layer<layers::quantize>(fixed_text<"">{}, x, scale, zero_point, range, axis);
+}
+template <integer_range Range, int Axis = per_tensor, value A, value Scale, value Zero>
+[[nodiscard]] constexpr auto quantize(A x, Scale scale, Zero zero_point) {
+  return quantize(x, scale, zero_point, c<Range>, c<Axis>);
+}
+
+/// (q - zero_point) scale, what quantize rounded: dequantize(q, scale, zero_point), with an axis dequantize<0>(q,
+/// scale, zero_point), or dequantize(q, scale, zero_point, 0). shapes: q's. dtypes: q and zero_point integers below
+/// 2^24, scale floats -> scale's. gradient: to scale. errors: as quantize, "q must be integers". source: ONNX's
+/// DequantizeLinear.
+template <value Q, value Scale, value Zero, class Axis>
+[[nodiscard]] constexpr auto dequantize(Q q, Scale scale, Zero zero_point, Axis axis) {
+  MEGANEURA_EXPECT(detail::can_quantize(q.facts(), scale.facts(), zero_point.facts(), axis),
+                   "meganeura: dequantize<axis>(q, scale, zero_point): scale must be floats and zero_point integers, "
+                   "whose shapes broadcast to q's, or with an axis are [n] of it",
+                   q, scale, zero_point)
+  MEGANEURA_EXPECT(is_integer(q.facts().type),
+                   "meganeura: dequantize<axis>(q, scale, zero_point): q must be integers; cast it", q)
+  return detail::layer<layers::dequantize>(fixed_text<"">{}, q, scale, zero_point, axis);
+}
+template <int Axis = per_tensor, value Q, value Scale, value Zero>
+[[nodiscard]] constexpr auto dequantize(Q q, Scale scale, Zero zero_point) {
+  return dequantize(q, scale, zero_point, c<Axis>);
+}
+
+/// dequantize(quantize(x)) in x's dtype, through which gradients go straight: training for a model that will be
+/// quantised. NaN stays. gradient: to x as it is where quantize does not saturate, otherwise 0; none to scale.
+/// Otherwise as quantize. source: torch.fake_quantize_per_tensor_affine and _per_channel.
+template <value A, value Scale, value Zero, class Range, class Axis = fixed<per_tensor>>
+[[nodiscard]] constexpr auto fake_quantize(A x, Scale scale, Zero zero_point, Range range, Axis axis = {}) {
+  MEGANEURA_EXPECT(detail::can_quantize(x.facts(), scale.facts(), zero_point.facts(), axis),
+                   "meganeura: fake_quantize<range, axis>(x, scale, zero_point): scale must be floats and zero_point "
+                   "integers, whose shapes broadcast to x's, or with an axis are [n] of it",
+                   x, scale, zero_point)
+  MEGANEURA_EXPECT_FLOATS("fake_quantize<range, axis>(x, scale, zero_point)", x)
+  MEGANEURA_EXPECT(
+      detail::is_range(range),
+      "meganeura: fake_quantize<range, axis>(x, scale, zero_point): a range lies within 2^24 and is not empty", x)
+  return detail::layer<layers::fake_quantize>(fixed_text<"">{}, x, scale, zero_point, range, axis);
+}
+template <integer_range Range, int Axis = per_tensor, value A, value Scale, value Zero>
+[[nodiscard]] constexpr auto fake_quantize(A x, Scale scale, Zero zero_point) {
+  return fake_quantize(x, scale, zero_point, c<Range>, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Images of another size, windows of images as columns and back, bags of rows.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -14706,6 +15138,7 @@ template <bag_mode Mode, value Table, value Indices>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// What a few elements far from the others do not change: the most frequent one, distances of quantiles, bounds by them.
 // Rows in the order of their values, and what stands at a place of that order.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -14916,6 +15349,124 @@ template <value A, detail::axis_like Axis>
 template <int Axis = -1, value A>
 [[nodiscard]] constexpr auto sparsemax(A x) {
   return sparsemax(x, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace layers {
+
+// How often each element is there, by comparing all pairs; an integer's greatest number may be one of them.
+struct mode {
+  static constexpr auto forward(value auto x, int axis) {
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const dtype type = x.facts().type;
+    const auto fixed_part = stop_gradient(x);
+    const auto same = equal(unsqueeze(fixed_part, along), unsqueeze(fixed_part, along + 1));
+    const auto count = sum(select(same, detail::number_of(x, 1), 0.0f), along);
+    const auto most = unsqueeze(max(count, along), along);
+    const auto none = x.added(detail::constant_spec(is_float(type) ? __builtin_inf() : highest(type), type));
+    return min(select(less(count, most), none, x), along);
+  }
+};
+
+struct median_absolute_deviation {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    return detail::narrowed(median::forward(abs(wide - unsqueeze(median::forward(wide, axis), axis)), axis), x);
+  }
+};
+
+struct interquartile_range {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    return detail::narrowed(row_quantile::forward(wide, axis, quantile_share{0.75}) -
+                                row_quantile::forward(wide, axis, quantile_share{0.25}),
+                            x);
+  }
+};
+
+struct z_score_robust {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    const auto distance = wide - unsqueeze(median::forward(wide, axis), axis);
+    return detail::narrowed(distance * 0.67448975 / unsqueeze(median::forward(abs(distance), axis), axis), x);
+  }
+};
+
+}  // namespace layers
+
+/// The most frequent element along `axis`, the smallest of several: mode<-1>(x), or mode(x, -1). A NaN equals nothing
+/// and counts as never there. shapes: [.., n, ..] -> [.., ..]. dtypes: numbers. gradient: to the first of the equal
+/// elements; PyTorch's goes to the last. cost: compares all pairs of a row. errors: "x has no such axis, or no room for
+/// another". source: the values of torch.mode.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto mode(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: mode<axis>(x): x has no such axis, or no room for another", x)
+  return detail::layer<layers::mode>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto mode(A x) {
+  return mode(x, c<Axis>);
+}
+
+/// The median of the distances from the median along `axis`: median_absolute_deviation<-1>(x), or
+/// median_absolute_deviation(x, -1). NaN for a row that holds one. shapes: [.., n, ..] -> [.., ..]. dtypes: floats,
+/// computed in f32. gradient: to the two elements. errors: "x has no such axis, or its extent is not known", "x must be
+/// floats".
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto median_absolute_deviation(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
+                   "meganeura: median_absolute_deviation<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_FLOATS("median_absolute_deviation<axis>(x)", x)
+  return detail::layer<layers::median_absolute_deviation>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto median_absolute_deviation(A x) {
+  return median_absolute_deviation(x, c<Axis>);
+}
+
+/// The quantile 0.75 less the quantile 0.25 along `axis`. Otherwise as median_absolute_deviation.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto interquartile_range(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
+                   "meganeura: interquartile_range<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_FLOATS("interquartile_range<axis>(x)", x)
+  return detail::layer<layers::interquartile_range>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto interquartile_range(A x) {
+  return interquartile_range(x, c<Axis>);
+}
+
+/// 0.6745 (x - median) / median_absolute_deviation along `axis`: as standardize for what is normally distributed but
+/// for a few. Where the deviation is 0, infinite, and NaN at the median. shapes: unchanged. Otherwise as
+/// median_absolute_deviation.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto z_score_robust(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
+                   "meganeura: z_score_robust<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_FLOATS("z_score_robust<axis>(x)", x)
+  return detail::layer<layers::z_score_robust>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto z_score_robust(A x) {
+  return z_score_robust(x, c<Axis>);
+}
+
+/// x within two of its quantiles along `axis`: winsorize<-1>(x, c<quantile_share{0.05}>, c<quantile_share{0.95}>), or
+/// winsorize(x, quantile_share{0.05}, quantile_share{0.95}, -1). Bounds that are known are clamp's. NaN for a row that
+/// holds one. gradient: to x where it is kept, a bound included, otherwise to the elements of the quantile. shapes:
+/// unchanged. dtypes: floats. errors: those of quantile.
+template <value A, class Low, class High, detail::axis_like Axis>
+[[nodiscard]] constexpr auto winsorize(A x, Low low, High high, Axis axis) {
+  return clamp(x, unsqueeze(quantile(x, low, axis), axis), unsqueeze(quantile(x, high, axis), axis));
+}
+template <int Axis, value A, class Low, class High>
+[[nodiscard]] constexpr auto winsorize(A x, Low low, High high) {
+  return winsorize(x, low, high, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -66,6 +66,7 @@ void add_unary(std::vector<operation>& list) {
   list.push_back(unary(
       "stop_gradient(x)", "detach", "", -2, 2, [](double x) { return x; },
       [](mn::node_value x) { return mn::stop_gradient(x); }));
+  list.back().followed = [](const std::vector<numbers>& x) { return numbers(x[0].size(), 0.0); };
 }
 
 void add_binary(std::vector<operation>& list) {

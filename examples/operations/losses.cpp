@@ -69,6 +69,8 @@ void add_pairs(std::vector<operation>& list) {
   PAIR("hinge_embedding_loss<options>(x, y)", "nn.functional.hinge_embedding_loss", any, any,
        (y == 1 ? 0 : std::fmax(0, 0.5 - x)) + (y == -1 ? 0 : x),
        mn::hinge_embedding_loss(x, y, mn::hinge_options{.margin = 0.5f}));
+  PAIR("hinge_loss<options>(x, y)", "", any, any, std::fmax(0, 0.5 - x * y),
+       mn::hinge_loss(x, y, mn::hinge_options{.margin = 0.5f}));
   PAIR("squared_hinge_loss<options>(x, y)", "", any, any, square(std::fmax(0, 1 - x * y)),
        mn::squared_hinge_loss(x, y));
   PAIR("soft_margin_loss(x, y)", "nn.functional.soft_margin_loss", any, any, soft_plus(-x * y),

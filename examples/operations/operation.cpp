@@ -80,6 +80,7 @@ std::vector<operation> make_all() {
   add_products(list);
   add_shape(list);
   add_scans(list);
+  add_statistics(list);
   std::sort(list.begin(), list.end(), [](const operation& a, const operation& b) { return a.call < b.call; });
   return list;
 }

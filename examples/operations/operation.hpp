@@ -30,6 +30,8 @@ struct operation {
   std::function<mn::node_value(const std::vector<mn::node_value>&)> build;
   std::function<numbers(const std::vector<numbers>&)> definition;
   double tolerance = 1e-6;  // of the result, beside its largest number; constants of a graph are f32
+  // What the gradient is that of, where it is another one's on purpose: of a rounding that gradients go through.
+  std::function<numbers(const std::vector<numbers>&)> followed{};
 };
 
 // What operations say of themselves when they are asked to.
@@ -59,5 +61,6 @@ void add_windows(std::vector<operation>& list);
 void add_products(std::vector<operation>& list);
 void add_shape(std::vector<operation>& list);
 void add_scans(std::vector<operation>& list);
+void add_statistics(std::vector<operation>& list);
 
 }  // namespace operations

@@ -131,6 +131,7 @@ void add_distances(std::vector<operation>& list) {
   OF_TWO("chebyshev_distance", "pairwise_distance", largest(minus(a, b)), mn::chebyshev_distance(a, b, 0, -1));
   OF_TWO("cosine_similarity", "cosine_similarity", dot(a, b) / std::sqrt(dot(a, a) * dot(b, b)),
          mn::cosine_similarity(a, b, 0, -1));
+  OF_TWO("cosine_distance", "", 1 - dot(a, b) / std::sqrt(dot(a, a) * dot(b, b)), mn::cosine_distance(a, b, 0, -1));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <meganeura/nn/pooling.hpp>
 #include <meganeura/nn/recurrent.hpp>
 #include <meganeura/nn/rrelu.hpp>
+#include <meganeura/nn/softmax_forms.hpp>
 #include <meganeura/ops/activations.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/angles.hpp>
@@ -24,13 +25,16 @@
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/exponential.hpp>
+#include <meganeura/ops/hash.hpp>
 #include <meganeura/ops/interpolate.hpp>
 #include <meganeura/ops/modular.hpp>
 #include <meganeura/ops/powers.hpp>
 #include <meganeura/ops/probability.hpp>
 #include <meganeura/ops/products.hpp>
+#include <meganeura/ops/quantize.hpp>
 #include <meganeura/ops/rearrange.hpp>
 #include <meganeura/ops/resize.hpp>
+#include <meganeura/ops/robust.hpp>
 #include <meganeura/ops/rounding.hpp>
 #include <meganeura/ops/search.hpp>
 #include <meganeura/ops/sort.hpp>

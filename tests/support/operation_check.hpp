@@ -43,13 +43,15 @@ inline double distance(const operations::numbers& found, const operations::numbe
   return worst / scale;
 }
 
-/// The gradient of the sum of the result times `weights` by one operand, from central differences of the definition.
+/// The gradient of the sum of the result times `weights` by one operand, from central differences of the definition, or
+/// of what the gradient follows instead.
 inline operations::numbers slope(const operations::operation& asked, std::vector<operations::numbers> at,
                                  std::size_t operand) {
   constexpr double step = 1e-5;
   const operations::numbers by = operations::weights(asked.definition(at).size());
+  const auto& followed = asked.followed ? asked.followed : asked.definition;
   const auto sum = [&] {
-    const operations::numbers list = asked.definition(at);
+    const operations::numbers list = followed(at);
     return std::inner_product(list.begin(), list.end(), by.begin(), 0.0);
   };
   operations::numbers result;

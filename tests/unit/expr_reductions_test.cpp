@@ -93,7 +93,7 @@ TEST(expr_reductions, ends_of_the_range_are_as_pytorch_has_them) {
       {"variance", [](mn::node_value x) { return mn::variance(x, mn::correction{5}); }, {4, 5}, {inf}, {}},
       {"variance", [](mn::node_value x) { return mn::variance(x); }, {1e8, 1e8 + 2}, {2}, {-2, 2}},
       {"deviation", [](mn::node_value x) { return mn::standard_deviation(x); }, {4, 4}, {0}, {0, 0}},
-      {"logsumexp", [](mn::node_value x) { return mn::logsumexp(x); }, {-inf, -inf}, {-inf}, {NAN, NAN}},
+      {"logsumexp", [](mn::node_value x) { return mn::logsumexp(x); }, {-inf, -inf}, {-inf}, {0, 0}},
       {"logsumexp", [](mn::node_value x) { return mn::logsumexp(x); }, {-inf, 1000}, {1000}, {0, 1}},
       {"logsumexp", [](mn::node_value x) { return mn::logsumexp(x); }, {inf, 0}, {inf}, {}},
       {"norm", [](mn::node_value x) { return mn::norm(x); }, {0, 0}, {0}, {0, 0}},

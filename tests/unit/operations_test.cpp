@@ -64,12 +64,8 @@ TEST_P(operations_test, has_the_gradient_that_differences_of_its_definition_give
     const node_id outputs[] = {t.result}, seeds[] = {seed}, wrt[] = {t.operands[i]};
     const node_id found = gradients(t.g, outputs, seeds, wrt)[0];
     oracle::interpreter<double> run(t.g, t.leaves);
-    if (gradient == "none" && asked.call == "stop_gradient(x)") {
-      EXPECT_EQ(run.value(found).values, numbers(t.values[i].size(), 0.0));
-    } else {
-      EXPECT_LT(support::distance(run.value(found).values, support::slope(asked, t.values, i)), 1e-5)
-          << "by operand " << i;
-    }
+    EXPECT_LT(support::distance(run.value(found).values, support::slope(asked, t.values, i)), 1e-5)
+        << "by operand " << i;
   }
 }
 

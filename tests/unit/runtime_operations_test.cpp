@@ -37,7 +37,7 @@ TEST_P(runtime_operations, are_what_their_definitions_say) {
     ASSERT_EQ(found[at].result.size(), expected.size());
     EXPECT_LT(support::distance(found[at].result, expected), is_float(found[at].type) ? 2e-5 : 1e-300);
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (found[at].gradients[i].empty() || asked.call == "stop_gradient(x)") continue;
+      if (found[at].gradients[i].empty()) continue;
       const numbers slope = support::slope(asked, operands, i);
       ASSERT_EQ(found[at].gradients[i].size(), slope.size());
       EXPECT_LT(support::distance(found[at].gradients[i], slope), 5e-5) << "by operand " << i;

@@ -63,6 +63,12 @@ struct focal : detail::pairwise_loss<focal> {
   }
 };
 
+struct hinge : detail::pairwise_loss<hinge> {
+  static constexpr auto each(value auto x, value auto y, hinge_options options) {
+    return relu(detail::as_double(options.margin) - x * y);
+  }
+};
+
 struct squared_hinge : detail::pairwise_loss<squared_hinge> {
   static constexpr auto each(value auto x, value auto y, hinge_options options) {
     const auto below = relu(detail::as_double(options.margin) - x * y);
@@ -146,6 +152,19 @@ template <focal_options Options = focal_options{}, value A, value B>
 }
 template <fixed_string Target, focal_options Options = focal_options{}>
 struct focal : loss<detail::pairwise_module<layers::focal, Options>, target<Target>> {};
+
+/// max(0, margin - target prediction), targets 1 and -1. gradient: 0 at the margin.
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto hinge_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("hinge_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::hinge>(fixed_text<"">{}, prediction, target, options);
+}
+template <hinge_options Options = hinge_options{}, value A, value B>
+[[nodiscard]] constexpr auto hinge_loss(A prediction, B target) {
+  return hinge_loss(prediction, target, c<Options>);
+}
+template <fixed_string Target, hinge_options Options = hinge_options{}>
+struct hinge : loss<detail::pairwise_module<layers::hinge, Options>, target<Target>> {};
 
 /// max(0, margin - target prediction)^2, targets 1 and -1.
 template <value A, value B, class Options>

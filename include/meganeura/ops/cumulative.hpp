@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Sums, products and extrema of what stands before along an axis.
+// Sums, products, extrema and logarithms of sums of exponentials of what stands before along an axis.
 #pragma once
 #include <meganeura/ops/along.hpp>
+#include <meganeura/ops/statistics.hpp>
 #include <meganeura/ops/view.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -13,6 +14,23 @@ constexpr node_spec describe_cumulative(const facts& x, int axis, reduce_kind ki
 }
 
 }  // namespace detail
+
+namespace layers {
+
+// A row for each place, of which what stands behind the place counts as exp(-inf).
+struct logcumsumexp {
+  static constexpr auto forward(value auto x, int axis) {
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    symbolic_shape places;
+    for (int i = 0; i < 2; ++i) places.push_back(x.facts().shape[along]);
+    for (int i = along + 1; i < x.facts().shape.rank; ++i) places.push_back(1);
+    const auto behind = less(detail::coordinates_of(x, places, 0), detail::coordinates_of(x, places, 1));
+    const auto rows = select(behind, -__builtin_inf(), unsqueeze(detail::widened(x), along));
+    return detail::narrowed(logsumexp::forward(rows, 1 << (along + 1)), x);
+  }
+};
+
+}  // namespace layers
 
 /// The sum of the elements before along `axis` and the element itself: cumsum<-1>(x), or cumsum(x, -1); with `reverse`
 /// of those behind, cumsum(x, -1, c<true>). Errors of a sum of floats do not grow with its length.
@@ -38,6 +56,22 @@ template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 template <int Axis, value A>
 [[nodiscard]] constexpr auto cumprod(A x) {
   return cumprod(x, c<Axis>);
+}
+
+/// log(sum(exp(x))) of the elements before along `axis` and the element itself, exact also where later ones are far
+/// larger: logcumsumexp<-1>(x), or logcumsumexp(x, -1). -inf while there is nothing else, without gradient, where
+/// PyTorch's is NaN. shapes: unchanged. dtypes: floats, computed in f32. cost: looks at all n of a row for each
+/// element. errors: "x has no such axis, or no room for another", "x must be floats". source: torch.logcumsumexp.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto logcumsumexp(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: logcumsumexp<axis>(x): x has no such axis, or no room for another", x)
+  MEGANEURA_EXPECT_FLOATS("logcumsumexp<axis>(x)", x)
+  return detail::layer<layers::logcumsumexp>(fixed_text<"">{}, x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto logcumsumexp(A x) {
+  return logcumsumexp(x, c<Axis>);
 }
 
 /// The place of the largest of the elements before along `axis` and the element itself, of equal ones the last; the

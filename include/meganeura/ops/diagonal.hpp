@@ -25,6 +25,10 @@ constexpr auto columns_less_rows(X x, const symbolic_shape& shape) {
   return coordinates_of(x, shape, shape.rank - 1) - coordinates_of(x, shape, shape.rank - 2);
 }
 
+// Elements along an axis.
+constexpr node_spec describe_count(const facts&, int axis) {
+  return {.kind = primitive::element_count, .type = dtype::i32, .count = 1 << axis};
+}
 constexpr node_spec describe_positions(const facts& x, int axis) {
   return {.kind = primitive::iota, .type = dtype::i32, .shape = x.shape, .count = normal_axis(axis, x.shape.rank)};
 }
@@ -78,6 +82,19 @@ struct eye_like {
 struct full_like {
   static constexpr auto forward(value auto x, detail::number filling) {
     return expand(x.added(detail::constant_spec(filling.value, x.facts().type)), x.facts().shape);
+  }
+};
+
+// From either end to the middle, so that both ends are met.
+struct linspace_like {
+  static constexpr auto forward(value auto x, int axis, detail::number low, detail::number high) {
+    const auto along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto place = detail::coordinates_of(x, x.facts().shape, along);
+    const auto last = detail::make<detail::describe_count>(x, along) - 1;
+    const auto step = (high.value - low.value) / cast(maximum(last, 1), dtype::f32);
+    const auto upward = cast(place, dtype::f32) * step + low.value;
+    const auto downward = high.value - cast(last - place, dtype::f32) * step;
+    return detail::narrowed(select(less_equal(place + place, last), upward, downward), x);
   }
 };
 
@@ -173,8 +190,7 @@ template <value A>
   return full_like(x, c<detail::number(1.0)>);
 }
 
-/// 0, 1, 2, ... along `axis` in x's shape, as i32: arange_like<0>(x), or arange_like(x, 0). A range from a to b is
-/// a + (b - a) / (n - 1) of it.
+/// 0, 1, 2, ... along `axis` in x's shape, as i32: arange_like<0>(x), or arange_like(x, 0).
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto arange_like(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: arange_like<axis>(x): x has no such axis", x)
@@ -183,6 +199,20 @@ template <value A, detail::axis_like Axis>
 template <int Axis, value A>
 [[nodiscard]] constexpr auto arange_like(A x) {
   return arange_like(x, c<Axis>);
+}
+
+/// Numbers at equal distances from low to high along `axis`, both among them, in x's shape and dtype:
+/// linspace_like<-1, 0.0, 1.0>(x), or linspace_like(x, -1, 0.0, 1.0); of one element, low.
+/// dtypes: floats, computed in f32. errors: "x has no such axis", "x must be floats". source: torch.linspace.
+template <value A, detail::axis_like Axis, class Low, class High>
+[[nodiscard]] constexpr auto linspace_like(A x, Axis axis, Low low, High high) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: linspace_like<axis, low, high>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("linspace_like<axis, low, high>(x)", x)
+  return detail::layer<layers::linspace_like>(fixed_text<"">{}, x, axis, low, high);
+}
+template <int Axis, detail::number Low, detail::number High, value A>
+[[nodiscard]] constexpr auto linspace_like(A x) {
+  return linspace_like(x, c<Axis>, c<Low>, c<High>);
 }
 
 /// 1 on the diagonal of the last two axes, 0 elsewhere, in x's shape and dtype.

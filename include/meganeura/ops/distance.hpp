@@ -123,6 +123,12 @@ template <int... Axes, value A, value B, detail::axis_like... More>
                                                   detail::axes_of_both(a, b, c<Axes>..., axes...));
 }
 
+/// 1 - cosine_similarity: from 0 for one direction to 2 for opposite ones; as it.
+template <int... Axes, value A, value B, detail::axis_like... More>
+[[nodiscard]] constexpr auto cosine_distance(A a, B b, More... axes) {
+  return constant<1.0f> - cosine_similarity<Axes...>(a, b, axes...);
+}
+
 /// The norm of a - b over axes of the two, broadcast, by its order: minkowski_distance<-1>(a, b, c<norm_order{3}>), or
 /// minkowski_distance(a, b, norm_order{3}, -1). shapes, dtypes, errors: as cosine_similarity.
 template <int... Axes, value A, value B, detail::order_like Order, detail::axis_like... More>

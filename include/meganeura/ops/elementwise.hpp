@@ -7,8 +7,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 // shapes: trailing axes align, extents are equal or one of them is 1. dtypes: equal; a number (`constant<2.0f>`, or a
 // plain 2.0f beside a value of run time) takes the other operand's, and an integer's only if it is one. Comparisons
-// give conditions, which only `select`, `logical_and` and `logical_or` take: bool tensors are never stored. The checks
-// stand in each function, so that a compiler's first line is the user's own call.
+// give conditions, which only `select`, `logical_and`, `logical_or`, `logical_not` and `cast` take: bool tensors are
+// never stored. A mask that is stored, or comes from a file, is numbers: `cast` makes it and `select` takes it. The
+// checks stand in each function, so that a compiler's first line is the user's own call.
 
 template <class A, class B>
   requires detail::operands<A, B>
@@ -45,7 +46,8 @@ template <class A, class B>
   return detail::binary<scalar_op::divide>(a, b);
 }
 
-/// The larger of two, element by element; NaN where either is NaN.
+/// The larger of two, element by element; NaN where either is NaN. gradient: to the larger, halves where they are
+/// equal; beside a number (a constant) 0 there, as relu's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto maximum(A a, B b) {
@@ -54,7 +56,7 @@ template <class A, class B>
   return detail::binary<scalar_op::maximum>(a, b);
 }
 
-/// The smaller of two, element by element; NaN where either is NaN.
+/// The smaller of two, element by element; NaN where either is NaN. gradient: as maximum's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto minimum(A a, B b) {
@@ -240,29 +242,57 @@ template <value C, class A, class B>
 constexpr extent_pair select_mismatch(const C& condition, const A& a, const B& b) {
   return broadcast_mismatch(condition.facts().shape, broadcast(facts_beside(a, b).shape, facts_beside(b, a).shape));
 }
+// A condition as it is; of numbers, whether they are not 0.
+template <value C>
+constexpr auto as_condition(C x) {
+  if constexpr (!is_expr<C>) {
+    return x.facts().type == dtype::boolean ? x : unary<scalar_op::logical_not>(binary<scalar_op::equal>(x, 0));
+  } else if constexpr (C::facts().type == dtype::boolean) {
+    return x;
+  } else {
+    return unary<scalar_op::logical_not>(binary<scalar_op::equal>(x, apply<constant_node(0, C::facts().type)>()));
+  }
+}
 }  // namespace detail
 
-/// condition ? a : b, element by element.
-/// errors: "extents must be equal or 1", "dtypes must agree", "the first operand must be a condition".
+/// condition ? a : b, element by element; numbers are a mask that holds where they are not 0.
+/// errors: "extents must be equal or 1", "dtypes must agree".
 template <value C, class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto select(C condition, A a, B b) {
-  MEGANEURA_EXPECT(condition.facts().type == dtype::boolean,
-                   "meganeura: select(c, a, b): c must be a condition; compare with less, less_equal or equal",
-                   condition)
   MEGANEURA_CHECK(detail::select_mismatch(condition, a, b).agrees(),
                   (detail::extents_agree<detail::select_mismatch(condition, a, b)>),
                   "meganeura: select(c, a, b): extents must be equal or 1", a, b, condition)
   MEGANEURA_CHECK_OPERANDS("select(c, a, b)", a, b)
   MEGANEURA_CHECK_RANGE("select(c, a, b)", a, b)
-  return detail::make<detail::describe_select>(condition, detail::adapted(a, b), detail::adapted(b, a));
+  return detail::make<detail::describe_select>(detail::as_condition(condition), detail::adapted(a, b),
+                                               detail::adapted(b, a));
 }
 
-/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0.
+namespace detail {
+// 1 where a condition holds and 0 elsewhere, as numbers.
+template <value A, class Type>
+constexpr auto counted(A condition, Type type) {
+  if constexpr (is_expr<A>) {
+    return select(condition, apply<constant_node(1, Type::value)>(), apply<constant_node(0, Type::value)>());
+  } else {
+    return select(condition, condition.added(constant_spec(1, type)), condition.added(constant_spec(0, type)));
+  }
+}
+}  // namespace detail
+
+/// The same values in another dtype; float to integer truncates towards zero and saturates, a NaN gives 0. A condition
+/// gives 1 and 0.
 template <value A, class Type>
 [[nodiscard]] constexpr auto cast(A a, Type type) {
   MEGANEURA_EXPECT(type != dtype::boolean, "meganeura: cast<type>(x): bool tensors do not exist; compare instead", a)
-  return detail::make<detail::describe_cast>(a, type);
+  if constexpr (!detail::is_expr<A>) {
+    return a.facts().type == dtype::boolean ? detail::counted(a, type) : detail::make<detail::describe_cast>(a, type);
+  } else if constexpr (A::facts().type == dtype::boolean) {
+    return detail::counted(a, type);
+  } else {
+    return detail::make<detail::describe_cast>(a, type);
+  }
 }
 template <dtype Type, value A>
 [[nodiscard]] constexpr auto cast(A a) {

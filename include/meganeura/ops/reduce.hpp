@@ -67,8 +67,8 @@ constexpr auto mean_over(A x, Axes... axes) {
 
 /// Sum over axes, which disappear; negative axes count from the end: sum<-1>(x), or sum(x, -1). Without axes, over all:
 /// sum(x) is one number. max, min, product and mean likewise.
-/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. errors: "x has no such axis",
-/// "an axis is named twice".
+/// shapes: [.., n, ..] -> [.., ..]. cost: reads x once, one flop an element. gradient: of max and min to the first of
+/// equal elements, as torch.max of an axis (amax shares it). errors: "x has no such axis", "an axis is named twice".
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)

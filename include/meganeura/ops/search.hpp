@@ -21,18 +21,7 @@ template <class... T>
 inline constexpr auto place_description = &describe_place<std::conditional_t<true, int, T>...>;
 
 // 1 where a condition holds, or a number is not 0, and 0 elsewhere, as i32.
-template <value A>
-constexpr auto ones_where(A x) {
-  constexpr auto one = constant<1, dtype::i32>;
-  constexpr auto zero = constant<0, dtype::i32>;
-  if constexpr (!is_expr<A>) {
-    return x.facts().type == dtype::boolean ? select(x, one, zero) : select(equal(x, 0), zero, one);
-  } else if constexpr (A::facts().type == dtype::boolean) {
-    return select(x, one, zero);
-  } else {
-    return select(equal(x, constant<0>), zero, one);
-  }
-}
+constexpr auto ones_where(value auto x) { return select(x, constant<1, dtype::i32>, constant<0, dtype::i32>); }
 
 }  // namespace detail
 

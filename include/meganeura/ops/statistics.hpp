@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Variance, deviation and the logarithm of a sum of exponentials over axes.
 #pragma once
+#include <meganeura/expr/module.hpp>
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
@@ -77,14 +78,15 @@ struct standard_deviation {
   }
 };
 
-// The shift cancels; an infinite one would not.
+// The shift cancels; an infinite one would not. A sum of 0 has no part in the gradient.
 struct logsumexp {
   static constexpr auto forward(value auto x, int axes) {
     const auto wide = detail::widened(x);
     const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
     const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
     const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
-    return detail::narrowed(log(sum) + shift, x);
+    const auto logarithm = detail::unless_zero(sum, -__builtin_inf(), [](value auto y) { return log(y); });
+    return detail::narrowed(logarithm + shift, x);
   }
 };
 
@@ -119,8 +121,19 @@ template <int... Axes, value A, detail::axis_like... More>
   return standard_deviation<Axes...>(x, c<correction{}>, axes...);
 }
 
-/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf,
-/// one with +inf is +inf, and their gradients are NaN (as PyTorch's).
+/// The mean and the variance over axes, as results "mean" and "variance" of one computation:
+/// auto [mean, variance] = mean_and_variance<-1>(x). Otherwise as variance. source: torch.var_mean.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, Correction freedom, More... axes) {
+  return results<"mean", "variance">(mean<Axes...>(x, axes...), variance<Axes...>(x, freedom, axes...));
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, More... axes) {
+  return mean_and_variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf
+/// and its gradient 0, where PyTorch's is NaN; one with +inf is +inf, and its gradient NaN (as PyTorch's).
 /// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
