@@ -7575,6 +7575,7 @@ struct attend {
   // The last query stands at the last key: behind a past both count from the end.
   static constexpr auto scores(value auto q, value auto k, gqa_options options) {
     const auto all = products(q, k, options);
+    if (!options.causal && !options.alibi && options.window == 0) return all;
     const auto query = query_of(all), key = key_of(all);
     const bool batch = q.facts().shape.rank == 4;
     return square(all)[0] == square(all)[1] ? seen(all, query, key, batch, options)
@@ -7810,6 +7811,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct batch_norm_options {
   float epsilon = 1e-5f;
   float momentum = 0.1f;  // the share that a step's statistics have in the running ones
+  bool affine = true;     // times "weight" and plus "bias"
   friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;
 };
 
@@ -7819,7 +7821,7 @@ constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1
 
 namespace layers {
 
-/// Parameters "weight" and "bias", states "running_mean" and "running_var", all [c].
+/// Parameters "weight" and "bias", if affine, states "running_mean" and "running_var", all [c].
 struct batch_norm {
   static constexpr auto forward(value auto x, batch_norm_options options) {
     const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
@@ -7830,6 +7832,7 @@ struct batch_norm {
     const auto y = when_training(
         x, [&] { return trained(wide, mean, variance, options); },
         [&] { return standardised(wide - along(mean, wide), variance, options); });
+    if (!options.affine) return detail::narrowed(y, x);
     const auto weight = detail::widened(detail::parameter_of<"weight">(x, channels, type, init::ones));
     const auto bias = detail::widened(detail::parameter_of<"bias">(x, channels, type, init::zeros));
     return detail::narrowed(y * along(weight, wide) + along(bias, wide), x);
@@ -9564,16 +9567,32 @@ struct weight_norm {
 
 /// Parameters "weight_g" [out, 1], "weight_v" [out, in] and "bias" [out].
 struct weight_norm_linear {
+  static constexpr double mean_length = 0.5773502691896258;  // sqrt(in / (3 in))
   static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
     const detail::facts in = x.facts();
     const std::int64_t width = in.shape.last().coefficient;
-    const auto g = detail::parameter_of<"weight_g">(x, detail::extents_of(out, 1), in.type,
-                                                    init::constant(0.5773502691896258));  // sqrt(in / (3 in))
+    const auto g =
+        detail::parameter_of<"weight_g">(x, detail::extents_of(out, 1), in.type, init::constant(mean_length));
     const auto v = detail::parameter_of<"weight_v">(x, detail::extents_of(out, width), in.type, options.weight);
     const auto product = detail::make<detail::describe_linear>(x, weight_norm::forward(v, g));
     if (!options.bias) return product;
     const initializer begin = detail::bias_of(options.bias_begin, width);
     return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
+  }
+};
+
+/// Of one to three axes. Parameters "weight_g" [out, 1, 1..], "weight_v" [out, c / groups, kernel..] and "bias" [out].
+struct weight_norm_conv {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_options options) {
+    const detail::facts in = x.facts();
+    const symbolic_shape filter =
+        detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
+    symbolic_shape each = detail::extents_of(out);
+    while (each.rank < filter.rank) each.push_back(1);
+    const auto g = detail::parameter_of<"weight_g">(x, each, in.type, init::constant(weight_norm_linear::mean_length));
+    const auto v = detail::parameter_of<"weight_v">(x, filter, in.type, options.weight);
+    const auto y = convolution(x, weight_norm::forward(v, g), options);
+    return options.bias ? detail::biased(y, filter.coefficient() / out, options) : y;
   }
 };
 
@@ -9657,6 +9676,27 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
 [[nodiscard]] constexpr auto weight_norm_linear(A x) {
   return weight_norm_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// conv1d, conv2d or conv3d, whichever x is of, with weight_norm of its filters:
+/// torch.nn.utils.weight_norm(torch.nn.Conv2d(c, out, kernel)); weight_g begins as weight_norm_linear's.
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto weight_norm_conv(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      (x.facts().shape.rank >= 3 && x.facts().shape.rank <= 5 &&
+       detail::is_geometry(options, x.facts().shape.rank - 2) &&
+       detail::fits_groups(x.facts().shape, out, options, x.facts().shape.rank - 2)),
+      "meganeura: weight_norm_conv<name, out, options>(x): x must be [n, c, ..] of one to three axes more, "
+      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1",
+      x)
+  MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x)
+  return detail::layer<layers::weight_norm_conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto weight_norm_conv(A x) {
+  return weight_norm_conv(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -11214,46 +11254,102 @@ constexpr bool can_recur(const facts& x) {
   return x.shape.rank == 3 && x.shape[1].is_static() && x.shape[2].is_static() && x.type == dtype::f32;
 }
 
-// All results, over the sequence.
+// All results, over the sequence, and the last states.
 template <class Step, recurrent_options O, value X, value H, value S, value W>
 constexpr auto recurrent_run(X x, H h, S second, W weight) {
   if constexpr (all_typed<X>::value) {
-    return call<"", recurrent_steps<Step, O.hidden, X::facts().shape[1].coefficient>>(x, h, second, weight)
-        .template get<0>();
+    return call<"", recurrent_steps<Step, O.hidden, X::facts().shape[1].coefficient>>(x, h, second, weight);
   } else {
-    return run_steps<Step, O.hidden>(x, h, second, weight, x.facts().shape[1].coefficient).y;
+    const auto state = run_steps<Step, O.hidden>(x, h, second, weight, x.facts().shape[1].coefficient);
+    return results<"y", "h", "s">(state.y, state.h, state.second);
   }
 }
 
-// One direction of one layer.
-template <class Step, recurrent_options O, fixed_string Suffix, value A>
-constexpr auto recurrent_pass(A x) {
+// What a kind does with the gates of x: all steps of a sequence, or one.
+template <class Step, recurrent_options O, fixed_string Suffix, value A, value H, value C, class Run>
+constexpr auto recurrent_by(A x, H h, C cell, const Run& run) {
   constexpr fixed<std::int64_t{Step::gates}> gates{};
   constexpr fixed<std::int64_t{O.hidden}> hidden{};
   const auto own = layer<recurrent_gates<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
   const auto weight = layer<recurrent_weight<Suffix>>(fixed_text<"">{}, x, gates, hidden);
   const auto bias = layer<recurrent_bias<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
-  const auto zeros = layer<recurrent_zeros>(fixed_text<"">{}, x, hidden);
   if constexpr (Step::has_cell) {
-    return recurrent_run<Step, O>(own + bias, zeros, zeros, weight);
+    return run(own + bias, h, cell, weight);
   } else {
-    return recurrent_run<Step, O>(own, zeros, bias, weight);
+    return run(own, h, bias, weight);
   }
 }
 
-template <class Step, recurrent_options O, int Layer = 0, value A>
-constexpr auto recurrent_layers(A x) {
-  if constexpr (Layer == O.layers) {
-    return x;
+// States to begin with, by their place among those of layers and directions.
+template <recurrent_options O>
+struct zero_states {
+  static constexpr bool given = false;
+  template <int Index>
+  static constexpr auto h(value auto x) {
+    return layer<recurrent_zeros>(fixed_text<"">{}, x, fixed<std::int64_t{O.hidden}>{});
+  }
+  template <int Index>
+  static constexpr auto cell(value auto x) {
+    return h<Index>(x);
+  }
+};
+template <value H, value C>
+struct given_states {
+  static constexpr bool given = true;
+  H all;
+  C cells;
+  template <int Index>
+  constexpr auto h(value auto) const {
+    return flatten<0, 1>(slice<0, Index, 1>(all));
+  }
+  template <int Index>
+  constexpr auto cell(value auto) const {
+    return flatten<0, 1>(slice<0, Index, 1>(cells));
+  }
+};
+
+// One direction of one layer.
+template <class Step, recurrent_options O, int Layer, bool Reverse, value A, class Begin>
+constexpr auto recurrent_pass(A x, const Begin& begin) {
+  constexpr int index = O.bidirectional ? 2 * Layer + (Reverse ? 1 : 0) : Layer;
+  return recurrent_by<Step, O, layer_suffix<Layer, Reverse>()>(
+      x, begin.template h<index>(x), begin.template cell<index>(x),
+      [](auto gates, auto h, auto second, auto weight) { return recurrent_run<Step, O>(gates, h, second, weight); });
+}
+
+template <int Which, class... Ends>
+constexpr auto last_states(const Ends&... ends) {
+  if constexpr (sizeof...(Ends) == 1) {
+    return (unsqueeze<0>(ends.template get<Which>()), ...);
   } else {
-    const auto y = recurrent_pass<Step, O, layer_suffix<Layer, false>()>(x);
+    return concat<0>(unsqueeze<0>(ends.template get<Which>())...);
+  }
+}
+
+template <class Step, recurrent_options O, int Layer = 0, value A, class Begin, class... Ends>
+constexpr auto recurrent_layers(A x, const Begin& begin, const Ends&... ends) {
+  if constexpr (Layer == O.layers && !Begin::given) {
+    return x;
+  } else if constexpr (Layer == O.layers && Step::has_cell) {
+    return results<"output", "h_n", "c_n">(x, last_states<1>(ends...), last_states<2>(ends...));
+  } else if constexpr (Layer == O.layers) {
+    return results<"output", "h_n">(x, last_states<1>(ends...));
+  } else {
+    const auto there = recurrent_pass<Step, O, Layer, false>(x, begin);
+    const auto y = there.template get<0>();
     if constexpr (O.bidirectional) {
-      const auto back = recurrent_pass<Step, O, layer_suffix<Layer, true>()>(flip<1>(x));
-      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back)));
+      const auto back = recurrent_pass<Step, O, Layer, true>(flip<1>(x), begin);
+      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back.template get<0>())), begin, ends..., there,
+                                                  back);
     } else {
-      return recurrent_layers<Step, O, Layer + 1>(y);
+      return recurrent_layers<Step, O, Layer + 1>(y, begin, ends..., there);
     }
   }
+}
+
+template <recurrent_options O>
+constexpr bool are_states(const facts& x, const facts& h) {
+  return h.type == dtype::f32 && h.shape == extents_of(O.layers * (O.bidirectional ? 2 : 1), x.shape[0], O.hidden);
 }
 
 template <class Step, recurrent_options O>
@@ -11261,28 +11357,86 @@ struct recurrent {
   static constexpr auto forward(value auto x) {
     MEGANEURA_EXPECT(can_recur(x.facts()),
                      "meganeura: call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers", x)
-    return recurrent_layers<Step, O>(x);
+    return recurrent_layers<Step, O>(x, zero_states<O>{});
+  }
+  static constexpr auto forward(value auto x, value auto h) requires(!Step::has_cell) { return from(x, h, h); }
+  static constexpr auto forward(value auto x, value auto h, value auto cell) requires(Step::has_cell) {
+    return from(x, h, cell);
+  }
+
+ private:
+  template <value X, value H, value C>
+  static constexpr auto from(X x, H h, C cell) {
+    MEGANEURA_EXPECT(can_recur(x.facts()),
+                     "meganeura: call<name, lstm<options>>(x, h, c): x must be f32 [n, t, width], t and width numbers",
+                     x, h, cell)
+    MEGANEURA_EXPECT(
+        (are_states<O>(x.facts(), h.facts()) && are_states<O>(x.facts(), cell.facts())),
+        "meganeura: call<name, lstm<options>>(x, h, c): h and c must be f32 [layers directions, n, hidden]", x, h, cell)
+    return recurrent_layers<Step, O>(x, given_states<H, C>{h, cell});
+  }
+};
+
+template <class Step, recurrent_options O>
+struct recurrent_cell {
+  static constexpr auto forward(value auto x, value auto h) requires(!Step::has_cell) {
+    return stepped(x, h, h).template get<0>();
+  }
+  static constexpr auto forward(value auto x, value auto h, value auto cell) requires(Step::has_cell) {
+    const auto next = stepped(x, h, cell);
+    return results<"h", "c">(next.template get<0>(), next.template get<1>());
+  }
+
+ private:
+  static constexpr bool fits(const facts& x, const facts& h) {
+    return x.shape.rank == 2 && x.shape[1].is_static() && x.type == dtype::f32 && h.type == dtype::f32 &&
+           h.shape == extents_of(x.shape[0], O.hidden);
+  }
+  static constexpr auto stepped(value auto x, value auto h, value auto cell) {
+    MEGANEURA_CHECK((fits(x.facts(), h.facts()) && fits(x.facts(), cell.facts())),
+                    (holds_of < fits(x.facts(), h.facts()) && fits(x.facts(), cell.facts()) >),
+                    "meganeura: call<name, lstm_cell<options>>(x, h, c): x must be f32 [n, width], h and c f32 [n, "
+                    "hidden], width a number",
+                    x, h, cell)
+    return recurrent_by<Step, O, "">(x, h, cell, [](auto gates, auto state, auto second, auto weight) {
+      return Step::template forward<O.hidden>(gates, state, second, weight);
+    });
   }
 };
 
 }  // namespace detail
 
-/// torch.nn.LSTM with batch_first, from states of zeros on, a module: call<"lstm", lstm<recurrent_options{.hidden =
-/// 64}>>(x). Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden], "bias_ih_l0",
-/// "bias_hh_l0", those of the other direction end in "_reverse". The result is PyTorch's `output`; the last state of a
-/// direction is the last of it in time. Steps are written out: sequences are to be short, tens of steps. shapes: [n, t,
-/// width] -> [n, t, hidden], twice as wide if bidirectional. dtypes: f32. errors: "x must be f32 [n, t, width], t and
-/// width numbers".
+/// torch.nn.LSTM with batch_first, a module: call<"lstm", lstm<recurrent_options{.hidden = 64}>>(x), from states of
+/// zeros on, is PyTorch's `output`; auto [output, h_n, c_n] = call<"lstm", lstm<..>>(x, h_0, c_0) begins with states
+/// and gives the last ones. Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden],
+/// "bias_ih_l0", "bias_hh_l0", those of the other direction end in "_reverse". Steps are written out: sequences are to
+/// be short, tens of steps. shapes: [n, t, width] -> [n, t, hidden], twice as wide if bidirectional; states [layers
+/// directions, n, hidden]. dtypes: f32. errors: "x must be f32 [n, t, width], t and width numbers", "h and c must be
+/// f32 [layers directions, n, hidden]".
 template <recurrent_options O>
 struct lstm : detail::recurrent<detail::lstm_step, O> {};
 
-/// torch.nn.GRU, as lstm, with three gates.
+/// torch.nn.GRU, as lstm, with three gates and one state.
 template <recurrent_options O>
 struct gru : detail::recurrent<detail::gru_step, O> {};
 
-/// torch.nn.RNN of tanh, as lstm, with one gate.
+/// torch.nn.RNN of tanh, as lstm, with one gate and one state.
 template <recurrent_options O>
 struct rnn : detail::recurrent<detail::rnn_step, O> {};
+
+/// torch.nn.LSTMCell, one step: auto [h, c] = call<"cell", lstm_cell<recurrent_options{.hidden = 64}>>(x, h_0, c_0).
+/// Parameters "weight_ih" [4 hidden, width], "weight_hh" [4 hidden, hidden], "bias_ih", "bias_hh". shapes: x [n,
+/// width], states [n, hidden]. dtypes: f32. errors: "x must be f32 [n, width], h and c f32 [n, hidden]".
+template <recurrent_options O>
+struct lstm_cell : detail::recurrent_cell<detail::lstm_step, O> {};
+
+/// torch.nn.GRUCell, as lstm_cell: h = call<"cell", gru_cell<options>>(x, h_0).
+template <recurrent_options O>
+struct gru_cell : detail::recurrent_cell<detail::gru_step, O> {};
+
+/// torch.nn.RNNCell of tanh, as gru_cell.
+template <recurrent_options O>
+struct rnn_cell : detail::recurrent_cell<detail::rnn_step, O> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The leaky relu of random slopes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <support/layer_cases.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -219,6 +220,24 @@ void add_norms(std::vector<layer_case>& list) {
                       y.push_back(t.at("fc.weight_g")[i % 4] * sum / std::sqrt(square) + t.at("fc.bias")[i % 4]);
                     }
                     return y;
+                  }});
+}
+
+void add_weight_norm(std::vector<layer_case>& list) {
+  list.push_back({"weight_norm_conv",
+                  {{1, 4, 5}},
+                  {{"conv.weight_g", {2, 1, 1}}, {"conv.weight_v", {2, 2, 3}}, {"conv.bias", {2}}},
+                  [](const values& x) { return weight_norm_conv("conv", x[0], 2, conv_options{.groups = 2}); },
+                  [](tensors& t) {
+                    const auto v = t.at("conv.weight_v");
+                    auto weight = v;
+                    for (std::int64_t i = 0; i < 12; ++i) {
+                      double square = 0;
+                      for (std::int64_t k = i / 6 * 6; k < i / 6 * 6 + 6; ++k) square += v[k] * v[k];
+                      weight[i] = t.at("conv.weight_g")[i / 6] * v[i] / std::sqrt(square);
+                    }
+                    t["conv.weight"] = weight;
+                    return convolved(t, 1, 4, 2, 2, {{1, 1, 5}, {1, 1, 3}, {1, 1, 3}});
                   }});
 }
 
@@ -450,11 +469,10 @@ void lstm_of(const numbers& a, const numbers& b, numbers& h, numbers& cell) {
   }
 }
 
-// Rows of a sequence, from its end if `reverse`.
+// Rows of a sequence, from its end if `reverse`, from states on that become the last ones.
 matrix recurred(tensors& t, const matrix& x, const std::string& suffix, std::int64_t gates, std::int64_t hidden,
-                recurrence step, bool reverse) {
+                recurrence step, bool reverse, numbers& h, numbers& cell) {
   matrix y = made(x.rows, hidden, [](std::int64_t, std::int64_t) { return 0.0; });
-  numbers h(static_cast<std::size_t>(hidden)), cell(static_cast<std::size_t>(hidden));
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const std::int64_t at = reverse ? x.rows - 1 - i : i;
     const auto by = [&](const matrix& row, const std::string& which) {
@@ -466,11 +484,62 @@ matrix recurred(tensors& t, const matrix& x, const std::string& suffix, std::int
   }
   return y;
 }
+matrix recurred(tensors& t, const matrix& x, const std::string& suffix, std::int64_t gates, std::int64_t hidden,
+                recurrence step, bool reverse) {
+  numbers h(static_cast<std::size_t>(hidden)), cell(static_cast<std::size_t>(hidden));
+  return recurred(t, x, suffix, gates, hidden, step, reverse, h, cell);
+}
+
+// A step of each row of x0 from the states x1 and x2 on; the states that follow.
+numbers stepped(tensors& t, std::int64_t gates, recurrence step, bool with_cell) {
+  numbers hs, cells;
+  for (std::int64_t b = 0; b < 2; ++b) {
+    numbers h = part(rows_of(t, "x1", 3), b, 1).list;
+    numbers cell = with_cell ? part(rows_of(t, "x2", 3), b, 1).list : numbers(3);
+    recurred(t, part(rows_of(t, "x0", 4), b, 1), "", gates, 3, step, false, h, cell);
+    hs.insert(hs.end(), h.begin(), h.end()), cells.insert(cells.end(), cell.begin(), cell.end());
+  }
+  if (with_cell) hs.insert(hs.end(), cells.begin(), cells.end());
+  return hs;
+}
+
+// Two layers of both directions and 2 places on x0 [2, 3, 4], from the states x1 and x2 [4, 2, 2] on.
+numbers recurred_both(tensors& t, std::int64_t gates, recurrence step, bool with_cell) {
+  numbers y, hs(16), cells(16);
+  for (std::int64_t b = 0; b < 2; ++b) {
+    matrix x = part(rows_of(t, "x0", 4), b * 3, 3);
+    for (std::int64_t layer = 0; layer < 2; ++layer) {
+      const auto pass = [&](std::int64_t reverse) {
+        const std::int64_t at = (2 * layer + reverse) * 2 + b;
+        numbers h = part(rows_of(t, "x1", 2), at, 1).list;
+        numbers cell = with_cell ? part(rows_of(t, "x2", 2), at, 1).list : numbers(2);
+        const std::string suffix = "_l" + std::to_string(layer) + (reverse == 1 ? "_reverse" : "");
+        matrix result = recurred(t, x, suffix, gates, 2, step, reverse == 1, h, cell);
+        std::copy(h.begin(), h.end(), hs.begin() + 2 * at), std::copy(cell.begin(), cell.end(), cells.begin() + 2 * at);
+        return result;
+      };
+      const matrix there = pass(0), back = pass(1);
+      x = made(3, 4, [&](std::int64_t i, std::int64_t k) { return k < 2 ? there.at(i, k) : back.at(i, k - 2); });
+    }
+    y.insert(y.end(), x.list.begin(), x.list.end());
+  }
+  y.insert(y.end(), hs.begin(), hs.end());
+  if (with_cell) y.insert(y.end(), cells.begin(), cells.end());
+  return y;
+}
 
 std::map<std::string, shape> gates_of(std::int64_t rows, std::int64_t width, std::int64_t hidden,
                                       const std::string& suffix, bool bias) {
   std::map<std::string, shape> list{{"r.weight_ih" + suffix, {rows, width}}, {"r.weight_hh" + suffix, {rows, hidden}}};
   if (bias) list["r.bias_ih" + suffix] = list["r.bias_hh" + suffix] = {rows};
+  return list;
+}
+
+// Of two layers of both directions.
+std::map<std::string, shape> gates_of_both(std::int64_t rows) {
+  std::map<std::string, shape> list;
+  for (const char* suffix : {"_l0", "_l0_reverse", "_l1", "_l1_reverse"})
+    list.merge(gates_of(rows, 4, 2, suffix, true));
   return list;
 }
 
@@ -504,11 +573,9 @@ void add_recurrences(std::vector<layer_case>& list) {
                       return recurred(t, x, "_l0", 3, 3, gru_of, false);
                     });
                   }});
-  std::map<std::string, shape> names;
-  for (const char* suffix : {"_l0", "_l0_reverse", "_l1", "_l1_reverse"}) names.merge(gates_of(2, 4, 2, suffix, true));
   list.push_back({"rnn of two layers and both directions",
                   {{2, 3, 4}},
-                  names,
+                  gates_of_both(2),
                   [](const values& x) { return call<rnn<both>>("r", x[0]); },
                   [](tensors& t) {
                     return by_batch(t, 4, [&](const matrix& x, const matrix&) {
@@ -522,6 +589,41 @@ void add_recurrences(std::vector<layer_case>& list) {
                       return beside(beside(x, "_l0"), "_l1");
                     });
                   }});
+  const auto flat = [](const node_value& x) { return flatten(x, 0, -1); };
+  list.push_back({"gru of two layers and both directions with states",
+                  {{2, 3, 4}, {4, 2, 2}},
+                  gates_of_both(6),
+                  [flat](const values& x) {
+                    const auto all = call<gru<both>>("r", x[0], x[1]);
+                    return concat(0, flat(all.get<0>()), flat(all.get<1>()));
+                  },
+                  [](tensors& t) { return recurred_both(t, 3, gru_of, false); }});
+  list.push_back({"lstm of two layers and both directions with states",
+                  {{2, 3, 4}, {4, 2, 2}, {4, 2, 2}},
+                  gates_of_both(8),
+                  [flat](const values& x) {
+                    const auto all = call<lstm<both>>("r", x[0], x[1], x[2]);
+                    return concat(0, flat(all.get<0>()), flat(all.get<1>()), flat(all.get<2>()));
+                  },
+                  [](tensors& t) { return recurred_both(t, 4, lstm_of, true); }});
+  list.push_back({"lstm_cell",
+                  {{2, 4}, {2, 3}, {2, 3}},
+                  gates_of(12, 4, 3, "", true),
+                  [](const values& x) {
+                    const auto next = call<lstm_cell<three>>("r", x[0], x[1], x[2]);
+                    return concat(0, next.get<0>(), next.get<1>());
+                  },
+                  [](tensors& t) { return stepped(t, 4, lstm_of, true); }});
+  list.push_back({"gru_cell",
+                  {{2, 4}, {2, 3}},
+                  gates_of(9, 4, 3, "", true),
+                  [](const values& x) { return call<gru_cell<three>>("r", x[0], x[1]); },
+                  [](tensors& t) { return stepped(t, 3, gru_of, false); }});
+  list.push_back({"rnn_cell without bias",
+                  {{2, 4}, {2, 3}},
+                  gates_of(3, 4, 3, "", false),
+                  [](const values& x) { return call<rnn_cell<plain>>("r", x[0], x[1]); },
+                  [](tensors& t) { return stepped(t, 1, rnn_of, false); }});
 }
 
 }  // namespace
@@ -531,6 +633,7 @@ const std::vector<layer_case>& layer_cases() {
     std::vector<layer_case> made;
     add_convolutions(made);
     add_norms(made);
+    add_weight_norm(made);
     add_attentions(made);
     add_adapters(made);
     add_recurrences(made);

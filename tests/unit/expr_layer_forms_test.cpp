@@ -31,7 +31,10 @@ struct norms {
     auto a = mn::layer_norm<"a", mn::norm_options{.axes = 3}>(x) + mn::group_norm<"b", 2>(x);
     auto b = mn::rms_norm<"c", mn::norm_options{.affine = false}>(x) + mn::instance_norm<"d">(x);
     auto w = mn::weight_norm(mn::parameter<"v", mn::dims<5, 5>>, mn::parameter<"g", mn::dims<5, 1>>);
-    return mn::weight_norm_linear<"e", 5>(a + b) + mn::tied_linear(mn::local_response_norm(x), w);
+    return mn::weight_norm_linear<"e", 5>(a + b) +
+           mn::weight_norm_conv<"f", 4, mn::conv_options{.kernel = 1, .groups = 2}>(b) +
+           mn::batch_norm<"g", mn::batch_norm_options{.affine = false}>(b) +
+           mn::tied_linear(mn::local_response_norm(x), w);
   }
 };
 struct pools {
@@ -64,11 +67,18 @@ struct adapters {
 };
 
 struct recurrences {
-  static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true}, one{.hidden = 4};
+  static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true}, one{.hidden = 4},
+      two{.hidden = 2};
   static constexpr auto forward(mn::value auto image) {
     auto x = mn::sum<1>(image);
     auto y = mn::call<"lstm", mn::lstm<both>>(x) + mn::call<"gru", mn::gru<one>>(x);
-    return y + mn::call<"rnn", mn::rnn<both>>(x);
+    auto begin = mn::parameter<"begin", mn::dims<4, 2, 2>>;
+    auto [z, h] = mn::call<"from", mn::rnn<both>>(x, begin);
+    auto [v, a, b] = mn::call<"lstm_from", mn::lstm<both>>(x, h, begin);
+    auto step = mn::slice<-1, 0, 2>(mn::sum<1>(y));
+    auto [d, e] = mn::call<"cell", mn::lstm_cell<two>>(mn::sum<1>(x), step, mn::sum<0>(a + b));
+    auto f = mn::call<"gru_cell", mn::gru_cell<two>>(d, mn::call<"rnn_cell", mn::rnn_cell<two>>(e, d));
+    return y + mn::call<"rnn", mn::rnn<both>>(x) + z + v + mn::sum(f);
   }
 };
 
@@ -138,6 +148,16 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<recurrences>();
 }
 
+TEST(expr_layer_forms, batch_norm_without_parameters_has_its_statistics_alone) {
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {1, 2}));
+  const mn::node_id y = mn::batch_norm("n", x, mn::batch_norm_options{.epsilon = 0, .affine = false}).id();
+  EXPECT_TRUE(g.leaves(mn::op::parameter).empty());
+  mn::oracle::interpreter<double> run(
+      g, {{"x", {{1, 2}, {3, 4}}}, {"n.running_mean", {{2}, {1, 1}}}, {"n.running_var", {{2}, {4, 9}}}});
+  EXPECT_EQ(run.value(y).values, (std::vector<double>{1, 1}));
+}
+
 TEST(expr_layer_forms, a_padding_token_has_zeros_and_trains_nothing) {
   mn::graph g;
   const mn::node_value tokens(g, g.input("tokens", mn::dtype::i32, {3}));
@@ -195,6 +215,15 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
             "max_pool1d<options>(x): the window must fit into [.., w] of known extents; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::call<mn::lstm<recurrences::one>>("r", mn::sum(x, 0)); }),
             "call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers; found f32 [4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::call<mn::gru<recurrences::one>>("r", x, x); }),
+            "call<name, lstm<options>>(x, h, c): h and c must be f32 [layers directions, n, hidden]; found f32 [2, 4, "
+            "6], f32 [2, 4, 6], f32 [2, 4, 6]");
+  EXPECT_EQ(
+      sentence([&] { (void)mn::call<mn::rnn_cell<recurrences::one>>("r", x, x); }),
+      "call<name, lstm_cell<options>>(x, h, c): x must be f32 [n, width], h and c f32 [n, hidden], width a number; "
+      "found f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6]");
+  EXPECT_EQ(sentence([&] { (void)mn::weight_norm_conv("c", x, 4, mn::conv_options{.kernel = 7}); }),
+            "weight_norm_conv<name, out, options>(x): the window must fit into x's known extents; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
             "layer_norm<name>(x): x needs a last extent that is a number, not a symbol; found f32 [2, 4, 6]");
 }

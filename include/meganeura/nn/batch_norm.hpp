@@ -12,6 +12,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct batch_norm_options {
   float epsilon = 1e-5f;
   float momentum = 0.1f;  // the share that a step's statistics have in the running ones
+  bool affine = true;     // times "weight" and plus "bias"
   friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;
 };
 
@@ -21,7 +22,7 @@ constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1
 
 namespace layers {
 
-/// Parameters "weight" and "bias", states "running_mean" and "running_var", all [c].
+/// Parameters "weight" and "bias", if affine, states "running_mean" and "running_var", all [c].
 struct batch_norm {
   static constexpr auto forward(value auto x, batch_norm_options options) {
     const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
@@ -32,6 +33,7 @@ struct batch_norm {
     const auto y = when_training(
         x, [&] { return trained(wide, mean, variance, options); },
         [&] { return standardised(wide - along(mean, wide), variance, options); });
+    if (!options.affine) return detail::narrowed(y, x);
     const auto weight = detail::widened(detail::parameter_of<"weight">(x, channels, type, init::ones));
     const auto bias = detail::widened(detail::parameter_of<"bias">(x, channels, type, init::zeros));
     return detail::narrowed(y * along(weight, wide) + along(bias, wide), x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Normalisation by groups of channels, by neighbours among them, and of weights.
 #pragma once
+#include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/norm.hpp>
 #include <meganeura/ops/window.hpp>
@@ -87,16 +88,32 @@ struct weight_norm {
 
 /// Parameters "weight_g" [out, 1], "weight_v" [out, in] and "bias" [out].
 struct weight_norm_linear {
+  static constexpr double mean_length = 0.5773502691896258;  // sqrt(in / (3 in))
   static constexpr auto forward(value auto x, std::int64_t out, linear_options options) {
     const detail::facts in = x.facts();
     const std::int64_t width = in.shape.last().coefficient;
-    const auto g = detail::parameter_of<"weight_g">(x, detail::extents_of(out, 1), in.type,
-                                                    init::constant(0.5773502691896258));  // sqrt(in / (3 in))
+    const auto g =
+        detail::parameter_of<"weight_g">(x, detail::extents_of(out, 1), in.type, init::constant(mean_length));
     const auto v = detail::parameter_of<"weight_v">(x, detail::extents_of(out, width), in.type, options.weight);
     const auto product = detail::make<detail::describe_linear>(x, weight_norm::forward(v, g));
     if (!options.bias) return product;
     const initializer begin = detail::bias_of(options.bias_begin, width);
     return product + detail::parameter_of<"bias">(x, detail::extents_of(out), in.type, begin);
+  }
+};
+
+/// Of one to three axes. Parameters "weight_g" [out, 1, 1..], "weight_v" [out, c / groups, kernel..] and "bias" [out].
+struct weight_norm_conv {
+  static constexpr auto forward(value auto x, std::int64_t out, conv_options options) {
+    const detail::facts in = x.facts();
+    const symbolic_shape filter =
+        detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
+    symbolic_shape each = detail::extents_of(out);
+    while (each.rank < filter.rank) each.push_back(1);
+    const auto g = detail::parameter_of<"weight_g">(x, each, in.type, init::constant(weight_norm_linear::mean_length));
+    const auto v = detail::parameter_of<"weight_v">(x, filter, in.type, options.weight);
+    const auto y = convolution(x, weight_norm::forward(v, g), options);
+    return options.bias ? detail::biased(y, filter.coefficient() / out, options) : y;
   }
 };
 
@@ -180,6 +197,27 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 template <fixed_string Name, std::int64_t Out, linear_options Options = linear_options{}, value A>
 [[nodiscard]] constexpr auto weight_norm_linear(A x) {
   return weight_norm_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// conv1d, conv2d or conv3d, whichever x is of, with weight_norm of its filters:
+/// torch.nn.utils.weight_norm(torch.nn.Conv2d(c, out, kernel)); weight_g begins as weight_norm_linear's.
+template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
+[[nodiscard]] constexpr auto weight_norm_conv(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(
+      (x.facts().shape.rank >= 3 && x.facts().shape.rank <= 5 &&
+       detail::is_geometry(options, x.facts().shape.rank - 2) &&
+       detail::fits_groups(x.facts().shape, out, options, x.facts().shape.rank - 2)),
+      "meganeura: weight_norm_conv<name, out, options>(x): x must be [n, c, ..] of one to three axes more, "
+      "c and out multiples of groups; kernel, stride, dilation and groups are at least 1",
+      x)
+  MEGANEURA_EXPECT_FLOATS("weight_norm_conv<name, out, options>(x)", x)
+  MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
+                   "meganeura: weight_norm_conv<name, out, options>(x): the window must fit into x's known extents", x)
+  return detail::layer<layers::weight_norm_conv>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, conv_options Options = conv_options{}, value A>
+[[nodiscard]] constexpr auto weight_norm_conv(A x) {
+  return weight_norm_conv(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -142,46 +142,102 @@ constexpr bool can_recur(const facts& x) {
   return x.shape.rank == 3 && x.shape[1].is_static() && x.shape[2].is_static() && x.type == dtype::f32;
 }
 
-// All results, over the sequence.
+// All results, over the sequence, and the last states.
 template <class Step, recurrent_options O, value X, value H, value S, value W>
 constexpr auto recurrent_run(X x, H h, S second, W weight) {
   if constexpr (all_typed<X>::value) {
-    return call<"", recurrent_steps<Step, O.hidden, X::facts().shape[1].coefficient>>(x, h, second, weight)
-        .template get<0>();
+    return call<"", recurrent_steps<Step, O.hidden, X::facts().shape[1].coefficient>>(x, h, second, weight);
   } else {
-    return run_steps<Step, O.hidden>(x, h, second, weight, x.facts().shape[1].coefficient).y;
+    const auto state = run_steps<Step, O.hidden>(x, h, second, weight, x.facts().shape[1].coefficient);
+    return results<"y", "h", "s">(state.y, state.h, state.second);
   }
 }
 
-// One direction of one layer.
-template <class Step, recurrent_options O, fixed_string Suffix, value A>
-constexpr auto recurrent_pass(A x) {
+// What a kind does with the gates of x: all steps of a sequence, or one.
+template <class Step, recurrent_options O, fixed_string Suffix, value A, value H, value C, class Run>
+constexpr auto recurrent_by(A x, H h, C cell, const Run& run) {
   constexpr fixed<std::int64_t{Step::gates}> gates{};
   constexpr fixed<std::int64_t{O.hidden}> hidden{};
   const auto own = layer<recurrent_gates<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
   const auto weight = layer<recurrent_weight<Suffix>>(fixed_text<"">{}, x, gates, hidden);
   const auto bias = layer<recurrent_bias<Suffix>>(fixed_text<"">{}, x, gates, hidden, c<O.bias>);
-  const auto zeros = layer<recurrent_zeros>(fixed_text<"">{}, x, hidden);
   if constexpr (Step::has_cell) {
-    return recurrent_run<Step, O>(own + bias, zeros, zeros, weight);
+    return run(own + bias, h, cell, weight);
   } else {
-    return recurrent_run<Step, O>(own, zeros, bias, weight);
+    return run(own, h, bias, weight);
   }
 }
 
-template <class Step, recurrent_options O, int Layer = 0, value A>
-constexpr auto recurrent_layers(A x) {
-  if constexpr (Layer == O.layers) {
-    return x;
+// States to begin with, by their place among those of layers and directions.
+template <recurrent_options O>
+struct zero_states {
+  static constexpr bool given = false;
+  template <int Index>
+  static constexpr auto h(value auto x) {
+    return layer<recurrent_zeros>(fixed_text<"">{}, x, fixed<std::int64_t{O.hidden}>{});
+  }
+  template <int Index>
+  static constexpr auto cell(value auto x) {
+    return h<Index>(x);
+  }
+};
+template <value H, value C>
+struct given_states {
+  static constexpr bool given = true;
+  H all;
+  C cells;
+  template <int Index>
+  constexpr auto h(value auto) const {
+    return flatten<0, 1>(slice<0, Index, 1>(all));
+  }
+  template <int Index>
+  constexpr auto cell(value auto) const {
+    return flatten<0, 1>(slice<0, Index, 1>(cells));
+  }
+};
+
+// One direction of one layer.
+template <class Step, recurrent_options O, int Layer, bool Reverse, value A, class Begin>
+constexpr auto recurrent_pass(A x, const Begin& begin) {
+  constexpr int index = O.bidirectional ? 2 * Layer + (Reverse ? 1 : 0) : Layer;
+  return recurrent_by<Step, O, layer_suffix<Layer, Reverse>()>(
+      x, begin.template h<index>(x), begin.template cell<index>(x),
+      [](auto gates, auto h, auto second, auto weight) { return recurrent_run<Step, O>(gates, h, second, weight); });
+}
+
+template <int Which, class... Ends>
+constexpr auto last_states(const Ends&... ends) {
+  if constexpr (sizeof...(Ends) == 1) {
+    return (unsqueeze<0>(ends.template get<Which>()), ...);
   } else {
-    const auto y = recurrent_pass<Step, O, layer_suffix<Layer, false>()>(x);
+    return concat<0>(unsqueeze<0>(ends.template get<Which>())...);
+  }
+}
+
+template <class Step, recurrent_options O, int Layer = 0, value A, class Begin, class... Ends>
+constexpr auto recurrent_layers(A x, const Begin& begin, const Ends&... ends) {
+  if constexpr (Layer == O.layers && !Begin::given) {
+    return x;
+  } else if constexpr (Layer == O.layers && Step::has_cell) {
+    return results<"output", "h_n", "c_n">(x, last_states<1>(ends...), last_states<2>(ends...));
+  } else if constexpr (Layer == O.layers) {
+    return results<"output", "h_n">(x, last_states<1>(ends...));
+  } else {
+    const auto there = recurrent_pass<Step, O, Layer, false>(x, begin);
+    const auto y = there.template get<0>();
     if constexpr (O.bidirectional) {
-      const auto back = recurrent_pass<Step, O, layer_suffix<Layer, true>()>(flip<1>(x));
-      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back)));
+      const auto back = recurrent_pass<Step, O, Layer, true>(flip<1>(x), begin);
+      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back.template get<0>())), begin, ends..., there,
+                                                  back);
     } else {
-      return recurrent_layers<Step, O, Layer + 1>(y);
+      return recurrent_layers<Step, O, Layer + 1>(y, begin, ends..., there);
     }
   }
+}
+
+template <recurrent_options O>
+constexpr bool are_states(const facts& x, const facts& h) {
+  return h.type == dtype::f32 && h.shape == extents_of(O.layers * (O.bidirectional ? 2 : 1), x.shape[0], O.hidden);
 }
 
 template <class Step, recurrent_options O>
@@ -189,27 +245,85 @@ struct recurrent {
   static constexpr auto forward(value auto x) {
     MEGANEURA_EXPECT(can_recur(x.facts()),
                      "meganeura: call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers", x)
-    return recurrent_layers<Step, O>(x);
+    return recurrent_layers<Step, O>(x, zero_states<O>{});
+  }
+  static constexpr auto forward(value auto x, value auto h) requires(!Step::has_cell) { return from(x, h, h); }
+  static constexpr auto forward(value auto x, value auto h, value auto cell) requires(Step::has_cell) {
+    return from(x, h, cell);
+  }
+
+ private:
+  template <value X, value H, value C>
+  static constexpr auto from(X x, H h, C cell) {
+    MEGANEURA_EXPECT(can_recur(x.facts()),
+                     "meganeura: call<name, lstm<options>>(x, h, c): x must be f32 [n, t, width], t and width numbers",
+                     x, h, cell)
+    MEGANEURA_EXPECT(
+        (are_states<O>(x.facts(), h.facts()) && are_states<O>(x.facts(), cell.facts())),
+        "meganeura: call<name, lstm<options>>(x, h, c): h and c must be f32 [layers directions, n, hidden]", x, h, cell)
+    return recurrent_layers<Step, O>(x, given_states<H, C>{h, cell});
+  }
+};
+
+template <class Step, recurrent_options O>
+struct recurrent_cell {
+  static constexpr auto forward(value auto x, value auto h) requires(!Step::has_cell) {
+    return stepped(x, h, h).template get<0>();
+  }
+  static constexpr auto forward(value auto x, value auto h, value auto cell) requires(Step::has_cell) {
+    const auto next = stepped(x, h, cell);
+    return results<"h", "c">(next.template get<0>(), next.template get<1>());
+  }
+
+ private:
+  static constexpr bool fits(const facts& x, const facts& h) {
+    return x.shape.rank == 2 && x.shape[1].is_static() && x.type == dtype::f32 && h.type == dtype::f32 &&
+           h.shape == extents_of(x.shape[0], O.hidden);
+  }
+  static constexpr auto stepped(value auto x, value auto h, value auto cell) {
+    MEGANEURA_CHECK((fits(x.facts(), h.facts()) && fits(x.facts(), cell.facts())),
+                    (holds_of < fits(x.facts(), h.facts()) && fits(x.facts(), cell.facts()) >),
+                    "meganeura: call<name, lstm_cell<options>>(x, h, c): x must be f32 [n, width], h and c f32 [n, "
+                    "hidden], width a number",
+                    x, h, cell)
+    return recurrent_by<Step, O, "">(x, h, cell, [](auto gates, auto state, auto second, auto weight) {
+      return Step::template forward<O.hidden>(gates, state, second, weight);
+    });
   }
 };
 
 }  // namespace detail
 
-/// torch.nn.LSTM with batch_first, from states of zeros on, a module: call<"lstm", lstm<recurrent_options{.hidden =
-/// 64}>>(x). Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden], "bias_ih_l0",
-/// "bias_hh_l0", those of the other direction end in "_reverse". The result is PyTorch's `output`; the last state of a
-/// direction is the last of it in time. Steps are written out: sequences are to be short, tens of steps. shapes: [n, t,
-/// width] -> [n, t, hidden], twice as wide if bidirectional. dtypes: f32. errors: "x must be f32 [n, t, width], t and
-/// width numbers".
+/// torch.nn.LSTM with batch_first, a module: call<"lstm", lstm<recurrent_options{.hidden = 64}>>(x), from states of
+/// zeros on, is PyTorch's `output`; auto [output, h_n, c_n] = call<"lstm", lstm<..>>(x, h_0, c_0) begins with states
+/// and gives the last ones. Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden],
+/// "bias_ih_l0", "bias_hh_l0", those of the other direction end in "_reverse". Steps are written out: sequences are to
+/// be short, tens of steps. shapes: [n, t, width] -> [n, t, hidden], twice as wide if bidirectional; states [layers
+/// directions, n, hidden]. dtypes: f32. errors: "x must be f32 [n, t, width], t and width numbers", "h and c must be
+/// f32 [layers directions, n, hidden]".
 template <recurrent_options O>
 struct lstm : detail::recurrent<detail::lstm_step, O> {};
 
-/// torch.nn.GRU, as lstm, with three gates.
+/// torch.nn.GRU, as lstm, with three gates and one state.
 template <recurrent_options O>
 struct gru : detail::recurrent<detail::gru_step, O> {};
 
-/// torch.nn.RNN of tanh, as lstm, with one gate.
+/// torch.nn.RNN of tanh, as lstm, with one gate and one state.
 template <recurrent_options O>
 struct rnn : detail::recurrent<detail::rnn_step, O> {};
+
+/// torch.nn.LSTMCell, one step: auto [h, c] = call<"cell", lstm_cell<recurrent_options{.hidden = 64}>>(x, h_0, c_0).
+/// Parameters "weight_ih" [4 hidden, width], "weight_hh" [4 hidden, hidden], "bias_ih", "bias_hh". shapes: x [n,
+/// width], states [n, hidden]. dtypes: f32. errors: "x must be f32 [n, width], h and c f32 [n, hidden]".
+template <recurrent_options O>
+struct lstm_cell : detail::recurrent_cell<detail::lstm_step, O> {};
+
+/// torch.nn.GRUCell, as lstm_cell: h = call<"cell", gru_cell<options>>(x, h_0).
+template <recurrent_options O>
+struct gru_cell : detail::recurrent_cell<detail::gru_step, O> {};
+
+/// torch.nn.RNNCell of tanh, as gru_cell.
+template <recurrent_options O>
+struct rnn_cell : detail::recurrent_cell<detail::rnn_step, O> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
