@@ -2870,12 +2870,18 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// sentence; reduce product is exact to second order away from zeros. A backward that a custom_gradient was given is
 /// differentiated as it is written.
 ///
-/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
-/// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
+/// errors, which name the node's module: invalid_argument when the loss has more than one element, a wrt or the loss is
+/// no node of the graph or not a float, or a view that must be differentiated reads overlapping windows; unsupported
+/// for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
+
+/// What stands between a loss and parameters that no gradient reaches: the first node back from the loss that passes
+/// none to an operand which depends on one of `wrt`; no_id if there is none. errors: invalid_argument for what is no
+/// node of the graph.
+[[nodiscard]] node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
 /// with the Jacobian.
@@ -17739,10 +17745,11 @@ struct index_check {
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
 [[nodiscard]] std::vector<index_check> index_checks(const graph& g);
 
-// errors: invalid_argument, naming input, position, value and rule.
-void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
+// errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
+void check_indices(std::string_view step, const index_check& check, const shape& extents,
+                   std::span<const std::byte> values);
 // `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
-void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
+void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents, dtype given,
                   std::span<const std::byte> values);
 
 }  // namespace detail
@@ -17945,8 +17952,8 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
-  [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input) const;
-  void find_targets(std::span<const input_values> inputs);
+  [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
+  void find_targets(std::span<const input_values> inputs, std::uint32_t step);
   [[nodiscard]] slot& free_slot();
   static void store(slot& s, const plan::named_tensor& input, const input_values& given);
   [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
@@ -19521,6 +19528,16 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
+  /// Which operation of a step with these inputs, of the model, the loss, the gradients or before an update, makes the
+  /// first NaN and which the first infinity, in the order in which they are computed; a sentence, empty where all is
+  /// finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing is updated,
+  /// assigned or counted. cost: a program of its own, which stores every value. errors: as step.
+  [[nodiscard]] std::string first_not_finite(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  [[nodiscard]] std::string first_not_finite(std::initializer_list<input_values> inputs,
+                                             const symbol_extents& sizes = {}) {
+    return first_not_finite({inputs.begin(), inputs.size()}, sizes);
+  }
+
   /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = *select({}, sizes);
@@ -19595,6 +19612,8 @@ class training {
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] std::span<const input_values> number_step(const meganeura::program& selected,
+                                                          std::span<const input_values> inputs);
   [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 
@@ -19763,6 +19782,12 @@ class trainer : public training {
   float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate_averages();
+  }
+  /// Where a NaN or an infinity comes from: see training::first_not_finite.
+  template <class... Bound>
+  [[nodiscard]] std::string first_not_finite(const Bound&... bound) {
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::first_not_finite(values.inputs(), values.symbols());
   }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
@@ -21841,6 +21866,9 @@ class gradient_sweep {
     }
   }
 
+  /// See gradient_stop.
+  [[nodiscard]] static node_id stop(const graph& g, node_id loss, std::span<const node_id> wrt);
+
   /// no_id where no gradient arrived.
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 
@@ -22508,8 +22536,12 @@ MEGANEURA_INLINE bool gradient_sweep::passes_gradient(const graph& g, node_id id
   return visit_op(g[id].kind, [&]<op Kind> { return gradient_rule<Kind>::passes(g, id, index); });
 }
 
-MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) {
+MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) try {
   visit_op(graph_[id].kind, [&]<op Kind> { gradient_rule<Kind>(*this).propagate(id, g); });
+} catch (const error& problem) {  // of which node, where it has a name
+  const std::string path = graph_.path_of(id);
+  if (path.empty()) throw;
+  fail(problem.category(), "{} of {}: {}", to_string(graph_[id].kind), path, problem.what());
 }
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
@@ -22539,7 +22571,33 @@ inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> o
   return results;
 }
 
+MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
+  std::vector<bool> depends(g.size(), false), reached(g.size(), false);
+  for (node_id target : wrt) depends[target] = true;
+  for (node_id id{0}; id < g.size(); ++id) {
+    for (node_id operand : g.operands(id)) depends[id] = depends[id] || depends[operand];
+  }
+  reached[loss] = true;
+  for (std::size_t at = g.size(); at-- > 0;) {
+    const auto id = static_cast<node_id>(at);
+    for (std::size_t i = 0; reached[id] && i < g.operands(id).size(); ++i) {
+      const node_id operand = g.operand(id, i);
+      if (passes_gradient(g, id, i))
+        reached[operand] = true;
+      else if (depends[operand])
+        return id;
+    }
+  }
+  return no_id;
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
+  g.expect_values("gradient_stop", {loss});
+  g.expect_values("gradient_stop", wrt);
+  return detail::gradient_sweep::stop(g, loss, wrt);
+}
 
 MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
                                                 std::span<const node_id> seeds, std::span<const node_id> wrt) {
@@ -29967,15 +30025,17 @@ MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   return result;
 }
 
-MEGANEURA_INLINE void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values) {
+MEGANEURA_INLINE void check_indices(std::string_view step, const index_check& check, const shape& extents,
+                                    std::span<const std::byte> values) {
   for (std::size_t i = 0; i < check.read.size(); ++i) {
     std::int32_t value = 0;
     std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
     if (fits || !check.read[i]) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
-    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i),
-         value, check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+    fail(error_category::invalid_argument, "{}{} = {}: {}; it must be 0 to {}{}", step,
+         place_of(check.input, extents, i), value, check.rule, check.count - 1,
+         leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
   }
 }
 
@@ -30001,8 +30061,8 @@ std::size_t first_at_least(std::span<const std::byte> values, Word mask, Word li
 }
 
 // By bits, not std::isfinite: that holds for everything under -ffast-math.
-MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
-                                   std::span<const std::byte> values) {
+MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents,
+                                   dtype given, std::span<const std::byte> values) {
   if (!is_float(stored)) return;
   const float_format format(given), rounded(stored);
   std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
@@ -30020,7 +30080,8 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const s
     std::memcpy(&bits, values.data() + at * sizeof(word), sizeof(word));
     const bool is_number = format.magnitude(bits) < format.infinity();
     fail(error_category::invalid_argument,
-         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, at),
+         "{}{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", step,
+         place_of(input, extents, at),
          is_number                                     ? fmt::format("{}", format.decode(bits))
          : format.magnitude(bits) != format.infinity() ? "NaN"
                                                        : "infinity",
@@ -30507,8 +30568,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
-// Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input) const {
+// Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
+MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input, std::uint32_t step) const {
   const plan::named_tensor* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
@@ -30523,20 +30584,23 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
          to_string(found->type), to_string(found->extents), bytes,
          rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
+  const auto of_step = [&] {
+    return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+  };
   if (includes(checks_, meganeura::checks::finite))
-    detail::check_finite(input.name, found->type, found->extents, input.type, input.values);
+    detail::check_finite(of_step(), input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
-    if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
+    if (check.input == input.name) detail::check_indices(of_step(), check, found->extents, input.values);
   }
   return found;
 }
 
 // What targets_ is for the inputs of a step, each of them bound once.
-MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs) {
+MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs, std::uint32_t step) {
   targets_.clear();
   input_bound_.assign(input_set_.size(), false);
   for (const input_values& input : inputs) {
-    const plan::named_tensor* target = checked_input(input);
+    const plan::named_tensor* target = checked_input(input, step);
     targets_.push_back(target);
     const bool again =
         target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
@@ -30566,7 +30630,7 @@ MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, c
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
   const input_values given(name, type, values);
-  const plan::named_tensor* input = checked_input(given);
+  const plan::named_tensor* input = checked_input(given, 0);
   if (!input) return;
   store(free_slot(), *input, given);
   input_set_[index_of(*input)] = true;
@@ -30582,7 +30646,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
     fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
          values.size(), groups);
   }
-  find_targets(inputs);
+  find_targets(inputs, values[0].step);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
   weights_have_values_ = true;
   detail::stopwatch watch;
@@ -31654,9 +31718,17 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
     slopes.push_back(reached[i]);
   }
   if (updated.empty()) {
+    const node_id stop = gradient_stop(g, loss, weights);
+    if (stop == no_id) {
+      fail(error_category::invalid_argument,
+           "the loss reaches no parameter, there is nothing to train; the model has none, or all are frozen");
+    }
+    const std::string path = g.path_of(stop);
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
-         "all are frozen");
+         "the loss reaches no parameter, there is nothing to train: %{}, {}{}{}, passes no gradient on; leave it out, "
+         "or "
+         "give it one by custom_gradient",
+         stop, to_string(g[stop].kind), path.empty() ? "" : " of ", path);
   }
   const graph::scope in(g, "optimizer");
   update_writer writer(g, chosen, groups, options);
@@ -31740,8 +31812,10 @@ MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
     fail(error_category::invalid_argument,
-         "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
-         value);
+         "the loss of step {} is {}; look at the data and the learning rate, ask first_not_finite of what was bound "
+         "where "
+         "it comes from, or leave out checks::finite",
+         step_, value);
   }
   return value;
 } catch (...) {
@@ -31810,38 +31884,102 @@ MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
-  if (step_ == std::numeric_limits<std::uint32_t>::max())
-    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+// Sets step_values_ and returns what is bound.
+MEGANEURA_INLINE std::span<const input_values> training::number_step(const meganeura::program& selected,
+                                                                     std::span<const input_values> inputs) {
   const double factor = rate_factor();
-  const bool updates = accumulated_ + 1 == options_.accumulate;
   step_values_.clear();
   for (const optimizer& each : group_optimizers_) {
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
     now.step = static_cast<std::uint32_t>(batches() + 1);
-    if (options_.accumulate > 1) now.numbers[max_optimizer_numbers - 1] = updates ? 1 : 0;
+    if (options_.accumulate > 1)
+      now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
   }
-  if (const auto* own = selected->plan().inputs.find(detail::own_numbers)) {
-    own_numbers_.clear();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
-      const auto& numbers = step_values_[i].numbers;
-      own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
-      own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
-    }
-    bound_.assign(inputs.begin(), inputs.end());
-    bound_.emplace_back(detail::own_numbers, own_numbers_);
-    inputs = bound_;
+  const auto* own = selected.plan().inputs.find(detail::own_numbers);
+  if (!own) return inputs;
+  own_numbers_.clear();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
+    const auto& numbers = step_values_[i].numbers;
+    own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
+    own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
   }
-  const std::uint64_t number = selected->submit(step_values_, inputs);
+  bound_.assign(inputs.begin(), inputs.end());
+  bound_.emplace_back(detail::own_numbers, own_numbers_);
+  return bound_;
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  if (step_ == std::numeric_limits<std::uint32_t>::max())
+    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  const std::span<const input_values> bound = number_step(*selected, inputs);
+  const std::uint64_t number = selected->submit(step_values_, bound);
   const std::uint32_t counted = step_ + 1;
+  const bool updates = accumulated_ + 1 == options_.accumulate;
   accumulated_ = updates ? 0 : accumulated_ + 1;
   if (updates) ++step_;
   programs_.ran();
   return {selected, number, counted};
 } catch (...) {
   rethrow_as_error("a step");
+}
+
+namespace detail {
+
+// "map of layers.0, %12 f32[4, 5], at [1, 2]" of the first value of which that holds; empty if there is none.
+template <class Is>
+std::string first_value(const graph& g, const program& ran, std::span<const node_id> values, const Is& is) {
+  for (const node_id id : values) {
+    const std::vector<float> numbers = ran.output_as<float>(fmt::format("%{}", id));
+    const auto found = std::ranges::find_if(numbers, is);
+    if (found == numbers.end()) continue;
+    const auto* leaf = std::get_if<leaf_attribute>(&g.attribute_of(id));
+    const std::string name = leaf ? quote(leaf->name) : g.path_of(id);
+    return place_of(fmt::format("%{}, {}{}{}, ", id, to_string(g[id].kind),
+                                name.empty() ? ""
+                                : leaf       ? " "
+                                             : " of ",
+                                name),
+                    g[id].extents, static_cast<std::size_t>(found - numbers.begin()));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_values> inputs,
+                                                        const symbol_extents& sizes) try {
+  (void)select(inputs, sizes);  // parameters, groups and their numbers
+  graph whole;
+  std::vector<node_id> values;
+  detail::sized_programs probe(device_, programs_.sizes(), 1);
+  const std::shared_ptr<meganeura::program> ran = probe.at(inputs, sizes, [&](const symbol_extents& at) {
+    graph_with_loss model = make_(at, run_mode::training);
+    whole = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups_, options_);
+    whole.drop_effects();
+    for (node_id id{0}; id < whole.size(); ++id) {
+      const op kind = whole[id].kind;
+      const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
+      if (!is_float(whole[id].type) || (!computes && kind != op::parameter && kind != op::state)) continue;
+      whole.add_output(fmt::format("%{}", id), id);
+      values.push_back(id);
+    }
+    program_options options = options_.program;
+    options.optimize.algebra = false;  // each computes what it says
+    options.checks = checks::none;
+    options.taps = {};
+    return meganeura::program(device_, whole, parameters_, options);
+  });
+  const std::span<const input_values> bound = number_step(*ran, inputs);
+  ran->wait(ran->submit(step_values_, bound));
+  const std::string nan = detail::first_value(whole, *ran, values, [](float x) { return std::isnan(x); });
+  const std::string infinity = detail::first_value(whole, *ran, values, [](float x) { return std::isinf(x); });
+  return fmt::format("{}{}{}{}{}", nan.empty() ? "" : "the first NaN is ", nan,
+                     nan.empty() || infinity.empty() ? "" : "; ", infinity.empty() ? "" : "the first infinity is ",
+                     infinity);
+} catch (...) {
+  rethrow_as_error("looking for what is not finite");
 }
 
 namespace detail {

@@ -198,7 +198,7 @@ TEST(runtime_narrow, checks_name_a_position_that_leaves_rows_out) {
   EXPECT_EQ(support::sentence_of([&] {
               net.run({{"rows", rows}, {"position", std::vector<std::int32_t>{5}}});
             }),
-            "position = 5: update_rows takes 2 of the 6 rows of [2, 6, 4]; it must be 0 to 4");
+            "run 2: position = 5: update_rows takes 2 of the 6 rows of [2, 6, 4]; it must be 0 to 4");
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(runtime_results, floats_are_bound_to_inputs_of_any_width_and_rounded) {
             "input \"x\" is f16[2, 2], 16 bytes as f32; it was given 12 bytes of f32");
   small[3] = 65520;
   EXPECT_EQ(support::sentence_of([&] { (void)half.run(bind<"x">(small)); }),
-            "x[1, 1] = 65520: inputs must be finite, and in f16 this is infinity; mend the data, or leave out "
+            "run 2: x[1, 1] = 65520: inputs must be finite, and in f16 this is infinity; mend the data, or leave out "
             "checks::finite");
 }
 

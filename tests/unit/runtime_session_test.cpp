@@ -131,11 +131,11 @@ TEST(runtime_session, checks_name_the_index_that_is_out_of_range) {
   EXPECT_EQ(support::sentence_of(step), "no error");
   tokens[6] = 6;
   EXPECT_EQ(support::sentence_of(step),
-            "tokens[1, 2] = 6: gather from \"embed.weight\" [6, 4] has 6 rows; it must be 0 to 5");
+            "step 2: tokens[1, 2] = 6: gather from \"embed.weight\" [6, 4] has 6 rows; it must be 0 to 5");
   tokens[6] = 5;
   label[4] = 12;
   EXPECT_EQ(support::sentence_of(step),
-            "label[1, 1] = 12: cross_entropy has 6 classes; it must be 0 to 5, or -100 to be left out");
+            "step 2: label[1, 1] = 12: cross_entropy has 6 classes; it must be 0 to 5, or -100 to be left out");
   EXPECT_EQ(run.steps(), 1u);
   trainer<language_model, cross_entropy<"label">> quiet(gpu, sgd{}, {{"batch", 2}}, options(checks::none));
   quiet.parameters().init();
@@ -160,7 +160,7 @@ TEST(runtime_session, checks_name_what_is_not_finite) {
   const auto step = [&] { return run.step(bind<"x">(x), bind<"label">(label)).loss(); };
   x[6] = NAN;
   EXPECT_EQ(support::sentence_of(step),
-            "x[1, 2] = NaN: inputs must be finite; mend the data, or leave out checks::finite");
+            "step 1: x[1, 2] = NaN: inputs must be finite; mend the data, or leave out checks::finite");
   x[6] = -INFINITY;
   EXPECT_NE(support::sentence_of(step).find("x[1, 2] = infinity"), std::string::npos);
   x[6] = 1;

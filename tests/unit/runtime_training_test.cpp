@@ -286,8 +286,34 @@ TEST(runtime_training, a_loss_that_reaches_no_parameter_is_refused) {
   const support::checked_device gpu;
   EXPECT_NE(support::sentence_of([&] {
               trainer<square, loss<nothing, target<"x">>> run(gpu, adam{}, {{"batch", 4}});
-            }).find("the loss reaches no parameter"),
+            }).find("the loss reaches no parameter, there is nothing to train: %"),
             std::string::npos);
+}
+
+// What stands in its way is named with its module.
+TEST(runtime_training, what_passes_no_gradient_on_is_named) {
+  const auto said = [](auto&& write) {
+    graph g;
+    const node_id w = g.parameter("w", dtype::f32, {4});
+    const node_id loss = write(g, w);
+    return support::sentence_of([&] { (void)make_training_graph(std::move(g), loss, sgd{}); });
+  };
+  const auto rounded = [](graph& g, node_id w) {
+    const graph::scope in(g, "layers.0");
+    return g.cast(g.cast(w, dtype::i32), dtype::f32);
+  };
+  EXPECT_EQ(
+      said([&](graph& g, node_id w) { return g.reduce(reduce_kind::sum, rounded(g, w), 1); }),
+      "the loss reaches no parameter, there is nothing to train: %2, map of layers.0, passes no gradient on; leave "
+      "it out, or give it one by custom_gradient");
+  EXPECT_EQ(said([](graph& g, node_id) { return g.constant(1, dtype::f32); }),
+            "the loss reaches no parameter, there is nothing to train; the model has none, or all are frozen");
+  EXPECT_EQ(said([](graph& g, node_id w) {
+              const graph::scope in(g, "layers.1");
+              const node_id windows = g.view(w, {2, 3}, {.offset = 0, .strides = {1, 1}});
+              return g.reduce(reduce_kind::sum, windows, 3);
+            }).substr(0, 36),
+            "view of layers.1: gradient of a view");
 }
 
 struct half_prediction {

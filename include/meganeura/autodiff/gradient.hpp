@@ -26,12 +26,18 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// sentence; reduce product is exact to second order away from zeros. A backward that a custom_gradient was given is
 /// differentiated as it is written.
 ///
-/// errors: invalid_argument when the loss has more than one element, a wrt or the loss is no node of the graph or not a
-/// float, or a view that must be differentiated reads overlapping windows; unsupported for nodes that have no rule.
+/// errors, which name the node's module: invalid_argument when the loss has more than one element, a wrt or the loss is
+/// no node of the graph or not a float, or a view that must be differentiated reads overlapping windows; unsupported
+/// for nodes that have no rule.
 [[nodiscard]] std::vector<node_id> gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same, with no_id for a wrt that no gradient reaches: what training leaves alone.
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
+
+/// What stands between a loss and parameters that no gradient reaches: the first node back from the loss that passes
+/// none to an operand which depends on one of `wrt`; no_id if there is none. errors: invalid_argument for what is no
+/// node of the graph.
+[[nodiscard]] node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
 /// with the Jacobian.

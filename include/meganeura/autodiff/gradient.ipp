@@ -6,6 +6,8 @@
 #include <meganeura/autodiff/gradient_sweep.hpp>
 #include <meganeura/core/error.hpp>
 
+#include <string>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -15,8 +17,12 @@ MEGANEURA_INLINE bool gradient_sweep::passes_gradient(const graph& g, node_id id
   return visit_op(g[id].kind, [&]<op Kind> { return gradient_rule<Kind>::passes(g, id, index); });
 }
 
-MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) {
+MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) try {
   visit_op(graph_[id].kind, [&]<op Kind> { gradient_rule<Kind>(*this).propagate(id, g); });
+} catch (const error& problem) {  // of which node, where it has a name
+  const std::string path = graph_.path_of(id);
+  if (path.empty()) throw;
+  fail(problem.category(), "{} of {}: {}", to_string(graph_[id].kind), path, problem.what());
 }
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,
@@ -46,7 +52,33 @@ inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> o
   return results;
 }
 
+MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
+  std::vector<bool> depends(g.size(), false), reached(g.size(), false);
+  for (node_id target : wrt) depends[target] = true;
+  for (node_id id{0}; id < g.size(); ++id) {
+    for (node_id operand : g.operands(id)) depends[id] = depends[id] || depends[operand];
+  }
+  reached[loss] = true;
+  for (std::size_t at = g.size(); at-- > 0;) {
+    const auto id = static_cast<node_id>(at);
+    for (std::size_t i = 0; reached[id] && i < g.operands(id).size(); ++i) {
+      const node_id operand = g.operand(id, i);
+      if (passes_gradient(g, id, i))
+        reached[operand] = true;
+      else if (depends[operand])
+        return id;
+    }
+  }
+  return no_id;
+}
+
 }  // namespace detail
+
+MEGANEURA_INLINE node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
+  g.expect_values("gradient_stop", {loss});
+  g.expect_values("gradient_stop", wrt);
+  return detail::gradient_sweep::stop(g, loss, wrt);
+}
 
 MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, std::span<const node_id> outputs,
                                                 std::span<const node_id> seeds, std::span<const node_id> wrt) {

@@ -48,6 +48,9 @@ class gradient_sweep {
     }
   }
 
+  /// See gradient_stop.
+  [[nodiscard]] static node_id stop(const graph& g, node_id loss, std::span<const node_id> wrt);
+
   /// no_id where no gradient arrived.
   [[nodiscard]] node_id result(node_id target) const { return adjoints_[target]; }
 

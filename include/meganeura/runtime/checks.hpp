@@ -49,10 +49,11 @@ struct index_check {
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
 [[nodiscard]] std::vector<index_check> index_checks(const graph& g);
 
-// errors: invalid_argument, naming input, position, value and rule.
-void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values);
+// errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
+void check_indices(std::string_view step, const index_check& check, const shape& extents,
+                   std::span<const std::byte> values);
 // `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
-void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
+void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents, dtype given,
                   std::span<const std::byte> values);
 
 }  // namespace detail

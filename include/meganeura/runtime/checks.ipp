@@ -72,15 +72,17 @@ MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   return result;
 }
 
-MEGANEURA_INLINE void check_indices(const index_check& check, const shape& extents, std::span<const std::byte> values) {
+MEGANEURA_INLINE void check_indices(std::string_view step, const index_check& check, const shape& extents,
+                                    std::span<const std::byte> values) {
   for (std::size_t i = 0; i < check.read.size(); ++i) {
     std::int32_t value = 0;
     std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
     if (fits || !check.read[i]) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
-    fail(error_category::invalid_argument, "{} = {}: {}; it must be 0 to {}{}", place_of(check.input, extents, i),
-         value, check.rule, check.count - 1, leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
+    fail(error_category::invalid_argument, "{}{} = {}: {}; it must be 0 to {}{}", step,
+         place_of(check.input, extents, i), value, check.rule, check.count - 1,
+         leaves_out ? fmt::format(", or {} to be left out", *check.ignored) : "");
   }
 }
 
@@ -106,8 +108,8 @@ std::size_t first_at_least(std::span<const std::byte> values, Word mask, Word li
 }
 
 // By bits, not std::isfinite: that holds for everything under -ffast-math.
-MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const shape& extents, dtype given,
-                                   std::span<const std::byte> values) {
+MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents,
+                                   dtype given, std::span<const std::byte> values) {
   if (!is_float(stored)) return;
   const float_format format(given), rounded(stored);
   std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
@@ -125,7 +127,8 @@ MEGANEURA_INLINE void check_finite(std::string_view input, dtype stored, const s
     std::memcpy(&bits, values.data() + at * sizeof(word), sizeof(word));
     const bool is_number = format.magnitude(bits) < format.infinity();
     fail(error_category::invalid_argument,
-         "{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", place_of(input, extents, at),
+         "{}{} = {}: inputs must be finite{}; mend the data, or leave out checks::finite", step,
+         place_of(input, extents, at),
          is_number                                     ? fmt::format("{}", format.decode(bits))
          : format.magnitude(bits) != format.infinity() ? "NaN"
                                                        : "infinity",

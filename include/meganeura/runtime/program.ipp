@@ -249,8 +249,8 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
-// Null for an input that the graph has and no output needs.
-MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input) const {
+// Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
+MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input, std::uint32_t step) const {
   const plan::named_tensor* found = plan_.inputs.find(input.name);
   if (!found) {
     if (std::ranges::find(input_names_, input.name) != input_names_.end()) return nullptr;
@@ -265,20 +265,23 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
          to_string(found->type), to_string(found->extents), bytes,
          rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
+  const auto of_step = [&] {
+    return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+  };
   if (includes(checks_, meganeura::checks::finite))
-    detail::check_finite(input.name, found->type, found->extents, input.type, input.values);
+    detail::check_finite(of_step(), input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
-    if (check.input == input.name) detail::check_indices(check, found->extents, input.values);
+    if (check.input == input.name) detail::check_indices(of_step(), check, found->extents, input.values);
   }
   return found;
 }
 
 // What targets_ is for the inputs of a step, each of them bound once.
-MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs) {
+MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs, std::uint32_t step) {
   targets_.clear();
   input_bound_.assign(input_set_.size(), false);
   for (const input_values& input : inputs) {
-    const plan::named_tensor* target = checked_input(input);
+    const plan::named_tensor* target = checked_input(input, step);
     targets_.push_back(target);
     const bool again =
         target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
@@ -308,7 +311,7 @@ MEGANEURA_INLINE void program::store(slot& s, const plan::named_tensor& input, c
 MEGANEURA_INLINE void program::set_input(std::string_view name, dtype type, std::span<const std::byte> values) try {
   (void)alive();
   const input_values given(name, type, values);
-  const plan::named_tensor* input = checked_input(given);
+  const plan::named_tensor* input = checked_input(given, 0);
   if (!input) return;
   store(free_slot(), *input, given);
   input_set_[index_of(*input)] = true;
@@ -324,7 +327,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
     fail(error_category::invalid_argument, "a step was given {} sets of numbers and has {} groups of parameters",
          values.size(), groups);
   }
-  find_targets(inputs);
+  find_targets(inputs, values[0].step);
   if (!weights_have_values_) weights_.check_values("step", parameter_names_);
   weights_have_values_ = true;
   detail::stopwatch watch;

@@ -157,6 +157,12 @@ class trainer : public training {
     (void)detail::expect_bindings<Values>();
     return evaluate_averages();
   }
+  /// Where a NaN or an infinity comes from: see training::first_not_finite.
+  template <class... Bound>
+  [[nodiscard]] std::string first_not_finite(const Bound&... bound) {
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::first_not_finite(values.inputs(), values.symbols());
+  }
   [[nodiscard]] auto evaluated() const {
     return detail::read_results<Model>(evaluation(), typename Model::output_list{});
   }

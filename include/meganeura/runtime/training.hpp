@@ -112,6 +112,16 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
+  /// Which operation of a step with these inputs, of the model, the loss, the gradients or before an update, makes the
+  /// first NaN and which the first infinity, in the order in which they are computed; a sentence, empty where all is
+  /// finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing is updated,
+  /// assigned or counted. cost: a program of its own, which stores every value. errors: as step.
+  [[nodiscard]] std::string first_not_finite(std::span<const input_values> inputs, const symbol_extents& sizes = {});
+  [[nodiscard]] std::string first_not_finite(std::initializer_list<input_values> inputs,
+                                             const symbol_extents& sizes = {}) {
+    return first_not_finite({inputs.begin(), inputs.size()}, sizes);
+  }
+
   /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = *select({}, sizes);
@@ -186,6 +196,8 @@ class training {
   std::shared_ptr<meganeura::program> select(std::span<const input_values> inputs, const symbol_extents& sizes);
   float evaluate(std::optional<inference>& by, const meganeura::parameters& weights,
                  std::span<const input_values> inputs, const symbol_extents& sizes);
+  [[nodiscard]] std::span<const input_values> number_step(const meganeura::program& selected,
+                                                          std::span<const input_values> inputs);
   [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
   [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
 

@@ -178,9 +178,17 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
     slopes.push_back(reached[i]);
   }
   if (updated.empty()) {
+    const node_id stop = gradient_stop(g, loss, weights);
+    if (stop == no_id) {
+      fail(error_category::invalid_argument,
+           "the loss reaches no parameter, there is nothing to train; the model has none, or all are frozen");
+    }
+    const std::string path = g.path_of(stop);
     fail(error_category::invalid_argument,
-         "the loss reaches no parameter, there is nothing to train; the model has none, a stop_gradient too many, or "
-         "all are frozen");
+         "the loss reaches no parameter, there is nothing to train: %{}, {}{}{}, passes no gradient on; leave it out, "
+         "or "
+         "give it one by custom_gradient",
+         stop, to_string(g[stop].kind), path.empty() ? "" : " of ", path);
   }
   const graph::scope in(g, "optimizer");
   update_writer writer(g, chosen, groups, options);
@@ -264,8 +272,10 @@ MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
   if (includes(program_->checks(), checks::finite) && !std::isfinite(value)) {
     fail(error_category::invalid_argument,
-         "the loss of step {} is {}; look at the data and the learning rate, or leave out checks::finite", step_,
-         value);
+         "the loss of step {} is {}; look at the data and the learning rate, ask first_not_finite of what was bound "
+         "where "
+         "it comes from, or leave out checks::finite",
+         step_, value);
   }
   return value;
 } catch (...) {
@@ -334,38 +344,102 @@ MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
-  if (step_ == std::numeric_limits<std::uint32_t>::max())
-    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
-  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+// Sets step_values_ and returns what is bound.
+MEGANEURA_INLINE std::span<const input_values> training::number_step(const meganeura::program& selected,
+                                                                     std::span<const input_values> inputs) {
   const double factor = rate_factor();
-  const bool updates = accumulated_ + 1 == options_.accumulate;
   step_values_.clear();
   for (const optimizer& each : group_optimizers_) {
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
     now.step = static_cast<std::uint32_t>(batches() + 1);
-    if (options_.accumulate > 1) now.numbers[max_optimizer_numbers - 1] = updates ? 1 : 0;
+    if (options_.accumulate > 1)
+      now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
   }
-  if (const auto* own = selected->plan().inputs.find(detail::own_numbers)) {
-    own_numbers_.clear();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
-      const auto& numbers = step_values_[i].numbers;
-      own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
-      own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
-    }
-    bound_.assign(inputs.begin(), inputs.end());
-    bound_.emplace_back(detail::own_numbers, own_numbers_);
-    inputs = bound_;
+  const auto* own = selected.plan().inputs.find(detail::own_numbers);
+  if (!own) return inputs;
+  own_numbers_.clear();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
+    const auto& numbers = step_values_[i].numbers;
+    own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
+    own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
   }
-  const std::uint64_t number = selected->submit(step_values_, inputs);
+  bound_.assign(inputs.begin(), inputs.end());
+  bound_.emplace_back(detail::own_numbers, own_numbers_);
+  return bound_;
+}
+
+MEGANEURA_INLINE pending_step training::step(std::span<const input_values> inputs, const symbol_extents& sizes) try {
+  if (step_ == std::numeric_limits<std::uint32_t>::max())
+    fail(error_category::unsupported, "step: {} steps are done and no further one is counted; restart", step_);
+  const std::shared_ptr<meganeura::program> selected = select(inputs, sizes);
+  const std::span<const input_values> bound = number_step(*selected, inputs);
+  const std::uint64_t number = selected->submit(step_values_, bound);
   const std::uint32_t counted = step_ + 1;
+  const bool updates = accumulated_ + 1 == options_.accumulate;
   accumulated_ = updates ? 0 : accumulated_ + 1;
   if (updates) ++step_;
   programs_.ran();
   return {selected, number, counted};
 } catch (...) {
   rethrow_as_error("a step");
+}
+
+namespace detail {
+
+// "map of layers.0, %12 f32[4, 5], at [1, 2]" of the first value of which that holds; empty if there is none.
+template <class Is>
+std::string first_value(const graph& g, const program& ran, std::span<const node_id> values, const Is& is) {
+  for (const node_id id : values) {
+    const std::vector<float> numbers = ran.output_as<float>(fmt::format("%{}", id));
+    const auto found = std::ranges::find_if(numbers, is);
+    if (found == numbers.end()) continue;
+    const auto* leaf = std::get_if<leaf_attribute>(&g.attribute_of(id));
+    const std::string name = leaf ? quote(leaf->name) : g.path_of(id);
+    return place_of(fmt::format("%{}, {}{}{}, ", id, to_string(g[id].kind),
+                                name.empty() ? ""
+                                : leaf       ? " "
+                                             : " of ",
+                                name),
+                    g[id].extents, static_cast<std::size_t>(found - numbers.begin()));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_values> inputs,
+                                                        const symbol_extents& sizes) try {
+  (void)select(inputs, sizes);  // parameters, groups and their numbers
+  graph whole;
+  std::vector<node_id> values;
+  detail::sized_programs probe(device_, programs_.sizes(), 1);
+  const std::shared_ptr<meganeura::program> ran = probe.at(inputs, sizes, [&](const symbol_extents& at) {
+    graph_with_loss model = make_(at, run_mode::training);
+    whole = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups_, options_);
+    whole.drop_effects();
+    for (node_id id{0}; id < whole.size(); ++id) {
+      const op kind = whole[id].kind;
+      const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
+      if (!is_float(whole[id].type) || (!computes && kind != op::parameter && kind != op::state)) continue;
+      whole.add_output(fmt::format("%{}", id), id);
+      values.push_back(id);
+    }
+    program_options options = options_.program;
+    options.optimize.algebra = false;  // each computes what it says
+    options.checks = checks::none;
+    options.taps = {};
+    return meganeura::program(device_, whole, parameters_, options);
+  });
+  const std::span<const input_values> bound = number_step(*ran, inputs);
+  ran->wait(ran->submit(step_values_, bound));
+  const std::string nan = detail::first_value(whole, *ran, values, [](float x) { return std::isnan(x); });
+  const std::string infinity = detail::first_value(whole, *ran, values, [](float x) { return std::isinf(x); });
+  return fmt::format("{}{}{}{}{}", nan.empty() ? "" : "the first NaN is ", nan,
+                     nan.empty() || infinity.empty() ? "" : "; ", infinity.empty() ? "" : "the first infinity is ",
+                     infinity);
+} catch (...) {
+  rethrow_as_error("looking for what is not finite");
 }
 
 namespace detail {
