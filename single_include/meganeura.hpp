@@ -6325,6 +6325,7 @@ template <value A>
   return detail::unary<scalar_op::negate>(a);
 }
 
+/// gradient: 0 at 0.
 template <value A>
 [[nodiscard]] constexpr auto abs(A a) {
   MEGANEURA_EXPECT(a.facts().type != dtype::boolean,
@@ -6537,7 +6538,7 @@ MEGANEURA_COMPARISON(>=, "less_equal(b, a)")
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// max(x, 0).
+/// max(x, 0). gradient: 0 at 0.
 template <value A>
 [[nodiscard]] constexpr auto relu(A x) {
   return maximum(x, constant<0.0f>);
@@ -8104,7 +8105,8 @@ template <conv_options Options, value X, value W>
   return convolution(x, filter, c<Options>);
 }
 
-/// The largest element of each window; padding never wins.
+/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
+/// dilation in halves.
 /// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
 template <value A, class Options>
 [[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
@@ -11083,6 +11085,7 @@ template <spatial Options, value A>
 }
 
 /// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool1d.
+/// gradient: to one of equal elements.
 template <value A, class Options>
 [[nodiscard]] constexpr auto adaptive_max_pool1d(A x, Options options) {
   MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
@@ -13264,8 +13267,8 @@ struct cosine_similarity {
 
 /// (sum |x|^p)^(1 / p) over axes, the root of the sum of squares unless an order is named: norm<-1>(x,
 /// c<norm_order{1}>), or norm(x, norm_order{1}, -1). Without axes, over all. gradient: 0 where x, or all of a row, is
-/// 0. shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
-/// twice", "x must be floats". source: torch.linalg.vector_norm.
+/// 0; of an infinite order to the first of equal elements. shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in
+/// f32. errors: "x has no such axis", "an axis is named twice", "x must be floats". source: torch.linalg.vector_norm.
 template <int... Axes, value A, detail::order_like Order, detail::axis_like... More>
 [[nodiscard]] constexpr auto norm(A x, Order order, More... axes) {
   MEGANEURA_EXPECT_AXES("norm<axes...>(x)", x, c<Axes>..., axes...)

@@ -43,6 +43,8 @@ void add_pairs(std::vector<operation>& list) {
           mn::einsum("ik,kj->ji", x[0], x[1]), i % 3 * 4 + k, k * 2 + i / 3);
   PRODUCT("einsum<\"ijk,kl->il\">(a, b)", "one letter an axis", "einsum", "Einsum", a, column, 4, 12,
           mn::einsum("ijk,kl->il", x[0], x[1]), i / 2 * 12 + k, k % 4 * 2 + i % 2);
+  PRODUCT("einsum<\"ij,kl->i\">(a, b)", "one letter an axis", "einsum", "Einsum", small, other, 2, 12,
+          mn::einsum("ij,kl->i", x[0], x[1]), i * 3 + k / 4, k % 4);
   PRODUCT("matmul(a, b)", "[.., m, k], [.., k, n] -> [.., m, n]", "matmul", "MatMul", several, b, 60, 4,
           mn::matmul(x[0], x[1]), i / 20 * 8 + i / 5 % 2 * 4 + k, i / 10 % 2 * 20 + k * 5 + i % 5);
   PRODUCT("tensordot<axes>(a, b)", "[.., i...], [i..., ..] -> [.., ..]", "tensordot", "", a, column, 12, 4,

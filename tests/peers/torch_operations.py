@@ -147,6 +147,7 @@ CALLS = {
     "one_hot<classes>(indices)": "F.one_hot(x[0].long(), 5).double()",
     "einsum<\"ik,kj->ij\">(a, b)": "torch.einsum('ik,kj->ji', x[0], x[1])",
     "einsum<\"ijk,kl->il\">(a, b)": "torch.einsum('ijk,kl->il', x[0], x[1])",
+    "einsum<\"ij,kl->i\">(a, b)": "torch.einsum('ij,kl->i', x[0], x[1])",
     "einsum<\"iij->j\">(x)": "torch.einsum('iaibc->ca', x[0])",
     "tensordot<axes>(a, b)": "torch.tensordot(x[0], x[1], 1)",
     "cross<axis>(a, b)": "torch.linalg.cross(x[0], x[1])",

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Indexing and rearrangement: one graph of types and of values of run time, and what is refused.
 #include <support/sentence_of.hpp>
+#include <support/special_values.hpp>
 
 #include <gtest/gtest.h>
 
-#include <meganeura/expr/lower.hpp>
-#include <meganeura/operations.hpp>
-
 #include <string>
 #include <utility>
-
-namespace mn = meganeura;
 
 namespace {
 
@@ -70,6 +66,24 @@ std::string sentence(const auto& call) { return mn::support::sentence_of(call); 
 TEST(expr_rearrange, every_function_is_one_graph_both_ways) {
   expect_one_graph<functions>();
   expect_one_graph<products>();
+}
+
+TEST(expr_rearrange, products_of_vectors_and_of_what_stands_on_one_side_alone) {
+  mn::support::evaluated at({{1, 2, 3, 4, 5, 6}, {1, 10, 100}});
+  const mn::node_value m = mn::reshape(at.x[0], mn::shape{2, 3}), v = at.x[1];
+  const auto shapes = [](const mn::node_value& y) { return y.owner()[y.id()].extents; };
+  const auto expect = [&](const mn::node_value& y, const mn::shape& shape, const mn::support::numbers& values) {
+    EXPECT_EQ(shapes(y), shape);
+    mn::support::expect_near("product", at.value(y), values);
+  };
+  expect(mn::matmul(v, v), {}, {10101});
+  mn::support::expect_near("slope", at.slope(mn::matmul(v, v), 1), {2, 20, 200});
+  expect(mn::matmul(m, v), {2}, {321, 654});
+  expect(mn::matmul(v, mn::transpose(m)), {2}, {321, 654});
+  expect(mn::matmul(mn::reshape(v, mn::shape{1, 1, 3}), mn::reshape(m, mn::shape{2, 3, 1})), {2, 1, 1}, {321, 654});
+  expect(mn::matmul(mn::reshape(m, mn::shape{2, 1, 1, 3}), mn::reshape(v, mn::shape{3, 1})), {2, 1, 1, 1}, {321, 654});
+  expect(mn::einsum("ab,cb->a", m, m), {2}, {46, 109});
+  expect(mn::einsum("a,b->", v, v), {}, {12321});
 }
 
 TEST(expr_rearrange, products_that_do_not_fit_are_refused) {

@@ -102,6 +102,30 @@ TEST(expr_statistics, rows_of_special_values) {
        {}}});
 }
 
+TEST(expr_statistics, gradients_where_extrema_are_equal) {
+  constexpr mn::pool_options two{.window = 2}, apart{.window = 2, .stride = 1, .dilation = 2};
+  expect_all(std::vector<unary_case>{
+      {"relu", [](node_value x) { return mn::relu(x); }, {0, -1, 1}, {0, 0, 1}, {0, 0, 1}},
+      {"maximum of a number", [](node_value x) { return mn::maximum(x, 2); }, {2}, {2}, {0}},
+      {"abs", [](node_value x) { return mn::abs(x); }, {0, -2}, {0, 2}, {0, -1}},
+      {"max", [](node_value x) { return mn::max(x, 0); }, {1, 2, 2}, {2}, {0, 1, 0}},
+      {"min", [](node_value x) { return mn::min(x, 0); }, {1, 2, 1}, {1}, {1, 0, 0}},
+      {"topk", [](node_value x) { return mn::topk(x, 1, 0).get<0>(); }, {1, 2, 2}, {2}, {0, 1, 0}},
+      {"max_pool1d",
+       [](node_value x) { return mn::max_pool1d(mn::unsqueeze(x, 0), two); },
+       {2, 2, 3, 3},
+       {2, 3},
+       {1, 0, 1, 0}},
+      {"dilated",
+       [](node_value x) { return mn::max_pool1d(mn::unsqueeze(x, 0), apart); },
+       {2, 5, 2},
+       {2},
+       {0.5, 0, 0.5}},
+      {"norm", [](node_value x) { return mn::norm(x, mn::norm_order{inf}, 0); }, {-3, 3}, {3}, {-1, 0}}});
+  expect_all(std::vector<binary_case>{BINARY(maximum, {2, 1}, {2, 3}, {2, 3}, {0.5, 0}, {0.5, 1}),
+                                      BINARY(minimum, {2, 1}, {2, 3}, {2, 1}, {0.5, 1}, {0.5, 0})});
+}
+
 TEST(expr_statistics, moments_of_one_computation) {
   evaluated at({{1, 2, 6}});
   const auto [mean, variance] = mn::mean_and_variance(at.x[0], mn::correction{0});

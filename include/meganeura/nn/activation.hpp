@@ -7,7 +7,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// max(x, 0).
+/// max(x, 0). gradient: 0 at 0.
 template <value A>
 [[nodiscard]] constexpr auto relu(A x) {
   return maximum(x, constant<0.0f>);

@@ -247,6 +247,7 @@ template <spatial Options, value A>
 }
 
 /// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool1d.
+/// gradient: to one of equal elements.
 template <value A, class Options>
 [[nodiscard]] constexpr auto adaptive_max_pool1d(A x, Options options) {
   MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),

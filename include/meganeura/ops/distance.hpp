@@ -88,8 +88,8 @@ struct cosine_similarity {
 
 /// (sum |x|^p)^(1 / p) over axes, the root of the sum of squares unless an order is named: norm<-1>(x,
 /// c<norm_order{1}>), or norm(x, norm_order{1}, -1). Without axes, over all. gradient: 0 where x, or all of a row, is
-/// 0. shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
-/// twice", "x must be floats". source: torch.linalg.vector_norm.
+/// 0; of an infinite order to the first of equal elements. shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in
+/// f32. errors: "x has no such axis", "an axis is named twice", "x must be floats". source: torch.linalg.vector_norm.
 template <int... Axes, value A, detail::order_like Order, detail::axis_like... More>
 [[nodiscard]] constexpr auto norm(A x, Order order, More... axes) {
   MEGANEURA_EXPECT_AXES("norm<axes...>(x)", x, c<Axes>..., axes...)

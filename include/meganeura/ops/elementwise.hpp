@@ -127,6 +127,7 @@ template <value A>
   return detail::unary<scalar_op::negate>(a);
 }
 
+/// gradient: 0 at 0.
 template <value A>
 [[nodiscard]] constexpr auto abs(A a) {
   MEGANEURA_EXPECT(a.facts().type != dtype::boolean,

@@ -206,7 +206,8 @@ template <conv_options Options, value X, value W>
   return convolution(x, filter, c<Options>);
 }
 
-/// The largest element of each window; padding never wins.
+/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
+/// dilation in halves.
 /// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
 template <value A, class Options>
 [[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
