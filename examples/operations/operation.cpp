@@ -68,6 +68,7 @@ std::string gradient_of(const operation& asked) {
 std::vector<operation> make_all() {
   std::vector<operation> list;
   add_attention(list);
+  add_ctc(list);
   add_elementwise(list);
   add_angles(list);
   add_rounding(list);
@@ -131,7 +132,7 @@ std::string markdown() {
     text += "| `" + each.call + "` | " + each.shapes + " | " + says.dtypes + " | " + says.gradient + " | " +
             quoted(each.torch) + " | " + quoted(each.onnx) + " |\n";
   }
-  return text;
+  return text + layers_markdown();
 }
 
 }  // namespace operations

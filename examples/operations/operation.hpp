@@ -44,11 +44,15 @@ struct found {
 // The same numbers each time: for each operand, and to weigh the elements of a result with, whose sum has gradients.
 [[nodiscard]] std::vector<numbers> drawn(const operation& asked);
 [[nodiscard]] numbers weights(std::size_t count);
+// Those with parameters: named "l", of inputs alone, without a definition.
+[[nodiscard]] const std::vector<operation>& layers();
+[[nodiscard]] std::string layers_markdown();
 // docs/operations.md
 [[nodiscard]] std::string markdown();
 
 // One of each file.
 void add_attention(std::vector<operation>& list);
+void add_ctc(std::vector<operation>& list);
 void add_elementwise(std::vector<operation>& list);
 void add_angles(std::vector<operation>& list);
 void add_rounding(std::vector<operation>& list);

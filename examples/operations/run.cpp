@@ -137,4 +137,62 @@ std::string json(const mn::device& on) {
   return text.dump();
 }
 
+std::string layers_json(const mn::device& on) {
+  auto text = nlohmann::json::array();
+  for (const operation& asked : layers()) {
+    mn::graph g;
+    std::vector<mn::node_value> operands;
+    for (const operand& x : asked.operands)
+      operands.emplace_back(g, g.input("x" + std::to_string(operands.size()), x.type, x.extents));
+    const mn::node_id y = asked.build(operands).id();
+    g.add_output("y", y);
+    operation leaves = asked;  // inputs and parameters, to be drawn
+    std::vector<mn::node_id> ids(operands.begin(), operands.end());
+    for (const mn::node_id id : g.leaves(mn::op::parameter)) {
+      leaves.operands.push_back({g[id].extents, -1, 1});
+      ids.push_back(id);
+    }
+    const mn::node_id seeds[] = {g.input("weights", mn::dtype::f32, g[y].extents)}, outputs[] = {y};
+    for (const mn::node_id id : ids) {
+      if (is_float(g[id].type))
+        g.add_output("by " + g.get<mn::leaf_attribute>(id).name,
+                     mn::gradients(g, outputs, seeds, std::span(&id, 1))[0]);
+    }
+    mn::inference net(on, g, {.program = {.checks = mn::checks::none}});
+    net.parameters().init({.seed = 1});  // states
+    const std::vector<numbers> values = drawn(leaves);
+    inputs given;
+    auto told = nlohmann::json::array();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::string name = g.get<mn::leaf_attribute>(ids[i]).name;
+      if (i >= operands.size()) {
+        net.parameters().set(name, std::vector<float>(values[i].begin(), values[i].end()));
+      } else {
+        given.add(name, values[i], g[ids[i]].type);
+      }
+    }
+    given.add("weights", weights(static_cast<std::size_t>(g[y].extents.elements())), mn::dtype::f32);
+    std::vector<mn::input_values> bound;
+    for (std::size_t i = 0; i < given.names.size(); ++i)
+      bound.push_back(given.bound(i, i < operands.size() ? g[ids[i]].type : mn::dtype::f32));
+    net.start(bound);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::string name = g.get<mn::leaf_attribute>(ids[i]).name;
+      const mn::shape& extents = g[ids[i]].extents;
+      told.push_back({{"name", i < operands.size() ? "" : name.substr(2)},
+                      {"dtype", to_string(g[ids[i]].type)},
+                      {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
+                      {"values", values[i]},
+                      {"gradient", is_float(g[ids[i]].type) ? read<float>(net, "by " + name) : numbers{}}});
+    }
+    const numbers found = read<float>(net, "y");
+    text.push_back({{"call", asked.call},
+                    {"leaves", told},
+                    {"shape", std::vector<std::int64_t>(g[y].extents.begin(), g[y].extents.end())},
+                    {"result", found},
+                    {"weights", weights(found.size())}});
+  }
+  return text.dump();
+}
+
 }  // namespace operations

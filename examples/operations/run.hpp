@@ -21,6 +21,8 @@ struct outcome {
 // A few at a time: each list becomes one program.
 [[nodiscard]] std::vector<outcome> run(const mn::device& on, const std::vector<const operation*>& list);
 
+// As JSON for tests/peers/torch_layers.py: what layers and their parameters are given and what comes out.
+[[nodiscard]] std::string layers_json(const mn::device& on);
 // As JSON for tests/peers/torch_operations.py: what operations are given and what comes out.
 [[nodiscard]] std::string json(const mn::device& on);
 

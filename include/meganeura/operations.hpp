@@ -7,6 +7,7 @@
 #include <meganeura/nn/channel_norm.hpp>
 #include <meganeura/nn/class_losses.hpp>
 #include <meganeura/nn/conv_forms.hpp>
+#include <meganeura/nn/ctc.hpp>
 #include <meganeura/nn/distance_losses.hpp>
 #include <meganeura/nn/losses.hpp>
 #include <meganeura/nn/multi_head_attention.hpp>

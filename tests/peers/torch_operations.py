@@ -183,6 +183,8 @@ CALLS = {
     "take_along<axis>(data, indices)": "torch.gather(x[0], 1, x[1].long())",
     "put_along<axis>(x, indices, updates)": "torch.scatter(x[0], 1, x[1].long(), x[2])",
     "add_along<axis>(x, indices, updates)": "torch.scatter_add(x[0], 1, x[1].long(), x[2])",
+    "ctc_loss<options>(scores, targets, frames, labels)":
+        "F.ctc_loss(x[0].log_softmax(-1).transpose(0, 1), x[1].long(), x[2].long(), x[3].long(), blank=1)",
     "attend<options>(q, k, v)":
         "attention(x, 0.5, lambda s: 3 * torch.tanh(s / 3) - slopes(3) * away(2, 4, 2), "
         "(away(2, 4, 2) >= 0) & (away(2, 4, 2) < 3))",

@@ -42,7 +42,8 @@ struct group_norm {
     const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
     const auto y = reshape(centred * unsqueeze(scale, -1), shape);
     if (!options.affine) return detail::narrowed(y, x);
-    return detail::narrowed(y * along<"weight">(x, init::ones) + along<"bias">(x, init::zeros), x);
+    const auto scaled = y * along<"weight">(x, init::ones);
+    return detail::narrowed(scaled + along<"bias">(x, init::zeros), x);
   }
 
  private:
