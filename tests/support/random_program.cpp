@@ -76,7 +76,9 @@ void add_training(graph& g, node_id value, oracle::tensors<double>& leaves, dice
       if (pairs.empty() || d.chance(0.8)) pairs.insert(pairs.end(), {wrt[i], slopes[i]});  // the others are frozen
     }
     static const std::vector<optimizer> kinds{sgd{}, sgd{.momentum = 0.5f}, adam{}, adamw{}};
-    g.optimizer_step(d.pick(kinds).rule(), pairs);
+    const bool scaled = d.chance(0.3);  // as gradients are clipped
+    const node_id first = pairs[1], flat = g.reshape(first, {g[first].extents.elements()});
+    g.optimizer_step(d.pick(kinds).rule(), pairs, scaled ? g.reduce(reduce_kind::max, flat, 1) : no_id);
   }
 }
 

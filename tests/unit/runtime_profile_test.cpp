@@ -7,9 +7,12 @@
 
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
+#include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -39,6 +42,30 @@ TEST(runtime_profile, a_profile_has_the_labels_of_the_plan) {
   }
   EXPECT_EQ(timed, planned);
   EXPECT_NE(std::ranges::find(timed, "fc1: matmul 16x17x8"), timed.end());
+}
+
+// Before what may take long, and why; the next process reads what the first one compiled.
+TEST(runtime_profile, a_line_says_why_compiling_takes_time_and_where_kernels_are_kept) {
+  const support::temporary_folder folder;
+  const auto said = [&](vulkan::device_options options) {
+    std::string line;
+    options.log = [&](log_level, std::string_view text) {
+      if (text.starts_with("compiling ")) line = text;
+    };
+    const device gpu(options);
+    const bool software = gpu.facts().type == vulkan::device_type::cpu;
+    const symbol_extents sizes{{"batch", 16}};
+    const trainer<support::mlp<8>, cross_entropy<"label">> run(gpu, adam{}, sizes);
+    EXPECT_NE(line.find(" kernels for " + gpu.facts().name), std::string::npos) << line;
+    EXPECT_EQ(line.find("a software device, which does that on the processor") != std::string::npos, software) << line;
+    return line;
+  };
+  const std::string path = folder.path().string();
+  EXPECT_NE(said({.cache_directory = path}).find("; the next process reads them from " + path), std::string::npos);
+  EXPECT_NE(said({.cache_directory = path}).find("; those that were compiled before come from " + path),
+            std::string::npos);
+  EXPECT_NE(said({.disk_cache = false}).find("; they are kept nowhere, as the cache on disk is off"),
+            std::string::npos);
 }
 
 TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {

@@ -213,6 +213,15 @@ MEGANEURA_INLINE void program::check_limits(const generated& kernels) const {
 }
 
 MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
+  const vulkan::device_facts& facts = device_.facts();
+  const bool known = device_.cache_origin() == vulkan::pipeline_cache_origin::loaded;
+  write_log(device_.log(), log_level::info, "compiling {} kernels for {}{}{}", kernels.modules.size(), facts.name,
+            facts.type == vulkan::device_type::cpu
+                ? ", a software device, which does that on the processor and takes its time"
+                : "",
+            known                          ? "; those that were compiled before come from " + device_.cache_file()
+            : device_.cache_file().empty() ? "; they are kept nowhere, as the cache on disk is off"
+                                           : "; the next process reads them from " + device_.cache_file());
   const std::vector<vulkan::pipeline> created = device_.create_pipelines(kernels.modules);
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     if (plan_.steps[i].kind != plan::step::copy) kernels.steps[i].pipeline = created[kernels.module_of[i]];
