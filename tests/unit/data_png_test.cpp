@@ -16,7 +16,7 @@ namespace {
 using namespace meganeura;
 
 std::size_t number(std::span<const std::uint8_t> from) {
-  return std::size_t{from[0]} << 24 | from[1] << 16 | from[2] << 8 | from[3];
+  return std::size_t{from[0]} << 24 | std::size_t{from[1]} << 16 | std::size_t{from[2]} << 8 | from[3];
 }
 
 struct decoded {
