@@ -16882,7 +16882,7 @@ node_id layer_result(const result_list<Names, X...>& results) {
 /// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
 /// (graph::scope). Equal layers of equal operands are one; of two others of one name all but one must be `shared`, or
 /// a program refuses the graph. A comparison gives a condition, which is no node: select, logical_and, logical_or and
-/// logical_not take it.
+/// logical_not take it, and cast makes numbers of it.
 /// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
 /// found.
 class node_value {
