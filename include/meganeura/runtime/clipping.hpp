@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/graph/graph.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -16,13 +17,14 @@ inline void clip_values(graph& g, std::vector<node_id>& gradients, double most) 
   }
 }
 
-// The root of the sum of all squares.
+// The root of the sum of all squares: those of each row first, which takes one dispatch a gradient.
 inline node_id norm_of(graph& g, const std::vector<node_id>& gradients) {
   std::vector<node_id> sums;
   for (const node_id each : gradients) {
-    const int rank = g[each].extents.rank();
-    const node_id squares = g.multiply(each, each);
-    sums.push_back(g.reshape(rank == 0 ? squares : g.reduce(reduce_kind::sum, squares, (1u << rank) - 1), {1}));
+    const shape extents = g[each].extents;
+    const std::int64_t rows = extents.rank() < 2 ? 1 : extents[0];
+    const node_id squares = g.reshape(g.multiply(each, each), {rows, extents.elements() / rows});
+    sums.push_back(g.reduce(reduce_kind::sum, squares, 1u << 1));
   }
   return g.map(scalar_op::sqrt, {g.reduce(reduce_kind::sum, g.concat(sums, 0), 1)});
 }
