@@ -10972,6 +10972,12 @@ constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& 
          k.type == q.type && v.type == q.type &&
          (!causal || (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
 }
+constexpr symbolic_shape scores_of_heads(const symbolic_shape& q, const symbolic_shape& k, std::int64_t heads) {
+  symbolic_shape result;
+  if (q.rank == 3) result.push_back(q[0]);
+  for (const dim& each : {dim(heads), q.last(1), k.last(1)}) result.push_back(each);
+  return result;
+}
 }  // namespace detail
 
 namespace layers {
@@ -10992,6 +10998,16 @@ struct multi_head_attention {
     return mixed(projected(query, 0, width, options), projected(key, width, width, options),
                  projected(values, 2 * width, width, options), heads, options);
   }
+  static constexpr auto forward(value auto query, value auto key, value auto values, value auto mask,
+                                std::int64_t heads, multi_head_options options) {
+    const std::int64_t width = query.facts().shape.last().coefficient;
+    const auto q = split_heads(projected(query, 0, width, options), heads);
+    const auto k = split_heads(projected(key, width, width, options), heads);
+    const auto v = split_heads(projected(values, 2 * width, width, options), heads);
+    const auto scores = attend::scores(q, k, {.causal = options.causal});
+    const auto seen = attention_masked::forward(scores, mask, query.facts().shape.rank == 3);
+    return projected_back(attend::mixed(attend::weights_or_zeros(seen), v, v.facts().type), options);
+  }
 
  private:
   // By `count` rows of the weight.
@@ -11007,26 +11023,41 @@ struct multi_head_attention {
   }
   static constexpr auto mixed(value auto q, value auto k, value auto v, std::int64_t heads,
                               multi_head_options options) {
-    const std::int64_t width = q.facts().shape.last().coefficient;
-    const auto y = flatten(attend::forward(split_heads(q, heads), split_heads(k, heads), split_heads(v, heads),
-                                           gqa_options{.causal = options.causal}),
-                           -2, -1);
-    const auto type = q.facts().type;
+    return projected_back(attend::forward(split_heads(q, heads), split_heads(k, heads), split_heads(v, heads),
+                                          gqa_options{.causal = options.causal}),
+                          options);
+  }
+  // [.., heads, width of each]
+  static constexpr auto projected_back(value auto x, multi_head_options options) {
+    const auto y = flatten(x, -2, -1);
+    const std::int64_t width = y.facts().shape.last().coefficient;
+    const auto type = y.facts().type;
     const auto out =
-        detail::parameter_of<"out_proj.weight">(q, detail::extents_of(width, width), type, init::fan_in_uniform);
+        detail::parameter_of<"out_proj.weight">(y, detail::extents_of(width, width), type, init::fan_in_uniform);
     const auto product = detail::make<detail::describe_linear>(y, out);
     if (!options.bias) return product;
-    return product + detail::parameter_of<"out_proj.bias">(q, detail::extents_of(width), type, init::zeros);
+    return product + detail::parameter_of<"out_proj.bias">(y, detail::extents_of(width), type, init::zeros);
   }
 };
 
 }  // namespace layers
 
+namespace detail {
+template <class Name, value Q, value K, value V, value M, class Heads, class Options>
+constexpr auto attended_by_heads(const Name& name, Q query, K key, V values, M mask, Heads heads, Options options) {
+  MEGANEURA_EXPECT(can_expand(mask.facts().shape, scores_of_heads(query.facts().shape, key.facts().shape, heads)),
+                   "meganeura: multi_head_attention<name, heads>(query, key, value, attn_mask(m)): m must broadcast to "
+                   "[b?, heads, t, s]",
+                   query, key, values, mask)
+  return layer<layers::multi_head_attention>(name, query, key, values, mask, heads, options);
+}
+}  // namespace detail
+
 /// As torch.nn.MultiheadAttention with batch_first: attend of `heads` parts of the width, between projections.
 /// multi_head_attention<"attn", heads>(x), or multi_head_attention("attn", x, heads) at run time, of x to itself;
-/// multi_head_attention<"attn", heads>(query, key, value) of one to another.
-/// shapes: query [b?, t, width], key, value [b?, s, width] -> query's. dtypes: floats of one type.
-/// errors: "operands must be floats [b?, positions, width] of one type, the width a multiple of heads".
+/// multi_head_attention<"attn", heads>(query, key, value) of one to another; (query, key, value, attn_mask(m)) as
+/// attend. shapes: query [b?, t, width], key, value [b?, s, width] -> query's. dtypes: floats of one type. errors:
+/// "operands must be floats [b?, positions, width] of one type, the width a multiple of heads".
 template <detail::name_like Name, value A, class Heads, class Options = fixed<multi_head_options{}>>
   requires(!value<Heads>)
 [[nodiscard]] constexpr auto multi_head_attention(const Name& name, A x, Heads heads, Options options = {}) {
@@ -11047,8 +11078,19 @@ template <detail::name_like Name, value Q, value K, value V, class Heads, class 
                    query, key, values)
   return detail::layer<layers::multi_head_attention>(name, query, key, values, heads, options);
 }
-template <fixed_string Name, std::int64_t Heads, multi_head_options Options = multi_head_options{}, value... A>
-  requires(sizeof...(A) == 1 || sizeof...(A) == 3)
+template <detail::name_like Name, value Q, value K, value V, value M, class Heads,
+          class Options = fixed<multi_head_options{}>>
+[[nodiscard]] constexpr auto multi_head_attention(const Name& name, Q query, K key, V values, attn_mask<M> mask,
+                                                  Heads heads, Options options = {}) {
+  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads,
+                                               static_cast<multi_head_options>(options).causal),
+                   "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
+                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query",
+                   query, key, values)
+  return detail::attended_by_heads(name, query, key, values, detail::stored(mask.operand), heads, options);
+}
+template <fixed_string Name, std::int64_t Heads, multi_head_options Options = multi_head_options{}, class... A>
+  requires(sizeof...(A) == 1 || sizeof...(A) == 3 || sizeof...(A) == 4)
 [[nodiscard]] constexpr auto multi_head_attention(A... x) {
   return multi_head_attention(fixed_text<Name>{}, x..., c<Heads>, c<Options>);
 }
@@ -15388,6 +15430,13 @@ struct embedding_bag {
     if (mode == bag_mode::max) return max(rows, axis);
     return mode == bag_mode::mean ? mean(rows, axis) : sum(rows, axis);
   }
+  static constexpr auto forward(value auto table, value auto indices, value auto weights) {
+    const auto rows = gather(table, indices, 0);
+    symbolic_shape each = indices.facts().shape;
+    while (each.rank < rows.facts().shape.rank) each.push_back(1);
+    const auto weighed = detail::widened(rows) * reshape(detail::widened(weights), each);
+    return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
+  }
 };
 
 }  // namespace layers
@@ -15473,6 +15522,21 @@ template <value Table, value Indices, class Mode>
 template <bag_mode Mode, value Table, value Indices>
 [[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices) {
   return embedding_bag(table, indices, c<Mode>);
+}
+
+/// The sum of the rows that each bag names, each row times its weight; PyTorch's per_sample_weights.
+/// shapes: table [rows, ..], indices and weights [.., m] -> [.., ..]. dtypes: floats of one type.
+/// errors: "indices must be i32 with an axis for the bag, weights floats of their shape and of the table's dtype".
+template <value Table, value Indices, value Weights>
+[[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices, Weights weights) {
+  MEGANEURA_EXPECT(
+      (indices.facts().type == dtype::i32 && indices.facts().shape.rank >= 1 &&
+       detail::can_gather(table.facts().shape, indices.facts().shape, 0) &&
+       weights.facts().shape == indices.facts().shape && detail::floats_of_one_type(table.facts(), weights.facts())),
+      "meganeura: embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, "
+      "weights floats of their shape and of the table's dtype",
+      table, indices, weights)
+  return detail::layer<layers::embedding_bag>(fixed_text<"">{}, table, indices, weights);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

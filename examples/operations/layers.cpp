@@ -77,6 +77,11 @@ void add_transformers(std::vector<operation>& list) {
                        "[b?, t, width], [b?, s, width], [b?, s, width] -> [b?, t, width]", "nn.MultiheadAttention",
                        {rows, memory, memory},
                        [](const values& x) { return mn::multi_head_attention("l", x[0], x[1], x[2], 2); }));
+  list.push_back(layer("multi_head_attention<name, heads>(query, key, value, attn_mask(m))",
+                       "[b?, t, width], [b?, s, width], [b?, s, width], [.., t, s] -> [b?, t, width]",
+                       "nn.MultiheadAttention", {rows, memory, memory, {{3, 5}}}, [](const values& x) {
+                         return mn::multi_head_attention("l", x[0], x[1], x[2], mn::attn_mask(x[3]), 2);
+                       }));
   list.push_back(layer("call<name, transformer_encoder_layer<options>>(x)", "[b?, t, width] -> [b?, t, width]",
                        "nn.TransformerEncoderLayer", {rows},
                        [](const values& x) { return mn::call<mn::transformer_encoder_layer<pre>>("l", x[0]); }));

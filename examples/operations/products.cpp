@@ -121,6 +121,22 @@ void add_single(std::vector<operation>& list) {
   bag("embedding_bag<bag_mode::sum>(table, indices)", mn::bag_mode::sum);
   bag("embedding_bag<bag_mode::mean>(table, indices)", mn::bag_mode::mean);
   bag("embedding_bag<bag_mode::max>(table, indices)", mn::bag_mode::max);
+  list.push_back({"embedding_bag(table, indices, weights)",
+                  "[rows, ..], [.., m], [.., m] -> [.., ..]",
+                  "embedding_bag",
+                  "",
+                  {{{6, 2}}, {{3, 4}, 0, 6, mn::dtype::i32}, {{3, 4}}},
+                  [](const values& x) { return mn::embedding_bag(x[0], x[1], x[2]); },
+                  [](const all_numbers& x) {
+                    numbers y;
+                    for (size_t i = 0; i < 6; ++i) {
+                      double sum = 0;
+                      for (size_t k = i / 2 * 4; k < i / 2 * 4 + 4; ++k)
+                        sum += x[2][k] * x[0][static_cast<size_t>(x[1][k]) * 2 + i % 2];
+                      y.push_back(sum);
+                    }
+                    return y;
+                  }});
 }
 
 // Keys' cubic with a = -0.75, the tent, or what is nearest.

@@ -67,6 +67,9 @@ LAYERS = {
         lambda m, x: m(x, x, x, need_weights=False, attn_mask=ahead(3))[0]),
     "multi_head_attention<name, heads>(query, key, value)": (
         lambda: nn.MultiheadAttention(4, 2, batch_first=True), lambda m, *x: m(*x, need_weights=False)[0]),
+    "multi_head_attention<name, heads>(query, key, value, attn_mask(m))": (
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        lambda m, q, k, v, mask: m(q, k, v, need_weights=False, attn_mask=mask)[0]),
     "call<name, transformer_encoder_layer<options>>(x)": (
         lambda: nn.TransformerEncoderLayer(4, 2, 6, activation="gelu", norm_first=True, batch_first=True), None),
     "call<name, transformer_decoder_layer<options>>(x, memory)": (

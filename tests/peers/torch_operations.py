@@ -154,6 +154,8 @@ CALLS = {
     "meshgrid(a, ...)": "torch.meshgrid(x[0], x[1], indexing='ij')[1] * torch.meshgrid(x[0], x[1], indexing='ij')[0]",
     "embedding_bag<bag_mode::sum>(table, indices)": "F.embedding_bag(x[1], x[0], mode='sum')",
     "embedding_bag<bag_mode::mean>(table, indices)": "F.embedding_bag(x[1], x[0], mode='mean')",
+    "embedding_bag(table, indices, weights)":
+        "F.embedding_bag(x[1], x[0], mode='sum', per_sample_weights=x[2])",
     "embedding_bag<bag_mode::max>(table, indices)": "F.embedding_bag(x[1], x[0], mode='max')",
     "resize<axis, size, resize_mode::nearest, resize_place::asymmetric>(x)": "F.interpolate(x[0][None], 8, mode='nearest')[0]",
     "resize<axis, size, resize_mode::nearest>(x)": "F.interpolate(x[0][None], 4, mode='nearest-exact')[0]",

@@ -61,7 +61,9 @@ struct adapters {
     auto x = mn::sum<1>(mn::squeeze_excite<"se", 2>(image));
     auto y = mn::call<"encoder", mn::transformer_encoder_layer<small>>(x);
     auto z = mn::call<"decoder", mn::transformer_decoder_layer<small>>(y, x) + mn::multi_head_attention<"a", 5>(x);
-    return mn::lora_linear<"lora", 4>(z) + mn::bilinear<"form", 4>(x, mn::alpha_dropout<"drop", 0.5>(y)) +
+    auto sees = mn::less(mn::slice<-1, 0, 4>(mn::sum<0>(x)), mn::constant<0.5f>);
+    auto w = mn::multi_head_attention<"b", 1>(x, y, z, mn::attn_mask(sees));
+    return mn::lora_linear<"lora", 4>(w) + mn::bilinear<"form", 4>(x, mn::alpha_dropout<"drop", 0.5>(y)) +
            mn::linear<"fc", 4>(mn::channel_dropout<"channels", 0.5>(x));
   }
 };
@@ -224,6 +226,14 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
       "found f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::weight_norm_conv("c", x, 4, mn::conv_options{.kernel = 7}); }),
             "weight_norm_conv<name, out, options>(x): the window must fit into x's known extents; found f32 [2, 4, 6]");
+  EXPECT_EQ(
+      sentence([&] { (void)mn::multi_head_attention("a", x, x, x, mn::attn_mask(x), 2); }),
+      "multi_head_attention<name, heads>(query, key, value, attn_mask(m)): m must broadcast to [b?, heads, t, s]; "
+      "found f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6]");
+  const mn::node_value bags(g, g.input("bags", mn::dtype::i32, {2, 3}));
+  EXPECT_EQ(sentence([&] { (void)mn::embedding_bag(x, bags, x); }),
+            "embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, weights floats of "
+            "their shape and of the table's dtype; found f32 [2, 4, 6], i32 [2, 3], f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
             "layer_norm<name>(x): x needs a last extent that is a number, not a symbol; found f32 [2, 4, 6]");
 }

@@ -176,6 +176,13 @@ struct embedding_bag {
     if (mode == bag_mode::max) return max(rows, axis);
     return mode == bag_mode::mean ? mean(rows, axis) : sum(rows, axis);
   }
+  static constexpr auto forward(value auto table, value auto indices, value auto weights) {
+    const auto rows = gather(table, indices, 0);
+    symbolic_shape each = indices.facts().shape;
+    while (each.rank < rows.facts().shape.rank) each.push_back(1);
+    const auto weighed = detail::widened(rows) * reshape(detail::widened(weights), each);
+    return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
+  }
 };
 
 }  // namespace layers
@@ -261,6 +268,21 @@ template <value Table, value Indices, class Mode>
 template <bag_mode Mode, value Table, value Indices>
 [[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices) {
   return embedding_bag(table, indices, c<Mode>);
+}
+
+/// The sum of the rows that each bag names, each row times its weight; PyTorch's per_sample_weights.
+/// shapes: table [rows, ..], indices and weights [.., m] -> [.., ..]. dtypes: floats of one type.
+/// errors: "indices must be i32 with an axis for the bag, weights floats of their shape and of the table's dtype".
+template <value Table, value Indices, value Weights>
+[[nodiscard]] constexpr auto embedding_bag(Table table, Indices indices, Weights weights) {
+  MEGANEURA_EXPECT(
+      (indices.facts().type == dtype::i32 && indices.facts().shape.rank >= 1 &&
+       detail::can_gather(table.facts().shape, indices.facts().shape, 0) &&
+       weights.facts().shape == indices.facts().shape && detail::floats_of_one_type(table.facts(), weights.facts())),
+      "meganeura: embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, "
+      "weights floats of their shape and of the table's dtype",
+      table, indices, weights)
+  return detail::layer<layers::embedding_bag>(fixed_text<"">{}, table, indices, weights);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
