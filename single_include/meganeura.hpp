@@ -5930,7 +5930,8 @@ void write_safetensors(const std::string& path, std::span<const safetensors_entr
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 
 // Every operation and layer: those of frontend.hpp, which most models need, and all others.
-// Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
+// What most models are written with (operations.hpp has all there is) and nothing to run them: no <vector>, no
+// <string>, no Vulkan.
 // Layers that differ, one after the other, named by their place.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -6628,8 +6629,43 @@ template <value A, value B>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Rotary positions and scaled dot-product attention with grouped queries, from primitives.
-// Softmax and its logarithm along one axis.
+// Normalisation over the batch, with running statistics.
+// One model for training and evaluation: what it computes in each.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_by_mode(const facts& training, const facts&) {
+  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
+}
+
+// Whether a carrier's graph is being built for one of the modes; types are the same for both.
+template <class Carrier>
+concept has_mode = requires(const Carrier& x) {
+  x.trains();
+};
+
+}  // namespace detail
+
+/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
+/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
+/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
+template <value X, class Training, class Evaluation>
+[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
+  if constexpr (detail::has_mode<X>) {
+    return x.trains() ? x.lifted(f()) : x.lifted(g());
+  } else {
+    const auto training = f();
+    const auto evaluation = g();
+    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
+                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
+                     evaluation)
+    return detail::make<detail::describe_by_mode>(training, evaluation);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Reductions over axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -6731,6 +6767,67 @@ template <int... Axes, value A, detail::axis_like... More>
   MEGANEURA_EXPECT_AXES("mean<axes...>(x)", x, c<Axes>..., axes...)
   MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: mean<axes...>(x): x must be floats; cast it", x)
   return detail::mean_over(x, c<Axes>..., axes...);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// What a model keeps from step to step: assignments of states.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+template <value State, value New>
+struct assignment {
+  State state;
+  New next;
+};
+
+template <fixed_string Name, int Axis, dim Extent, initializer Begin, value X>
+constexpr auto state_like_of(X x) {
+  if constexpr (is_expr<X>) {
+    constexpr symbolic_shape from = X::facts().shape;
+    return state<Name, with_extent(from, normal_axis(Axis, from.rank), Extent), X::facts().type, Begin>;
+  } else {
+    const symbolic_shape from = x.facts().shape;
+    return state_of<Name>(x, with_extent(from, normal_axis(Axis, from.rank), Extent), x.facts().type, Begin);
+  }
+}
+
+constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
+  if (state.kind != primitive::state) return {};  // refused by `assign`
+  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
+}
+
+}  // namespace detail
+
+/// A state of x's dtype and shape but for one extent: state_like<"keys", -3, 2048, init::each_run>(k) is a cache for k
+/// [.., positions, heads, width], with a batch axis if k has one. Its symbols are the session's: one that is left open
+/// is refused, because all sizes share the state. errors: "there is no such axis".
+template <fixed_string Name, int Axis, dim Extent, initializer Begin = init::zeros, value X>
+[[nodiscard]] constexpr auto state_like(X x) {
+  MEGANEURA_EXPECT(detail::normal_axis(Axis, x.facts().shape.rank) >= 0,
+                   "meganeura: state_like<name, axis, extent>(x): there is no such axis", x)
+  return detail::state_like_of<Name, Axis, Extent, Begin>(x);
+}
+
+/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
+/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
+/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
+/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
+/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
+/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
+template <value State, value New>
+[[nodiscard]] constexpr auto assign(State state, New next) {
+  MEGANEURA_CHECK(state.facts().kind == primitive::state, detail::holds_of<state.facts().kind == primitive::state>,
+                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
+  MEGANEURA_CHECK(detail::are_of_one_type(state.facts(), next.facts()),
+                  detail::holds_of<detail::are_of_one_type(state.facts(), next.facts())>,
+                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
+  return detail::assignment<State, New>{state, next};
+}
+template <value X, value State, value New>
+[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
+  return detail::make<detail::describe_assign>(x, made.state, made.next);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -7043,778 +7140,6 @@ template <value A>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-namespace detail {
-// x less its largest element along the axis; the shift cancels, so no gradient flows through the maximum.
-constexpr auto shifted_by_max(value auto x, int axis) { return x - unsqueeze(stop_gradient(max(x, axis)), axis); }
-}  // namespace detail
-
-namespace layers {
-
-struct softmax {
-  static constexpr auto forward(value auto x, int axis) {
-    const auto numerator = exp(detail::shifted_by_max(detail::widened(x), axis));
-    return detail::narrowed(numerator / unsqueeze(sum(numerator, axis), axis), x);
-  }
-};
-
-struct log_softmax {
-  static constexpr auto forward(value auto x, int axis) {
-    const auto shifted = detail::shifted_by_max(detail::widened(x), axis);
-    return detail::narrowed(shifted - unsqueeze(log(sum(exp(shifted), axis)), axis), x);
-  }
-};
-
-}  // namespace layers
-
-/// exp(x) / sum(exp(x)) along `axis` (negative: from the end), shifted by the maximum so that it cannot overflow:
-/// softmax<-1>(x), or softmax(x, -1).
-/// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
-/// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto softmax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
-  return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
-}
-template <int Axis = -1, value A>
-[[nodiscard]] constexpr auto softmax(A x) {
-  return softmax(x, c<Axis>);
-}
-
-/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
-  return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
-}
-template <int Axis = -1, value A>
-[[nodiscard]] constexpr auto log_softmax(A x) {
-  return log_softmax(x, c<Axis>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Products with sums: einsum and matmul, one primitive.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// "bik,bkj->bij" taken apart.
-struct einsum_labels {
-  contract_attribute numbers{};
-  int rank_a = 0, rank_b = 0;
-  bool well_formed = false;
-  int sums[2]{};  // bit i for axis i of an operand whose label stands nowhere else: it is summed over before
-};
-
-constexpr einsum_labels parse_einsum(const char* text) {
-  const char* terms[3]{text, text, text};
-  int counts[3]{}, term = 0;
-  const char* at = text;
-  for (; *at != '\0'; ++at) {
-    const bool arrow = *at == '-' && at[1] == '>';
-    if ((*at == ',' && term == 0) || (arrow && term == 1)) {
-      at += arrow ? 1 : 0;
-      terms[++term] = at + 1;
-    } else if (*at < 'a' || *at > 'z') {
-      return {};
-    } else {
-      ++counts[term];
-    }
-  }
-  if (term != 2 || counts[0] > max_rank || counts[1] > max_rank) return {};
-  einsum_labels labels;
-  char kept[2][max_rank]{};
-  int ranks[2]{};
-  for (int side = 0; side < 2; ++side) {
-    for (int i = 0; i < counts[side]; ++i) {
-      int times = 0;
-      for (const char* letter = text; letter != at; ++letter) times += *letter == terms[side][i] ? 1 : 0;
-      if (times == 1) {
-        labels.sums[side] |= 1 << i;
-      } else {
-        kept[side][ranks[side]++] = terms[side][i];
-      }
-    }
-  }
-  const label_names names(kept[0], ranks[0], kept[1], ranks[1], terms[2], counts[2]);
-  labels.numbers = names.numbers, labels.rank_a = ranks[0], labels.rank_b = ranks[1];
-  labels.well_formed = names.well_formed;
-  return labels;
-}
-
-constexpr node_spec describe_einsum_operand(const facts& x, const char* text, int side) {
-  const einsum_labels labels = parse_einsum(text);
-  return labels.sums[side] >> x.shape.rank == 0 ? describe_reduce_of(x, reduce_kind::sum, labels.sums[side])
-                                                : node_spec{};
-}
-
-constexpr contraction contract_of(const einsum_labels& labels, const facts& a, const facts& b) {
-  if (!labels.well_formed || labels.rank_a != a.shape.rank || labels.rank_b != b.shape.rank) {
-    return {.fault = contraction::nowhere};
-  }
-  return contract_rule(labels.numbers, a.shape, b.shape);
-}
-
-constexpr node_spec describe_contract(const facts& a, const facts& b, const contract_attribute& labels) {
-  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
-}
-
-constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
-  return describe_contract(a, b, parse_einsum(labels).numbers);
-}
-
-// matmul's operands as matrices, vectors with an axis of 1 more, without the batch axes of 1 where the other's are not.
-struct matmul_axes {
-  symbolic_shape a{}, b{}, result{};
-  contract_attribute labels{};
-  bool fits = false, reshapes = false;
-};
-constexpr matmul_axes matmul_of(const symbolic_shape& left, const symbolic_shape& right) {
-  matmul_axes made;
-  if (left.rank < 1 || right.rank < 1) return made;
-  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
-  const int batch = (a.rank > b.rank ? a.rank : b.rank) - 2, begin_a = batch + 2 - a.rank, begin_b = batch + 2 - b.rank;
-  const auto add = [](std::uint8_t* labels, symbolic_shape& shape, int label, const dim& extent) {
-    labels[shape.rank] = static_cast<std::uint8_t>(label);
-    shape.push_back(extent);
-  };
-  for (int i = 0; i < batch; ++i) {
-    const dim of_a = i < begin_a ? dim(1) : a[i - begin_a], of_b = i < begin_b ? dim(1) : b[i - begin_b];
-    const bool same = of_a == of_b;
-    if (!same && !is_one(of_a) && !is_one(of_b)) return made;
-    if (i >= begin_a && (same || !is_one(of_a))) add(made.labels.a, made.a, i, of_a);
-    if (i >= begin_b && (same || !is_one(of_b))) add(made.labels.b, made.b, i, of_b);
-    made.result.push_back(is_one(of_a) ? of_b : of_a);
-  }
-  add(made.labels.a, made.a, batch, a.last(1));
-  add(made.labels.a, made.a, batch + 2, a.last());
-  add(made.labels.b, made.b, batch + 2, b.last(1));
-  add(made.labels.b, made.b, batch + 1, b.last());
-  made.labels.result_rank = batch + 2;
-  if (left.rank > 1) made.result.push_back(a.last(1));
-  if (right.rank > 1) made.result.push_back(b.last());
-  made.fits = a.last() == b.last(1);
-  made.reshapes = made.a != left || made.b != right;
-  return made;
-}
-
-constexpr node_spec describe_matmul(const facts& a, const facts& b) {
-  const matmul_axes axes = matmul_of(a.shape, b.shape);
-  return node_of(op::contract, a.type, axes.result, axes.labels);
-}
-
-// A contraction that is none for another reason than its extents.
-constexpr bool is_contraction(const contraction& rule) {
-  return rule.fault == contraction::none || rule.fault == contraction::extents;
-}
-
-}  // namespace detail
-
-/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b), or einsum("bik,bkj->bij", a, b) at run time.
-/// shapes: one lower-case letter an axis; letters missing from the result are summed over, in one operand or in both.
-/// dtypes: floats of one type; accumulation in f32, and a sum over one operand alone is rounded before it is
-/// multiplied. cost: 2 flops for each combination of all labels.
-/// errors: "labels must name each axis", "extents of one label must be equal", "operands must be floats of one type".
-template <class Labels, value A, value B>
-[[nodiscard]] constexpr auto einsum(Labels labels, A a, B b) {
-  const auto x = detail::make<detail::describe_einsum_operand>(a, labels, c<0>);
-  const auto y = detail::make<detail::describe_einsum_operand>(b, labels, c<1>);
-  MEGANEURA_EXPECT(
-      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts())),
-      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, each once an operand, and those "
-      "of the result stand in one",
-      a, b)
-  MEGANEURA_EXPECT(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts()).mismatch().agrees(),
-                   "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal", a, b)
-  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them", a,
-                   b)
-  return detail::make<detail::describe_einsum>(x, y, labels);
-}
-template <fixed_string Labels, value A, value B>
-[[nodiscard]] constexpr auto einsum(A a, B b) {
-  return einsum(fixed_text<Labels>{}, a, b);
-}
-
-namespace layers {
-struct matmul {
-  static constexpr auto forward(value auto a, value auto b) {
-    const detail::matmul_axes axes = detail::matmul_of(a.facts().shape, b.facts().shape);
-    const auto product = detail::make<detail::describe_contract>(reshape(a, axes.a), reshape(b, axes.b), axes.labels);
-    return reshape(product, axes.result);
-  }
-};
-}  // namespace layers
-
-/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
-/// and NumPy's.
-/// shapes: a [.., m, k], b [.., k, n] -> [.., m, n]; a [k] -> [.., n]; b [k] -> [.., m]. dtypes: floats of one type;
-/// accumulation in f32. errors: "the last extent of a must equal the first of b, and batch extents be equal or 1",
-/// "operands must be floats of one type". cost: 2 m n k flops.
-template <value A, value B>
-[[nodiscard]] constexpr auto matmul(A a, B b) {
-  MEGANEURA_EXPECT(
-      detail::matmul_of(a.facts().shape, b.facts().shape).fits,
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal "
-      "or 1",
-      a, b)
-  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: matmul(a, b): operands must be floats of one type; cast one of them", a, b)
-  if constexpr (!detail::all_typed<A, B>::value) {
-    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
-  } else if constexpr (detail::matmul_of(A::facts().shape, B::facts().shape).reshapes) {
-    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
-  } else {
-    return detail::make<detail::describe_matmul>(a, b);
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Rows from a position that is known when a step runs: read, and written over others.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
-
-constexpr bool can_narrow(const symbolic_shape& x, int axis, const dim& length) {
-  return axis >= 0 && length.coefficient >= 1 && are_rows_of(x, with_extent(x, axis, length), axis);
-}
-
-constexpr node_spec describe_narrow(const facts& x, const facts&, int axis, const dim& length) {
-  axis = normal_axis(axis, x.shape.rank);
-  return node_of(op::narrow, x.type, with_extent(x.shape, axis, length), axis_attribute{axis});
-}
-constexpr node_spec describe_update_rows(const facts& x, const facts&, const facts&, int axis) {
-  return node_of(op::update_rows, x.type, x.shape, axis_attribute{normal_axis(axis, x.shape.rank)});
-}
-
-}  // namespace detail
-
-/// `length` rows of x along `axis` from `start` on, an i32 number of run time: narrow<0, 4>(table, position), or
-/// narrow(table, position, 0, 4); `length` may be a symbol. `slice` is the same from a place that is known while
-/// building. Rows that lie outside are zeros, and their gradient goes nowhere; the option `checks` names a start that
-/// has some. torch.narrow with a tensor for its start, ONNX's Slice with starts of run time; JAX's dynamic_slice moves
-/// the start instead. shapes: x [.., n, ..], start [] -> [.., length, ..]. cost: reads and writes the rows.
-/// gradient: to x. errors: "no such axis, or it is shorter", "start must be one i32".
-template <value X, value Start, detail::axis_like Axis, class Length>
-[[nodiscard]] constexpr auto narrow(X x, Start start, Axis axis, Length length) {
-  MEGANEURA_CHECK(detail::is_position(start.facts()), detail::holds_of<detail::is_position(start.facts())>,
-                  "meganeura: narrow<axis, length>(x, start): start must be one i32, of shape []", x, start)
-  MEGANEURA_EXPECT(detail::can_narrow(x.facts().shape, detail::axis_of(x, axis), dim(length)),
-                   "meganeura: narrow<axis, length>(x, start): there is no such axis, or it is shorter than length", x,
-                   start)
-  return detail::make<detail::describe_narrow>(x, start, axis, length);
-}
-template <int Axis, dim Length, value X, value Start>
-[[nodiscard]] constexpr auto narrow(X x, Start start) {
-  return narrow(x, start, c<Axis>, c<Length>);
-}
-
-/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
-/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
-/// left out; the option `checks` names a position that leaves some out. PyTorch's slice_scatter from a start of run
-/// time, ONNX's TensorScatter; JAX's dynamic_update_slice moves the position instead.
-/// shapes: x [.., n, ..], rows [.., m, ..], m <= n, position [] -> x's. gradient: to x and to rows. cost: reads and
-/// writes the rows where x is read by nothing else, as a state is that the result is assigned to, and otherwise x as
-/// well. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
-template <int Axis = 0, value X, value Rows, value Position>
-[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
-  MEGANEURA_EXPECT((x.facts().type == rows.facts().type &&
-                    detail::are_rows_of(x.facts().shape, rows.facts().shape, detail::axis_of(x, Axis))),
-                   "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the "
-                   "axis, and no more of them",
-                   x, rows, position)
-  MEGANEURA_EXPECT(detail::is_position(position.facts()),
-                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
-                   position)
-  return detail::make<detail::describe_update_rows>(x, rows, position, c<Axis>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// What a model keeps from step to step: assignments of states.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-template <value State, value New>
-struct assignment {
-  State state;
-  New next;
-};
-
-template <fixed_string Name, int Axis, dim Extent, initializer Begin, value X>
-constexpr auto state_like_of(X x) {
-  if constexpr (is_expr<X>) {
-    constexpr symbolic_shape from = X::facts().shape;
-    return state<Name, with_extent(from, normal_axis(Axis, from.rank), Extent), X::facts().type, Begin>;
-  } else {
-    const symbolic_shape from = x.facts().shape;
-    return state_of<Name>(x, with_extent(from, normal_axis(Axis, from.rank), Extent), x.facts().type, Begin);
-  }
-}
-
-constexpr node_spec describe_assign(const facts& x, const facts& state, const facts&) {
-  if (state.kind != primitive::state) return {};  // refused by `assign`
-  return {.kind = primitive::assign, .type = x.type, .shape = x.shape};
-}
-
-}  // namespace detail
-
-/// A state of x's dtype and shape but for one extent: state_like<"keys", -3, 2048, init::each_run>(k) is a cache for k
-/// [.., positions, heads, width], with a batch axis if k has one. Its symbols are the session's: one that is left open
-/// is refused, because all sizes share the state. errors: "there is no such axis".
-template <fixed_string Name, int Axis, dim Extent, initializer Begin = init::zeros, value X>
-[[nodiscard]] constexpr auto state_like(X x) {
-  MEGANEURA_EXPECT(detail::normal_axis(Axis, x.facts().shape.rank) >= 0,
-                   "meganeura: state_like<name, axis, extent>(x): there is no such axis", x)
-  return detail::state_like_of<Name, Axis, Extent, Begin>(x);
-}
-
-/// x | assign(total, total + x): x, and `total` holds the sum when the step ends. Whoever reads the state, in this
-/// step, reads what it held before the step, also behind the assignment: values that are to meet the new one are
-/// computed from `total + x`. It happens where the result is needed: stand it behind what the module returns. A state
-/// is assigned at most once a step; each turn of a repeat has states of its own. No gradient flows into or out of a
-/// state. On values of run time it happens in any case. shapes, dtypes: x's. errors: "the first operand must be a
-/// state", "must have the state's shape and dtype", and in the model "a state is assigned twice".
-template <value State, value New>
-[[nodiscard]] constexpr auto assign(State state, New next) {
-  MEGANEURA_CHECK(state.facts().kind == primitive::state, detail::holds_of<state.facts().kind == primitive::state>,
-                  "meganeura: assign(state, x): the first operand must be a state, as it was declared", state, next)
-  MEGANEURA_CHECK(detail::are_of_one_type(state.facts(), next.facts()),
-                  detail::holds_of<detail::are_of_one_type(state.facts(), next.facts())>,
-                  "meganeura: assign(state, x): x must have the state's shape and dtype", state, next)
-  return detail::assignment<State, New>{state, next};
-}
-template <value X, value State, value New>
-[[nodiscard]] constexpr auto operator|(X x, detail::assignment<State, New> made) {
-  return detail::make<detail::describe_assign>(x, made.state, made.next);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// How angles are made smaller for texts longer than those of the training, under the names that configurations of
-/// checkpoints have ("rope_scaling"). linear: all by the factor. ntk: by a greater theta. yarn (arXiv 2309.00071) and
-/// llama3: slow pairs by the factor, fast ones not.
-enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
-
-/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
-/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
-struct rope_options {
-  float theta = 1e4f;
-  bool interleaved = false;
-  int width = 0;
-  rope_type type = rope_type::none;
-  float factor = 1, original_max_position_embeddings = 8192;
-  float low_freq_factor = 1, high_freq_factor = 4;            // of llama3
-  float beta_fast = 32, beta_slow = 1, attention_factor = 0;  // of yarn
-  friend constexpr bool operator==(const rope_options&, const rope_options&) = default;
-};
-
-/// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
-/// added; 0: none. window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance
-/// times 2^(-8 i / heads) for head i from 1 on.
-struct gqa_options {
-  bool causal = false;
-  float scale = 0;
-  float softcap = 0;
-  int window = 0;
-  bool alibi = false;
-  friend constexpr bool operator==(const gqa_options&, const gqa_options&) = default;
-};
-
-namespace detail {
-
-// <cmath> is not constexpr in Clang 14. log(x) = log(m) + k log(2), 1 <= m < 2, by the series of atanh.
-constexpr double natural_log(double x) {
-  constexpr double log_of_2 = 0.69314718055994530942;
-  double exponent = 0;
-  for (; x >= 2; x /= 2) exponent += log_of_2;
-  for (; x < 1; x *= 2) exponent -= log_of_2;
-  const double t = (x - 1) / (x + 1);
-  double sum = 0, power = t;
-  for (int i = 1; i < 60; i += 2, power *= t * t) sum += power / i;
-  return exponent + 2 * sum;
-}
-
-constexpr double square_root(double x) {
-  double root = x > 1 ? x : 1;
-  for (int i = 0; i < 64; ++i) root = (root + x / root) / 2;  // Newton, from above
-  return root;
-}
-
-// [.., positions, kv group, width] -> [.., positions, kv, group, width]
-constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& k) {
-  symbolic_shape result = q;
-  const std::int64_t heads = k.last(1).coefficient;
-  result[q.rank - 2] = heads;
-  result[q.rank - 1] = q.last(1).coefficient / heads;
-  result.push_back(q.last());
-  return result;
-}
-
-// Neighbouring floats lie further apart than positions from there on.
-inline constexpr std::int64_t max_rope_position = std::int64_t{1} << 24;
-
-constexpr bool can_rotate(const facts& x, rope_options options) {
-  if (x.shape.rank < 3 || x.shape.rank >= max_rank || !x.shape.last().is_static() || !is_float(x.type)) return false;
-  const std::int64_t width = options.width == 0 ? x.shape.last().coefficient : options.width;
-  return width >= 2 && width % 2 == 0 && width <= x.shape.last().coefficient &&
-         (!x.shape.last(2).is_static() || x.shape.last(2).coefficient <= max_rope_position);
-}
-constexpr bool is_scaling(rope_options options) {
-  return options.theta > 1 && options.factor >= 1 && options.original_max_position_embeddings > 0 &&
-         options.low_freq_factor < options.high_freq_factor && options.beta_slow > 0 &&
-         options.beta_slow < options.beta_fast;
-}
-
-constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
-  if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
-  if (!q.last().is_static() || !q.last(1).is_static() || !k.last(1).is_static()) return false;
-  return q.last() == k.last() && (q.rank == 3 || q[0] == k[0]) && q.last(1).coefficient % k.last(1).coefficient == 0;
-}
-
-constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
-  return !options.causal || (k.last(2).sum() + q.last(2).with(-q.last(2).coefficient).sum()).least() >= 0;
-}
-
-}  // namespace detail
-
-namespace layers {
-
-struct rope {
-  static constexpr auto forward(value auto x, rope_options options) { return placed(x, as_float(counted(x)), options); }
-  static constexpr auto forward(value auto x, value auto first, rope_options options) {
-    return placed(x, known(counted(x) + first), options);
-  }
-
- private:
-  // [position, 1, 1, 1], to broadcast over heads and pairs
-  static constexpr auto counted(value auto x) {
-    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
-  }
-  static constexpr auto as_float(value auto place) { return cast<dtype::f32>(place); }
-  // Infinite, of which sine and cosine are NaN, where it is beyond what f32 counts.
-  static constexpr auto known(value auto place) {
-    constexpr std::int64_t most = detail::max_rope_position;
-    return select(logical_and(less_equal(place, most), less_equal(-most, place)), as_float(place),
-                  static_cast<double>(__builtin_inff()));
-  }
-
-  static constexpr auto placed(value auto x, value auto position, rope_options options) {
-    const std::int64_t all = x.facts().shape.last().coefficient, width = options.width == 0 ? all : options.width;
-    if (width == all) return turned(x, position, options);
-    return concat(-1, turned(slice(x, -1, 0, width), position, options), slice(x, -1, width, all - width));
-  }
-
-  static constexpr auto turned(value auto x, value auto position, rope_options options) {
-    const symbolic_shape shape = x.facts().shape;
-    const std::int64_t half = shape.last().coefficient / 2;
-    const int axis = options.interleaved ? -1 : -2;  // of the two elements of a pair
-    const auto pairs = reshape(detail::widened(x), options.interleaved ? detail::split_last(shape, half, 2)
-                                                                       : detail::split_last(shape, 2, half));
-    const auto pair = cast<dtype::f32>(
-        detail::coordinates_of(x, options.interleaved ? detail::extents_of(half, 1) : detail::extents_of(half), 0));
-    const auto angle = position * speed(pair, static_cast<double>(2 * half), options);
-    const double longer = length(options);
-    const auto kept = pairs * scaled(cos(angle), longer);
-    const auto partner = flip(pairs, axis);
-    const auto sine = scaled(sin(angle), longer);
-    // -1 for the first of a pair, 1 for the second
-    const auto side = options.interleaved ? detail::extents_of(2) : detail::extents_of(2, 1);
-    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, side, 0)) * 2.0f - 1.0f;
-    return detail::narrowed(reshape(kept + partner * (sine * sign), shape), x);
-  }
-  static constexpr auto scaled(value auto x, double by) { return by == 1 ? x : x * by; }
-  static constexpr double length(rope_options options) {
-    if (options.type != rope_type::yarn) return 1;
-    return options.attention_factor != 0 ? static_cast<double>(options.attention_factor)
-                                         : 0.1 * detail::natural_log(static_cast<double>(options.factor)) + 1;
-  }
-
-  // theta^(-2 i / width) for pair i, scaled.
-  static constexpr auto speed(value auto pair, double width, rope_options options) {
-    constexpr double turn = 6.283185307179586;
-    const double factor = static_cast<double>(options.factor),
-                 original = static_cast<double>(options.original_max_position_embeddings);
-    double log_theta = detail::natural_log(static_cast<double>(options.theta));
-    if (options.type == rope_type::ntk) log_theta += detail::natural_log(factor) * width / (width - 2);
-    const auto plain = exp(pair * (-2 * log_theta / width));
-    const auto mixed = [&](auto share) {  // of the plain speed
-      return plain * (minimum(maximum(share, 0.0), 1.0) * (1 - 1 / factor) + 1 / factor);
-    };
-    if (options.type == rope_type::linear) return plain * (1 / factor);
-    if (options.type == rope_type::llama3) {
-      const double low = static_cast<double>(options.low_freq_factor);
-      return mixed((plain * (original / turn) - low) * (1 / (static_cast<double>(options.high_freq_factor) - low)));
-    }
-    if (options.type == rope_type::yarn) {
-      const auto place = [&](float turns) {
-        return width * detail::natural_log(original / (static_cast<double>(turns) * turn)) / (2 * log_theta);
-      };
-      const auto within = [&](double at) { return at < 0 ? 0 : at > width - 1 ? width - 1 : at; };
-      const double first = within(static_cast<double>(static_cast<std::int64_t>(within(place(options.beta_fast))))),
-                   exact = within(place(options.beta_slow)),
-                   whole = static_cast<double>(static_cast<std::int64_t>(exact)),
-                   last = within(whole < exact ? whole + 1 : whole), end = last > first ? last : first + 0.001;
-      return mixed((pair - end) * (-1 / (end - first)));
-    }
-    return plain;
-  }
-};
-
-/// In steps: scores of f32 [b?, heads, t, s] or, where queries share keys, [b?, kv heads, group, t, s], their softmax,
-/// and what it weighs.
-struct attend {
-  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
-    return mixed(weights(scores(q, k, options), options), v, q.facts().type);
-  }
-  static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
-    return mixed(weights(scores(q, k, position, options), options), v, q.facts().type);
-  }
-
-  // The last query stands at the last key: behind a past both count from the end.
-  static constexpr auto scores(value auto q, value auto k, gqa_options options) {
-    const auto all = products(q, k, options);
-    if (!options.causal && !options.alibi && options.window == 0) return all;
-    const auto query = query_of(all), key = key_of(all);
-    const bool batch = q.facts().shape.rank == 4;
-    return square(all)[0] == square(all)[1] ? seen(all, query, key, batch, options)
-                                            : seen(all, flip(key, 1), flip(query, 0), batch, options);
-  }
-  static constexpr auto scores(value auto q, value auto k, value auto position, gqa_options options) {
-    const auto all = products(q, k, options);
-    return seen(all, query_of(all) + position, key_of(all), q.facts().shape.rank == 4, options);
-  }
-
-  static constexpr auto masked(value auto scores, value auto sees) {
-    return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
-  }
-  static constexpr auto key_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 1); }
-
-  // Within a window there may be no key.
-  static constexpr auto weights(value auto scores, gqa_options options) {
-    return options.window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
-  }
-  static constexpr auto weights_or_zeros(value auto scores) {
-    const auto bounded = maximum(scores, -1.5e38f);
-    return select(less(bounded, -1e38f), 0.0f, softmax::forward(bounded, -1));
-  }
-
-  static constexpr auto mixed(value auto weights, value auto v, dtype type) {
-    const auto by = cast(weights, type);
-    const bool batch = v.facts().shape.rank == 4;
-    if (weights.facts().shape.rank == v.facts().shape.rank)
-      return einsum(batch ? "bhts,bshd->bthd" : "hts,shd->thd", by, v);
-    return flatten(einsum(batch ? "bhgts,bshd->bthgd" : "hgts,shd->thgd", by, v), -3, -2);
-  }
-
- private:
-  // [queries, keys]
-  static constexpr symbolic_shape square(value auto scores) {
-    return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
-  }
-  static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
-
-  static constexpr auto products(value auto q, value auto k, gqa_options options) {
-    const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
-    const double width = static_cast<double>(shape.last().coefficient);
-    const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
-    const bool batch = shape.rank == 4;
-    // Each of k's heads (h) serves a group of queries (g).
-    const auto all = shape.last(1) == keys.last(1) ? einsum(batch ? "bthd,bshd->bhts" : "thd,shd->hts", q, k)
-                                                   : einsum(batch ? "bthgd,bshd->bhgts" : "thgd,shd->hgts",
-                                                            reshape(q, detail::grouped(shape, keys)), k);
-    const auto scaled = detail::widened(all) * scale;
-    return options.softcap == 0 ? scaled : tanh(scaled * (1 / static_cast<double>(options.softcap))) * options.softcap;
-  }
-
-  // By the places of queries and keys on one line.
-  static constexpr auto seen(value auto scores, value auto query, value auto key, bool batch, gqa_options options) {
-    const auto near = options.alibi ? scores - cast<dtype::f32>(abs(query - key)) * slopes(scores, batch) : scores;
-    const auto ahead = options.causal ? masked(near, less_equal(key, query)) : near;
-    if (options.window == 0) return ahead;
-    const auto behind = masked(ahead, less(query - key, options.window));
-    return options.causal ? behind : masked(behind, less(key - query, options.window));
-  }
-
-  // Heads beyond the greatest power of 2 have those between the first ones', of twice as many.
-  static constexpr auto slopes(value auto scores, bool batch) {
-    symbolic_shape shape = scores.facts().shape;
-    symbolic_shape heads;
-    std::int64_t count = 1, even = 1;
-    for (int i = batch ? 1 : 0; i < shape.rank; ++i) {
-      heads.push_back(i < shape.rank - 2 ? shape[i] : dim(1));
-      count *= heads.last().coefficient;
-    }
-    while (2 * even <= count) even *= 2;
-    const double step = -8 * 0.69314718055994530942 / static_cast<double>(even);
-    const auto head = detail::coordinates_of(scores, detail::extents_of(count), 0);
-    const auto place = select(less(head, even), head * 2 + 2, (head - even) * 2 + 1);
-    return reshape(exp(cast<dtype::f32>(place) * (step / 2)), heads);
-  }
-};
-
-}  // namespace layers
-
-namespace detail {
-
-template <class Options, value A, value... Position>
-constexpr auto rotated(Options options, A x, Position... position) {
-  MEGANEURA_EXPECT(can_rotate(x.facts(), options),
-                   "meganeura: rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 "
-                   "positions, the width that turns even",
-                   x)
-  MEGANEURA_EXPECT(
-      is_scaling(options),
-      "meganeura: rope<options>(x): theta is above 1, factor at least 1, and low_freq_factor and beta_slow "
-      "are below high_freq_factor and beta_fast",
-      x)
-  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
-                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
-  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
-}
-
-struct no_operand {};
-constexpr no_operand operand_or_none() { return {}; }
-template <value A>
-constexpr A operand_or_none(A operand) {
-  return operand;
-}
-// For a sentence that is only said where there is one.
-template <value A, value B>
-constexpr A shown_operand(A operand, const B&) {
-  return operand;
-}
-template <value B>
-constexpr B shown_operand(no_operand, B other) {
-  return other;
-}
-constexpr bool fits_cache(no_operand, gqa_options) { return true; }
-template <value P>
-constexpr bool fits_cache(const P& position, gqa_options options) {
-  return is_position(position.facts()) && options.causal;
-}
-
-// As one layer.
-struct whole_attention {
-  template <class Options, value Q, value K, value V, class Position>
-  static constexpr auto of(Options options, Q q, K k, V v, Position position) {
-    if constexpr (value<Position>) {
-      return layer<layers::attend>(fixed_text<"">{}, q, k, v, position, options);
-    } else {
-      return layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
-    }
-  }
-};
-
-template <class Form, class Options, value Q, value K, value V, class Position, class... More>
-constexpr auto attended(Options options, Q q, K k, V v, Position position, More... more) {
-  MEGANEURA_EXPECT(can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
-                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
-                   "and width, the heads of q a multiple of those of k and v",
-                   q, k, v)
-  MEGANEURA_EXPECT((value<Position> || can_mask(q.facts().shape, k.facts().shape, options)),
-                   "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
-                   k, v)
-  MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
-                   "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
-  MEGANEURA_EXPECT(fits_cache(position, options),
-                   "meganeura: attend<options>(q, k, v, position): position must be one i32, of shape [], and "
-                   "attending from there is causal",
-                   q, k, v, shown_operand(position, v))
-  return Form::of(options, q, k, v, position, more...);
-}
-
-}  // namespace detail
-
-/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
-/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
-/// rope<options>(x, position), from an i32 number of run time: rows of positions beyond 2^24, which f32 does not count
-/// one by one, are NaN then. Counted from 0 there are at most 2^24.
-/// shapes: [.., positions, heads, width], unchanged. dtypes: floats, computed in f32. source: RoFormer, arXiv
-/// 2104.09864, eq. 34. errors: "x must be floats [.., positions, heads, width]", "position must be one i32".
-template <value A, class Options>
-  requires(!value<Options>)
-[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
-template <value A, value Position, class Options>
-[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
-  return detail::rotated(options, x, position);
-}
-template <rope_options Options = rope_options{}, value A, value... Position>
-[[nodiscard]] constexpr auto rope(A x, Position... position) {
-  return detail::rotated(c<Options>, x, position...);
-}
-
-/// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
-/// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
-/// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
-/// in it, an i32 number of run time from 0 on, and sees nothing behind itself. Masks, lengths and sinks:
-/// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
-/// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
-/// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query". cost:
-/// 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
-template <value Q, value K, value V, class Options>
-  requires std::is_convertible_v<Options, gqa_options>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
-  return detail::attended<detail::whole_attention>(options, q, k, v, detail::no_operand{});
-}
-template <value Q, value K, value V, value Position, class Options>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position position, Options options) {
-  return detail::attended<detail::whole_attention>(options, q, k, v, position);
-}
-template <gqa_options Options = gqa_options{}, value Q, value K, value V, value... Position>
-[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position... position) {
-  return detail::attended<detail::whole_attention>(c<Options>, q, k, v, detail::operand_or_none(position...));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// Normalisation over the batch, with running statistics.
-// One model for training and evaluation: what it computes in each.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_by_mode(const facts& training, const facts&) {
-  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
-}
-
-// Whether a carrier's graph is being built for one of the modes; types are the same for both.
-template <class Carrier>
-concept has_mode = requires(const Carrier& x) {
-  x.trains();
-};
-
-}  // namespace detail
-
-/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
-/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
-/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
-template <value X, class Training, class Evaluation>
-[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
-  if constexpr (detail::has_mode<X>) {
-    return x.trains() ? x.lifted(f()) : x.lifted(g());
-  } else {
-    const auto training = f();
-    const auto evaluation = g();
-    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
-                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
-                     evaluation)
-    return detail::make<detail::describe_by_mode>(training, evaluation);
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
 struct batch_norm_options {
   float epsilon = 1e-5f;
   float momentum = 0.1f;  // the share that a step's statistics have in the running ones
@@ -7901,7 +7226,7 @@ template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, 
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layer.
-// Convolution and pooling over the last axes.
+// Convolution over the last axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -7926,15 +7251,6 @@ struct conv_options {
 };
 using conv2d_options = conv_options;
 
-/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
-/// begin before it. Averages have no dilation, and only they count padding or not.
-struct pool_options {
-  spatial window = 2, stride = 0, padding = 0, dilation = 1;
-  bool ceil_mode = false, count_include_pad = true;
-  friend constexpr bool operator==(const pool_options&, const pool_options&) = default;
-};
-using pool2d_options = pool_options;
-
 namespace detail {
 
 constexpr int high_padding(const conv_options& o, int axis) {
@@ -7946,40 +7262,6 @@ constexpr convolution_attribute geometry_of(const conv_options& o, int axes) {
   for (int i = 0; i < axes; ++i) {
     result.stride[i] = o.stride[i], result.dilation[i] = o.dilation[i];
     result.pad_low[i] = o.padding[i], result.pad_high[i] = high_padding(o, i);
-  }
-  return result;
-}
-
-// How windows lie along one axis.
-struct pool_axis {
-  std::int64_t in, window, stride, padding, dilation, high, count;
-
-  constexpr pool_axis(std::int64_t extent, const pool_options& o, int axis)
-      : in(extent),
-        window(o.window[axis]),
-        stride(o.stride[axis] != 0 ? o.stride[axis] : window),
-        padding(o.padding[axis]),
-        dilation(o.dilation[axis]),
-        high(padding),
-        count(along().count()) {
-    if (!o.ceil_mode || count < 1) return;
-    const bool more = (along().padded() - along().reach()) % stride != 0 && count * stride < in + padding;
-    count += more ? 1 : 0;
-    high += more ? (count - 1) * stride + along().reach() - along().padded() : 0;
-  }
-  [[nodiscard]] constexpr window_axis along() const { return {in, window, dilation, stride, padding, high}; }
-};
-
-constexpr pool_axis pool_axis_of(const symbolic_shape& x, const pool_options& o, int axes, int axis) {
-  return {x[x.rank - axes + axis].coefficient, o, axis};
-}
-
-constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_options& o, int axes, reduce_kind kind) {
-  window_attribute result{.kind = kind, .spatial = axes};
-  for (int i = 0; i < axes; ++i) {
-    const pool_axis along = pool_axis_of(x, o, axes, i);
-    result.window[i] = along.window, result.stride[i] = along.stride;
-    result.pad_low[i] = along.padding, result.pad_high[i] = along.high;
   }
   return result;
 }
@@ -8009,82 +7291,7 @@ constexpr bool has_room(const symbolic_shape& x, const conv_options& o) {
   return can_convolve(x, filter_shape(o.groups, x[1].coefficient / o.groups, o, x.rank - 2), o);
 }
 
-constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
-  if (x.rank < axes) return false;
-  for (int i = 0; i < axes; ++i) {
-    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
-  }
-  return true;
-}
-constexpr bool is_dilated(const pool_options& o, int axes) {
-  for (int i = 0; i < axes; ++i) {
-    if (o.dilation[i] != 1) return true;
-  }
-  return false;
-}
-constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
-  return can_pool(x, o, axes) && !is_dilated(o, axes);
-}
-
-constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
-  const window_attribute geometry = geometry_of(x.shape, o, axes, kind);
-  return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
-}
-
-constexpr auto window_sums(value auto x, const pool_options& o, int axes) {
-  return x.added(describe_pool(x.facts(), reduce_kind::sum, o, axes), &x, 1);
-}
-
 }  // namespace detail
-
-namespace layers {
-
-/// Windows with gaps are the largest of shifted looks at x, an axis after the other.
-struct max_pool {
-  static constexpr auto forward(value auto x, pool_options options, int axes) {
-    if (!detail::is_dilated(options, axes))
-      return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
-    for (int i = 0; i < axes; ++i) {
-      const int axis = x.facts().shape.rank - axes + i;
-      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
-      const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
-      const auto padded = pad(x, axis, along.padding, along.high, least);
-      x = slice(padded, axis, 0, along.count, along.stride);
-      for (std::int64_t tap = 1; tap < along.window; ++tap)
-        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
-    }
-    return x;
-  }
-};
-
-/// Where windows hold unlike numbers of elements, the share of each is computed from its place.
-struct avg_pool {
-  static constexpr auto forward(value auto x, pool_options options, int axes) {
-    auto y = detail::window_sums(detail::widened(x), options, axes);
-    double share = 1;
-    for (int i = 0; i < axes; ++i) {
-      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
-      if (along.high == along.padding && (options.count_include_pad || along.padding == 0)) {
-        share /= static_cast<double>(along.window);
-      } else {
-        y = y / held(y, along, y.facts().shape.rank - axes + i, options.count_include_pad);
-      }
-    }
-    return detail::narrowed(share == 1 ? y : y * share, x);
-  }
-
- private:
-  // Of each window along the axis the number of elements: [count, 1, ..].
-  static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
-    symbolic_shape shape = detail::extents_of(along.count);
-    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
-    const std::int64_t border = with_padding ? along.padding : 0;
-    const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
-    return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
-  }
-};
-
-}  // namespace layers
 
 /// Correlation with a filter, as PyTorch's conv1d, conv2d and conv3d without a bias.
 /// shapes: x [n, c, h, w], filter [o, c / groups, kernel, kernel] -> [n, o, oh, ow]; or of one or three axes.
@@ -8103,37 +7310,6 @@ template <value X, value W, class Options>
 template <conv_options Options, value X, value W>
 [[nodiscard]] constexpr auto convolution(X x, W filter) {
   return convolution(x, filter, c<Options>);
-}
-
-/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
-/// dilation in halves.
-/// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
-                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool2d(A x) {
-  return max_pool2d(x, c<Options>);
-}
-
-/// The mean of each window; padding counts as zeros unless count_include_pad says no.
-/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
-/// dilation".
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
-                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
-                   "dilation",
-                   x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool2d(A x) {
-  return avg_pool2d(x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -8340,6 +7516,92 @@ template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_op
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Fully connected layer.
+// Products with sums: the primitive, and matmul.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_contract(const facts& a, const facts& b, const contract_attribute& labels) {
+  return node_of(op::contract, a.type, contract_rule(labels, a.shape, b.shape).result, labels);
+}
+
+// matmul's operands as matrices, vectors with an axis of 1 more, without the batch axes of 1 where the other's are not.
+struct matmul_axes {
+  symbolic_shape a{}, b{}, result{};
+  contract_attribute labels{};
+  bool fits = false, reshapes = false;
+};
+constexpr matmul_axes matmul_of(const symbolic_shape& left, const symbolic_shape& right) {
+  matmul_axes made;
+  if (left.rank < 1 || right.rank < 1) return made;
+  const symbolic_shape a = left.rank > 1 ? left : with_axis(left, 0), b = right.rank > 1 ? right : with_axis(right, 1);
+  const int batch = (a.rank > b.rank ? a.rank : b.rank) - 2, begin_a = batch + 2 - a.rank, begin_b = batch + 2 - b.rank;
+  const auto add = [](std::uint8_t* labels, symbolic_shape& shape, int label, const dim& extent) {
+    labels[shape.rank] = static_cast<std::uint8_t>(label);
+    shape.push_back(extent);
+  };
+  for (int i = 0; i < batch; ++i) {
+    const dim of_a = i < begin_a ? dim(1) : a[i - begin_a], of_b = i < begin_b ? dim(1) : b[i - begin_b];
+    const bool same = of_a == of_b;
+    if (!same && !is_one(of_a) && !is_one(of_b)) return made;
+    if (i >= begin_a && (same || !is_one(of_a))) add(made.labels.a, made.a, i, of_a);
+    if (i >= begin_b && (same || !is_one(of_b))) add(made.labels.b, made.b, i, of_b);
+    made.result.push_back(is_one(of_a) ? of_b : of_a);
+  }
+  add(made.labels.a, made.a, batch, a.last(1));
+  add(made.labels.a, made.a, batch + 2, a.last());
+  add(made.labels.b, made.b, batch + 2, b.last(1));
+  add(made.labels.b, made.b, batch + 1, b.last());
+  made.labels.result_rank = batch + 2;
+  if (left.rank > 1) made.result.push_back(a.last(1));
+  if (right.rank > 1) made.result.push_back(b.last());
+  made.fits = a.last() == b.last(1);
+  made.reshapes = made.a != left || made.b != right;
+  return made;
+}
+
+constexpr node_spec describe_matmul(const facts& a, const facts& b) {
+  const matmul_axes axes = matmul_of(a.shape, b.shape);
+  return node_of(op::contract, a.type, axes.result, axes.labels);
+}
+
+}  // namespace detail
+
+namespace layers {
+struct matmul {
+  static constexpr auto forward(value auto a, value auto b) {
+    const detail::matmul_axes axes = detail::matmul_of(a.facts().shape, b.facts().shape);
+    const auto product = detail::make<detail::describe_contract>(reshape(a, axes.a), reshape(b, axes.b), axes.labels);
+    return reshape(product, axes.result);
+  }
+};
+}  // namespace layers
+
+/// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
+/// and NumPy's.
+/// shapes: a [.., m, k], b [.., k, n] -> [.., m, n]; a [k] -> [.., n]; b [k] -> [.., m]. dtypes: floats of one type;
+/// accumulation in f32. errors: "the last extent of a must equal the first of b, and batch extents be equal or 1",
+/// "operands must be floats of one type". cost: 2 m n k flops.
+template <value A, value B>
+[[nodiscard]] constexpr auto matmul(A a, B b) {
+  MEGANEURA_EXPECT(
+      detail::matmul_of(a.facts().shape, b.facts().shape).fits,
+      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal "
+      "or 1",
+      a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: matmul(a, b): operands must be floats of one type; cast one of them", a, b)
+  if constexpr (!detail::all_typed<A, B>::value) {
+    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
+  } else if constexpr (detail::matmul_of(A::facts().shape, B::facts().shape).reshapes) {
+    return detail::layer<layers::matmul>(fixed_text<"">{}, a, b);
+  } else {
+    return detail::make<detail::describe_matmul>(a, b);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -8552,6 +7814,61 @@ template <class Model, class Loss>
 using trained = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
 
 }  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Softmax and its logarithm along one axis.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+// x less its largest element along the axis; the shift cancels, so no gradient flows through the maximum.
+constexpr auto shifted_by_max(value auto x, int axis) { return x - unsqueeze(stop_gradient(max(x, axis)), axis); }
+}  // namespace detail
+
+namespace layers {
+
+struct softmax {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto numerator = exp(detail::shifted_by_max(detail::widened(x), axis));
+    return detail::narrowed(numerator / unsqueeze(sum(numerator, axis), axis), x);
+  }
+};
+
+struct log_softmax {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto shifted = detail::shifted_by_max(detail::widened(x), axis);
+    return detail::narrowed(shifted - unsqueeze(log(sum(exp(shifted), axis)), axis), x);
+  }
+};
+
+}  // namespace layers
+
+/// exp(x) / sum(exp(x)) along `axis` (negative: from the end), shifted by the maximum so that it cannot overflow:
+/// softmax<-1>(x), or softmax(x, -1).
+/// A row that holds NaN or +inf, or nothing but -inf, is NaN; -inf beside numbers is 0 (as PyTorch's).
+/// shapes: unchanged. dtypes: floats, computed in f32. cost: reads and writes x once when fused, 4 flops an element.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto softmax(A x) {
+  return softmax(x, c<Axis>);
+}
+
+/// log(softmax(x)) without the loss of precision of taking the logarithm afterwards; rows that are not finite as there.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
+  return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto log_softmax(A x) {
+  return log_softmax(x, c<Axis>);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -8993,7 +8310,551 @@ template <class Forward, class Backward, value... X>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Rows from a position that is known when a step runs: read, and written over others.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr bool is_position(const facts& x) { return x.type == dtype::i32 && x.shape.rank == 0; }
+
+constexpr bool can_narrow(const symbolic_shape& x, int axis, const dim& length) {
+  return axis >= 0 && length.coefficient >= 1 && are_rows_of(x, with_extent(x, axis, length), axis);
+}
+
+constexpr node_spec describe_narrow(const facts& x, const facts&, int axis, const dim& length) {
+  axis = normal_axis(axis, x.shape.rank);
+  return node_of(op::narrow, x.type, with_extent(x.shape, axis, length), axis_attribute{axis});
+}
+constexpr node_spec describe_update_rows(const facts& x, const facts&, const facts&, int axis) {
+  return node_of(op::update_rows, x.type, x.shape, axis_attribute{normal_axis(axis, x.shape.rank)});
+}
+
+}  // namespace detail
+
+/// `length` rows of x along `axis` from `start` on, an i32 number of run time: narrow<0, 4>(table, position), or
+/// narrow(table, position, 0, 4); `length` may be a symbol. `slice` is the same from a place that is known while
+/// building. Rows that lie outside are zeros, and their gradient goes nowhere; the option `checks` names a start that
+/// has some. torch.narrow with a tensor for its start, ONNX's Slice with starts of run time; JAX's dynamic_slice moves
+/// the start instead. shapes: x [.., n, ..], start [] -> [.., length, ..]. cost: reads and writes the rows.
+/// gradient: to x. errors: "no such axis, or it is shorter", "start must be one i32".
+template <value X, value Start, detail::axis_like Axis, class Length>
+[[nodiscard]] constexpr auto narrow(X x, Start start, Axis axis, Length length) {
+  MEGANEURA_CHECK(detail::is_position(start.facts()), detail::holds_of<detail::is_position(start.facts())>,
+                  "meganeura: narrow<axis, length>(x, start): start must be one i32, of shape []", x, start)
+  MEGANEURA_EXPECT(detail::can_narrow(x.facts().shape, detail::axis_of(x, axis), dim(length)),
+                   "meganeura: narrow<axis, length>(x, start): there is no such axis, or it is shorter than length", x,
+                   start)
+  return detail::make<detail::describe_narrow>(x, start, axis, length);
+}
+template <int Axis, dim Length, value X, value Start>
+[[nodiscard]] constexpr auto narrow(X x, Start start) {
+  return narrow(x, start, c<Axis>, c<Length>);
+}
+
+/// x with `rows` written over it along `axis` from `position` on, an i32 number of run time: a cache that grows,
+/// update_rows(cache, keys, position), or update_rows<1>(..) behind a batch axis. Rows that come to lie outside are
+/// left out; the option `checks` names a position that leaves some out. PyTorch's slice_scatter from a start of run
+/// time, ONNX's TensorScatter; JAX's dynamic_update_slice moves the position instead.
+/// shapes: x [.., n, ..], rows [.., m, ..], m <= n, position [] -> x's. gradient: to x and to rows. cost: reads and
+/// writes the rows where x is read by nothing else, as a state is that the result is assigned to, and otherwise x as
+/// well. errors: "rows must have x's dtype and shape but for the axis", "position must be one i32".
+template <int Axis = 0, value X, value Rows, value Position>
+[[nodiscard]] constexpr auto update_rows(X x, Rows rows, Position position) {
+  MEGANEURA_EXPECT((x.facts().type == rows.facts().type &&
+                    detail::are_rows_of(x.facts().shape, rows.facts().shape, detail::axis_of(x, Axis))),
+                   "meganeura: update_rows<axis>(x, rows, position): rows must have x's dtype and shape but for the "
+                   "axis, and no more of them",
+                   x, rows, position)
+  MEGANEURA_EXPECT(detail::is_position(position.facts()),
+                   "meganeura: update_rows<axis>(x, rows, position): position must be one i32, of shape []", x, rows,
+                   position)
+  return detail::make<detail::describe_update_rows>(x, rows, position, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Small layers around others: low-rank adaptation, squeeze and excite, bilinear forms, dropout of channels.
+// Rotary positions and scaled dot-product attention with grouped queries, from primitives.
+// Products with sums over labelled axes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// "bik,bkj->bij" taken apart.
+struct einsum_labels {
+  contract_attribute numbers{};
+  int rank_a = 0, rank_b = 0;
+  bool well_formed = false;
+  int sums[2]{};  // bit i for axis i of an operand whose label stands nowhere else: it is summed over before
+};
+
+constexpr einsum_labels parse_einsum(const char* text) {
+  const char* terms[3]{text, text, text};
+  int counts[3]{}, term = 0;
+  const char* at = text;
+  for (; *at != '\0'; ++at) {
+    const bool arrow = *at == '-' && at[1] == '>';
+    if ((*at == ',' && term == 0) || (arrow && term == 1)) {
+      at += arrow ? 1 : 0;
+      terms[++term] = at + 1;
+    } else if (*at < 'a' || *at > 'z') {
+      return {};
+    } else {
+      ++counts[term];
+    }
+  }
+  if (term != 2 || counts[0] > max_rank || counts[1] > max_rank) return {};
+  einsum_labels labels;
+  char kept[2][max_rank]{};
+  int ranks[2]{};
+  for (int side = 0; side < 2; ++side) {
+    for (int i = 0; i < counts[side]; ++i) {
+      int times = 0;
+      for (const char* letter = text; letter != at; ++letter) times += *letter == terms[side][i] ? 1 : 0;
+      if (times == 1) {
+        labels.sums[side] |= 1 << i;
+      } else {
+        kept[side][ranks[side]++] = terms[side][i];
+      }
+    }
+  }
+  const label_names names(kept[0], ranks[0], kept[1], ranks[1], terms[2], counts[2]);
+  labels.numbers = names.numbers, labels.rank_a = ranks[0], labels.rank_b = ranks[1];
+  labels.well_formed = names.well_formed;
+  return labels;
+}
+
+constexpr node_spec describe_einsum_operand(const facts& x, const char* text, int side) {
+  const einsum_labels labels = parse_einsum(text);
+  return labels.sums[side] >> x.shape.rank == 0 ? describe_reduce_of(x, reduce_kind::sum, labels.sums[side])
+                                                : node_spec{};
+}
+
+constexpr contraction contract_of(const einsum_labels& labels, const facts& a, const facts& b) {
+  if (!labels.well_formed || labels.rank_a != a.shape.rank || labels.rank_b != b.shape.rank) {
+    return {.fault = contraction::nowhere};
+  }
+  return contract_rule(labels.numbers, a.shape, b.shape);
+}
+
+constexpr node_spec describe_einsum(const facts& a, const facts& b, const char* labels) {
+  return describe_contract(a, b, parse_einsum(labels).numbers);
+}
+
+// A contraction that is none for another reason than its extents.
+constexpr bool is_contraction(const contraction& rule) {
+  return rule.fault == contraction::none || rule.fault == contraction::extents;
+}
+
+}  // namespace detail
+
+/// Sum of products over labelled axes: einsum<"bik,bkj->bij">(a, b), or einsum("bik,bkj->bij", a, b) at run time.
+/// shapes: one lower-case letter an axis; letters missing from the result are summed over, in one operand or in both.
+/// dtypes: floats of one type; accumulation in f32, and a sum over one operand alone is rounded before it is
+/// multiplied. cost: 2 flops for each combination of all labels.
+/// errors: "labels must name each axis", "extents of one label must be equal", "operands must be floats of one type".
+template <class Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(Labels labels, A a, B b) {
+  const auto x = detail::make<detail::describe_einsum_operand>(a, labels, c<0>);
+  const auto y = detail::make<detail::describe_einsum_operand>(b, labels, c<1>);
+  MEGANEURA_EXPECT(
+      detail::is_contraction(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts())),
+      "meganeura: einsum<\"ik,kj->ij\">(a, b): labels must name each axis, each once an operand, and those "
+      "of the result stand in one",
+      a, b)
+  MEGANEURA_EXPECT(detail::contract_of(detail::parse_einsum(labels), x.facts(), y.facts()).mismatch().agrees(),
+                   "meganeura: einsum<\"ik,kj->ij\">(a, b): extents of one label must be equal", a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: einsum<\"ik,kj->ij\">(a, b): operands must be floats of one type; cast one of them", a,
+                   b)
+  return detail::make<detail::describe_einsum>(x, y, labels);
+}
+template <fixed_string Labels, value A, value B>
+[[nodiscard]] constexpr auto einsum(A a, B b) {
+  return einsum(fixed_text<Labels>{}, a, b);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// How angles are made smaller for texts longer than those of the training, under the names that configurations of
+/// checkpoints have ("rope_scaling"). linear: all by the factor. ntk: by a greater theta. yarn (arXiv 2309.00071) and
+/// llama3: slow pairs by the factor, fast ones not.
+enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
+
+/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
+/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
+struct rope_options {
+  float theta = 1e4f;
+  bool interleaved = false;
+  int width = 0;
+  rope_type type = rope_type::none;
+  float factor = 1, original_max_position_embeddings = 8192;
+  float low_freq_factor = 1, high_freq_factor = 4;            // of llama3
+  float beta_fast = 32, beta_slow = 1, attention_factor = 0;  // of yarn
+  friend constexpr bool operator==(const rope_options&, const rope_options&) = default;
+};
+
+/// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
+/// added; 0: none. window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance
+/// times 2^(-8 i / heads) for head i from 1 on.
+struct gqa_options {
+  bool causal = false;
+  float scale = 0;
+  float softcap = 0;
+  int window = 0;
+  bool alibi = false;
+  friend constexpr bool operator==(const gqa_options&, const gqa_options&) = default;
+};
+
+namespace detail {
+
+// <cmath> is not constexpr in Clang 14. log(x) = log(m) + k log(2), 1 <= m < 2, by the series of atanh.
+constexpr double natural_log(double x) {
+  constexpr double log_of_2 = 0.69314718055994530942;
+  double exponent = 0;
+  for (; x >= 2; x /= 2) exponent += log_of_2;
+  for (; x < 1; x *= 2) exponent -= log_of_2;
+  const double t = (x - 1) / (x + 1);
+  double sum = 0, power = t;
+  for (int i = 1; i < 60; i += 2, power *= t * t) sum += power / i;
+  return exponent + 2 * sum;
+}
+
+constexpr double square_root(double x) {
+  double root = x > 1 ? x : 1;
+  for (int i = 0; i < 64; ++i) root = (root + x / root) / 2;  // Newton, from above
+  return root;
+}
+
+// [.., positions, kv group, width] -> [.., positions, kv, group, width]
+constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& k) {
+  symbolic_shape result = q;
+  const std::int64_t heads = k.last(1).coefficient;
+  result[q.rank - 2] = heads;
+  result[q.rank - 1] = q.last(1).coefficient / heads;
+  result.push_back(q.last());
+  return result;
+}
+
+// Neighbouring floats lie further apart than positions from there on.
+inline constexpr std::int64_t max_rope_position = std::int64_t{1} << 24;
+
+constexpr bool can_rotate(const facts& x, rope_options options) {
+  if (x.shape.rank < 3 || x.shape.rank >= max_rank || !x.shape.last().is_static() || !is_float(x.type)) return false;
+  const std::int64_t width = options.width == 0 ? x.shape.last().coefficient : options.width;
+  return width >= 2 && width % 2 == 0 && width <= x.shape.last().coefficient &&
+         (!x.shape.last(2).is_static() || x.shape.last(2).coefficient <= max_rope_position);
+}
+constexpr bool is_scaling(rope_options options) {
+  return options.theta > 1 && options.factor >= 1 && options.original_max_position_embeddings > 0 &&
+         options.low_freq_factor < options.high_freq_factor && options.beta_slow > 0 &&
+         options.beta_slow < options.beta_fast;
+}
+
+constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
+  if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
+  if (!q.last().is_static() || !q.last(1).is_static() || !k.last(1).is_static()) return false;
+  return q.last() == k.last() && (q.rank == 3 || q[0] == k[0]) && q.last(1).coefficient % k.last(1).coefficient == 0;
+}
+
+constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
+  return !options.causal || (k.last(2).sum() + q.last(2).with(-q.last(2).coefficient).sum()).least() >= 0;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct rope {
+  static constexpr auto forward(value auto x, rope_options options) { return placed(x, as_float(counted(x)), options); }
+  static constexpr auto forward(value auto x, value auto first, rope_options options) {
+    return placed(x, known(counted(x) + first), options);
+  }
+
+ private:
+  // [position, 1, 1, 1], to broadcast over heads and pairs
+  static constexpr auto counted(value auto x) {
+    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
+  }
+  static constexpr auto as_float(value auto place) { return cast<dtype::f32>(place); }
+  // Infinite, of which sine and cosine are NaN, where it is beyond what f32 counts.
+  static constexpr auto known(value auto place) {
+    constexpr std::int64_t most = detail::max_rope_position;
+    return select(logical_and(less_equal(place, most), less_equal(-most, place)), as_float(place),
+                  static_cast<double>(__builtin_inff()));
+  }
+
+  static constexpr auto placed(value auto x, value auto position, rope_options options) {
+    const std::int64_t all = x.facts().shape.last().coefficient, width = options.width == 0 ? all : options.width;
+    if (width == all) return turned(x, position, options);
+    return concat(-1, turned(slice(x, -1, 0, width), position, options), slice(x, -1, width, all - width));
+  }
+
+  static constexpr auto turned(value auto x, value auto position, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const std::int64_t half = shape.last().coefficient / 2;
+    const int axis = options.interleaved ? -1 : -2;  // of the two elements of a pair
+    const auto pairs = reshape(detail::widened(x), options.interleaved ? detail::split_last(shape, half, 2)
+                                                                       : detail::split_last(shape, 2, half));
+    const auto pair = cast<dtype::f32>(
+        detail::coordinates_of(x, options.interleaved ? detail::extents_of(half, 1) : detail::extents_of(half), 0));
+    const auto angle = position * speed(pair, static_cast<double>(2 * half), options);
+    const double longer = length(options);
+    const auto kept = pairs * scaled(cos(angle), longer);
+    const auto partner = flip(pairs, axis);
+    const auto sine = scaled(sin(angle), longer);
+    // -1 for the first of a pair, 1 for the second
+    const auto side = options.interleaved ? detail::extents_of(2) : detail::extents_of(2, 1);
+    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, side, 0)) * 2.0f - 1.0f;
+    return detail::narrowed(reshape(kept + partner * (sine * sign), shape), x);
+  }
+  static constexpr auto scaled(value auto x, double by) { return by == 1 ? x : x * by; }
+  static constexpr double length(rope_options options) {
+    if (options.type != rope_type::yarn) return 1;
+    return options.attention_factor != 0 ? static_cast<double>(options.attention_factor)
+                                         : 0.1 * detail::natural_log(static_cast<double>(options.factor)) + 1;
+  }
+
+  // theta^(-2 i / width) for pair i, scaled.
+  static constexpr auto speed(value auto pair, double width, rope_options options) {
+    constexpr double turn = 6.283185307179586;
+    const double factor = static_cast<double>(options.factor),
+                 original = static_cast<double>(options.original_max_position_embeddings);
+    double log_theta = detail::natural_log(static_cast<double>(options.theta));
+    if (options.type == rope_type::ntk) log_theta += detail::natural_log(factor) * width / (width - 2);
+    const auto plain = exp(pair * (-2 * log_theta / width));
+    const auto mixed = [&](auto share) {  // of the plain speed
+      return plain * (minimum(maximum(share, 0.0), 1.0) * (1 - 1 / factor) + 1 / factor);
+    };
+    if (options.type == rope_type::linear) return plain * (1 / factor);
+    if (options.type == rope_type::llama3) {
+      const double low = static_cast<double>(options.low_freq_factor);
+      return mixed((plain * (original / turn) - low) * (1 / (static_cast<double>(options.high_freq_factor) - low)));
+    }
+    if (options.type == rope_type::yarn) {
+      const auto place = [&](float turns) {
+        return width * detail::natural_log(original / (static_cast<double>(turns) * turn)) / (2 * log_theta);
+      };
+      const auto within = [&](double at) { return at < 0 ? 0 : at > width - 1 ? width - 1 : at; };
+      const double first = within(static_cast<double>(static_cast<std::int64_t>(within(place(options.beta_fast))))),
+                   exact = within(place(options.beta_slow)),
+                   whole = static_cast<double>(static_cast<std::int64_t>(exact)),
+                   last = within(whole < exact ? whole + 1 : whole), end = last > first ? last : first + 0.001;
+      return mixed((pair - end) * (-1 / (end - first)));
+    }
+    return plain;
+  }
+};
+
+/// In steps: scores of f32 [b?, heads, t, s] or, where queries share keys, [b?, kv heads, group, t, s], their softmax,
+/// and what it weighs.
+struct attend {
+  static constexpr auto forward(value auto q, value auto k, value auto v, gqa_options options) {
+    return mixed(weights(scores(q, k, options), options), v, q.facts().type);
+  }
+  static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
+    return mixed(weights(scores(q, k, position, options), options), v, q.facts().type);
+  }
+
+  // The last query stands at the last key: behind a past both count from the end.
+  static constexpr auto scores(value auto q, value auto k, gqa_options options) {
+    const auto all = products(q, k, options);
+    if (!options.causal && !options.alibi && options.window == 0) return all;
+    const auto query = query_of(all), key = key_of(all);
+    const bool batch = q.facts().shape.rank == 4;
+    return square(all)[0] == square(all)[1] ? seen(all, query, key, batch, options)
+                                            : seen(all, flip(key, 1), flip(query, 0), batch, options);
+  }
+  static constexpr auto scores(value auto q, value auto k, value auto position, gqa_options options) {
+    const auto all = products(q, k, options);
+    return seen(all, query_of(all) + position, key_of(all), q.facts().shape.rank == 4, options);
+  }
+
+  static constexpr auto masked(value auto scores, value auto sees) {
+    return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
+  }
+  static constexpr auto key_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 1); }
+
+  // Within a window there may be no key.
+  static constexpr auto weights(value auto scores, gqa_options options) {
+    return options.window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
+  }
+  static constexpr auto weights_or_zeros(value auto scores) {
+    const auto bounded = maximum(scores, -1.5e38f);
+    return select(less(bounded, -1e38f), 0.0f, softmax::forward(bounded, -1));
+  }
+
+  static constexpr auto mixed(value auto weights, value auto v, dtype type) {
+    const auto by = cast(weights, type);
+    const bool batch = v.facts().shape.rank == 4;
+    if (weights.facts().shape.rank == v.facts().shape.rank)
+      return einsum(batch ? "bhts,bshd->bthd" : "hts,shd->thd", by, v);
+    return flatten(einsum(batch ? "bhgts,bshd->bthgd" : "hgts,shd->thgd", by, v), -3, -2);
+  }
+
+ private:
+  // [queries, keys]
+  static constexpr symbolic_shape square(value auto scores) {
+    return detail::extents_of(scores.facts().shape.last(1), scores.facts().shape.last());
+  }
+  static constexpr auto query_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 0); }
+
+  static constexpr auto products(value auto q, value auto k, gqa_options options) {
+    const symbolic_shape shape = q.facts().shape, keys = k.facts().shape;
+    const double width = static_cast<double>(shape.last().coefficient);
+    const double scale = options.scale != 0 ? static_cast<double>(options.scale) : 1 / detail::square_root(width);
+    const bool batch = shape.rank == 4;
+    // Each of k's heads (h) serves a group of queries (g).
+    const auto all = shape.last(1) == keys.last(1) ? einsum(batch ? "bthd,bshd->bhts" : "thd,shd->hts", q, k)
+                                                   : einsum(batch ? "bthgd,bshd->bhgts" : "thgd,shd->hgts",
+                                                            reshape(q, detail::grouped(shape, keys)), k);
+    const auto scaled = detail::widened(all) * scale;
+    return options.softcap == 0 ? scaled : tanh(scaled * (1 / static_cast<double>(options.softcap))) * options.softcap;
+  }
+
+  // By the places of queries and keys on one line.
+  static constexpr auto seen(value auto scores, value auto query, value auto key, bool batch, gqa_options options) {
+    const auto near = options.alibi ? scores - cast<dtype::f32>(abs(query - key)) * slopes(scores, batch) : scores;
+    const auto ahead = options.causal ? masked(near, less_equal(key, query)) : near;
+    if (options.window == 0) return ahead;
+    const auto behind = masked(ahead, less(query - key, options.window));
+    return options.causal ? behind : masked(behind, less(key - query, options.window));
+  }
+
+  // Heads beyond the greatest power of 2 have those between the first ones', of twice as many.
+  static constexpr auto slopes(value auto scores, bool batch) {
+    symbolic_shape shape = scores.facts().shape;
+    symbolic_shape heads;
+    std::int64_t count = 1, even = 1;
+    for (int i = batch ? 1 : 0; i < shape.rank; ++i) {
+      heads.push_back(i < shape.rank - 2 ? shape[i] : dim(1));
+      count *= heads.last().coefficient;
+    }
+    while (2 * even <= count) even *= 2;
+    const double step = -8 * 0.69314718055994530942 / static_cast<double>(even);
+    const auto head = detail::coordinates_of(scores, detail::extents_of(count), 0);
+    const auto place = select(less(head, even), head * 2 + 2, (head - even) * 2 + 1);
+    return reshape(exp(cast<dtype::f32>(place) * (step / 2)), heads);
+  }
+};
+
+}  // namespace layers
+
+namespace detail {
+
+template <class Options, value A, value... Position>
+constexpr auto rotated(Options options, A x, Position... position) {
+  MEGANEURA_EXPECT(can_rotate(x.facts(), options),
+                   "meganeura: rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 "
+                   "positions, the width that turns even",
+                   x)
+  MEGANEURA_EXPECT(
+      is_scaling(options),
+      "meganeura: rope<options>(x): theta is above 1, factor at least 1, and low_freq_factor and beta_slow "
+      "are below high_freq_factor and beta_fast",
+      x)
+  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
+                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
+  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
+}
+
+struct no_operand {};
+constexpr no_operand operand_or_none() { return {}; }
+template <value A>
+constexpr A operand_or_none(A operand) {
+  return operand;
+}
+// For a sentence that is only said where there is one.
+template <value A, value B>
+constexpr A shown_operand(A operand, const B&) {
+  return operand;
+}
+template <value B>
+constexpr B shown_operand(no_operand, B other) {
+  return other;
+}
+constexpr bool fits_cache(no_operand, gqa_options) { return true; }
+template <value P>
+constexpr bool fits_cache(const P& position, gqa_options options) {
+  return is_position(position.facts()) && options.causal;
+}
+
+// As one layer.
+struct whole_attention {
+  template <class Options, value Q, value K, value V, class Position>
+  static constexpr auto of(Options options, Q q, K k, V v, Position position) {
+    if constexpr (value<Position>) {
+      return layer<layers::attend>(fixed_text<"">{}, q, k, v, position, options);
+    } else {
+      return layer<layers::attend>(fixed_text<"">{}, q, k, v, options);
+    }
+  }
+};
+
+template <class Form, class Options, value Q, value K, value V, class Position, class... More>
+constexpr auto attended(Options options, Q q, K k, V v, Position position, More... more) {
+  MEGANEURA_EXPECT(can_attend(q.facts().shape, k.facts().shape, v.facts().shape),
+                   "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
+                   "and width, the heads of q a multiple of those of k and v",
+                   q, k, v)
+  MEGANEURA_EXPECT((value<Position> || can_mask(q.facts().shape, k.facts().shape, options)),
+                   "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
+                   k, v)
+  MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
+                   "meganeura: attend<options>(q, k, v): q, k and v must be floats of one type; cast them", q, k, v)
+  MEGANEURA_EXPECT(fits_cache(position, options),
+                   "meganeura: attend<options>(q, k, v, position): position must be one i32, of shape [], and "
+                   "attending from there is causal",
+                   q, k, v, shown_operand(position, v))
+  return Form::of(options, q, k, v, position, more...);
+}
+
+}  // namespace detail
+
+/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
+/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
+/// rope<options>(x, position), from an i32 number of run time: rows of positions beyond 2^24, which f32 does not count
+/// one by one, are NaN then. Counted from 0 there are at most 2^24.
+/// shapes: [.., positions, heads, width], unchanged. dtypes: floats, computed in f32. source: RoFormer, arXiv
+/// 2104.09864, eq. 34. errors: "x must be floats [.., positions, heads, width]", "position must be one i32".
+template <value A, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
+template <value A, value Position, class Options>
+[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
+  return detail::rotated(options, x, position);
+}
+template <rope_options Options = rope_options{}, value A, value... Position>
+[[nodiscard]] constexpr auto rope(A x, Position... position) {
+  return detail::rotated(c<Options>, x, position...);
+}
+
+/// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
+/// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
+/// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
+/// in it, an i32 number of run time from 0 on, and sees nothing behind itself. Masks, lengths and sinks:
+/// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
+/// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
+/// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query". cost:
+/// 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
+template <value Q, value K, value V, class Options>
+  requires std::is_convertible_v<Options, gqa_options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
+  return detail::attended<detail::whole_attention>(options, q, k, v, detail::no_operand{});
+}
+template <value Q, value K, value V, value Position, class Options>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position position, Options options) {
+  return detail::attended<detail::whole_attention>(options, q, k, v, position);
+}
+template <gqa_options Options = gqa_options{}, value Q, value K, value V, value... Position>
+[[nodiscard]] constexpr auto attend(Q q, K k, V v, Position... position) {
+  return detail::attended<detail::whole_attention>(c<Options>, q, k, v, detail::operand_or_none(position...));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -11164,7 +11025,217 @@ struct transformer_decoder_layer {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Pooling over one and three axes, over a given number of windows, and by other means than the largest and the mean.
+// The largest and the mean of windows over one to three axes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
+/// begin before it. Averages have no dilation, and only they count padding or not.
+struct pool_options {
+  spatial window = 2, stride = 0, padding = 0, dilation = 1;
+  bool ceil_mode = false, count_include_pad = true;
+  friend constexpr bool operator==(const pool_options&, const pool_options&) = default;
+};
+using pool2d_options = pool_options;
+
+namespace detail {
+
+// How windows lie along one axis.
+struct pool_axis {
+  std::int64_t in, window, stride, padding, dilation, high, count;
+
+  constexpr pool_axis(std::int64_t extent, const pool_options& o, int axis)
+      : in(extent),
+        window(o.window[axis]),
+        stride(o.stride[axis] != 0 ? o.stride[axis] : window),
+        padding(o.padding[axis]),
+        dilation(o.dilation[axis]),
+        high(padding),
+        count(along().count()) {
+    if (!o.ceil_mode || count < 1) return;
+    const bool more = (along().padded() - along().reach()) % stride != 0 && count * stride < in + padding;
+    count += more ? 1 : 0;
+    high += more ? (count - 1) * stride + along().reach() - along().padded() : 0;
+  }
+  [[nodiscard]] constexpr window_axis along() const { return {in, window, dilation, stride, padding, high}; }
+};
+
+constexpr pool_axis pool_axis_of(const symbolic_shape& x, const pool_options& o, int axes, int axis) {
+  return {x[x.rank - axes + axis].coefficient, o, axis};
+}
+
+constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_options& o, int axes, reduce_kind kind) {
+  window_attribute result{.kind = kind, .spatial = axes};
+  for (int i = 0; i < axes; ++i) {
+    const pool_axis along = pool_axis_of(x, o, axes, i);
+    result.window[i] = along.window, result.stride[i] = along.stride;
+    result.pad_low[i] = along.padding, result.pad_high[i] = along.high;
+  }
+  return result;
+}
+
+constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
+  if (x.rank < axes) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
+  }
+  return true;
+}
+constexpr bool is_dilated(const pool_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (o.dilation[i] != 1) return true;
+  }
+  return false;
+}
+constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
+  return can_pool(x, o, axes) && !is_dilated(o, axes);
+}
+
+constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
+  const window_attribute geometry = geometry_of(x.shape, o, axes, kind);
+  return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
+}
+
+constexpr auto window_sums(value auto x, const pool_options& o, int axes) {
+  return x.added(describe_pool(x.facts(), reduce_kind::sum, o, axes), &x, 1);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+/// Windows with gaps are the largest of shifted looks at x, an axis after the other.
+struct max_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    if (!detail::is_dilated(options, axes))
+      return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
+    for (int i = 0; i < axes; ++i) {
+      const int axis = x.facts().shape.rank - axes + i;
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
+      const auto padded = pad(x, axis, along.padding, along.high, least);
+      x = slice(padded, axis, 0, along.count, along.stride);
+      for (std::int64_t tap = 1; tap < along.window; ++tap)
+        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
+    }
+    return x;
+  }
+};
+
+/// Where windows hold unlike numbers of elements, the share of each is computed from its place.
+struct avg_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    auto y = detail::window_sums(detail::widened(x), options, axes);
+    double share = 1;
+    for (int i = 0; i < axes; ++i) {
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      if (along.high == along.padding && (options.count_include_pad || along.padding == 0)) {
+        share /= static_cast<double>(along.window);
+      } else {
+        y = y / held(y, along, y.facts().shape.rank - axes + i, options.count_include_pad);
+      }
+    }
+    return detail::narrowed(share == 1 ? y : y * share, x);
+  }
+
+ private:
+  // Of each window along the axis the number of elements: [count, 1, ..].
+  static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
+    symbolic_shape shape = detail::extents_of(along.count);
+    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
+    const std::int64_t border = with_padding ? along.padding : 0;
+    const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
+    return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
+  }
+};
+
+}  // namespace layers
+
+/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
+/// dilation in halves.
+/// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
+                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool2d(A x) {
+  return max_pool2d(x, c<Options>);
+}
+
+/// The mean of each window; padding counts as zeros unless count_include_pad says no.
+/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
+/// dilation".
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
+                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
+                   "dilation",
+                   x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool2d(A x) {
+  return avg_pool2d(x, c<Options>);
+}
+
+/// max_pool2d of [.., w]: PyTorch's max_pool1d.
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 1),
+                   "meganeura: max_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool1d(A x) {
+  return max_pool1d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 3),
+                   "meganeura: max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool3d(A x) {
+  return max_pool3d(x, c<Options>);
+}
+
+/// avg_pool2d of [.., w]: PyTorch's avg_pool1d.
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool1d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("avg_pool1d<options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::can_average(x.facts().shape, options, 1),
+      "meganeura: avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation", x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<1>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool1d(A x) {
+  return avg_pool1d(x, c<Options>);
+}
+
+/// The same of [.., d, h, w].
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool3d(A x, Options options) {
+  MEGANEURA_EXPECT_FLOATS("avg_pool3d<options>(x)", x)
+  MEGANEURA_EXPECT(
+      detail::can_average(x.facts().shape, options, 3),
+      "meganeura: avg_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, without dilation", x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<3>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool3d(A x) {
+  return avg_pool3d(x, c<Options>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Norms of windows, and pooling into a given number of windows, over one to three axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -11270,58 +11341,6 @@ struct adaptive_max_pool {
 };
 
 }  // namespace layers
-
-/// max_pool2d of [.., w]: PyTorch's max_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 1),
-                   "meganeura: max_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool1d(A x) {
-  return max_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 3),
-                   "meganeura: max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool3d(A x) {
-  return max_pool3d(x, c<Options>);
-}
-
-/// avg_pool2d of [.., w]: PyTorch's avg_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool1d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 1),
-      "meganeura: avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool1d(A x) {
-  return avg_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool3d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 3),
-      "meganeura: avg_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool3d(A x) {
-  return avg_pool3d(x, c<Options>);
-}
 
 /// The p-norm of each window of [.., w]: sum(|x|^p)^(1 / p), in f32. Where all are 0 its gradient is 0.
 /// torch.nn.functional.lp_pool1d, which takes x^p instead of |x|^p.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Everything to write models with and nothing to run them: no <vector>, no <string>, no Vulkan.
+// What most models are written with (operations.hpp has all there is) and nothing to run them: no <vector>, no
+// <string>, no Vulkan.
 #pragma once
 #include <meganeura/expr/expect.hpp>  // first: it is where compilers say that an error is
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
 #include <meganeura/nn/activation.hpp>
-#include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/batch_norm.hpp>
 #include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/dropout.hpp>

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/frontend.hpp>
 #include <meganeura/nn/adapters.hpp>
+#include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/attention_operands.hpp>
 #include <meganeura/nn/channel_norm.hpp>
 #include <meganeura/nn/class_losses.hpp>
@@ -12,6 +13,7 @@
 #include <meganeura/nn/losses.hpp>
 #include <meganeura/nn/multi_head_attention.hpp>
 #include <meganeura/nn/pooling.hpp>
+#include <meganeura/nn/pooling_forms.hpp>
 #include <meganeura/nn/recurrent.hpp>
 #include <meganeura/nn/rrelu.hpp>
 #include <meganeura/nn/softmax_forms.hpp>
@@ -25,6 +27,7 @@
 #include <meganeura/ops/cumulative.hpp>
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
+#include <meganeura/ops/einsum.hpp>
 #include <meganeura/ops/exponential.hpp>
 #include <meganeura/ops/hash.hpp>
 #include <meganeura/ops/interpolate.hpp>

@@ -4,7 +4,7 @@
 // expect 2: meganeura: convolution<options>\(x, filter\): both must be floats of one dtype; cast them
 // expect 3: meganeura: avg_pool2d<options>\(x\): x must be floats; cast it
 // bytes: 3900
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 namespace mn = meganeura;
 

@@ -6,7 +6,7 @@
 // expect 4: meganeura: max_pool2d<options>\(x\): the window must fit
 // expect 1: f32, 4L?, 8L?>
 // expect 3: f32, 4L?, 8L?>
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 namespace mn = meganeura;
 

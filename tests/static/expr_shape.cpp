@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Shapes, dtypes and peepholes of typed values, all while compiling.
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 namespace mn = meganeura;
 using mn::dims;

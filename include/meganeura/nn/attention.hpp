@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/contract.hpp>
+#include <meganeura/ops/einsum.hpp>
 #include <meganeura/ops/narrow.hpp>
 #include <meganeura/ops/state.hpp>
 

@@ -1,115 +1,165 @@
 // SPDX-License-Identifier: MIT
-// Pooling over one and three axes, over a given number of windows, and by other means than the largest and the mean.
+// The largest and the mean of windows over one to three axes.
 #pragma once
-#include <meganeura/ops/contract.hpp>
-#include <meganeura/ops/gather.hpp>
-#include <meganeura/ops/reduce.hpp>
+#include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/elementwise.hpp>
+#include <meganeura/ops/view.hpp>
 #include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// p: of the norm that a window becomes; the others are pool_options', of averages.
-struct lp_pool_options {
-  float p = 2;
-  spatial window = 2, stride = 0;
-  bool ceil_mode = false;
-  friend constexpr bool operator==(const lp_pool_options&, const lp_pool_options&) = default;
+/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
+/// begin before it. Averages have no dilation, and only they count padding or not.
+struct pool_options {
+  spatial window = 2, stride = 0, padding = 0, dilation = 1;
+  bool ceil_mode = false, count_include_pad = true;
+  friend constexpr bool operator==(const pool_options&, const pool_options&) = default;
 };
+using pool2d_options = pool_options;
 
 namespace detail {
 
-constexpr pool_options windows_of(const lp_pool_options& o) {
-  return {.window = o.window, .stride = o.stride, .ceil_mode = o.ceil_mode};
+// How windows lie along one axis.
+struct pool_axis {
+  std::int64_t in, window, stride, padding, dilation, high, count;
+
+  constexpr pool_axis(std::int64_t extent, const pool_options& o, int axis)
+      : in(extent),
+        window(o.window[axis]),
+        stride(o.stride[axis] != 0 ? o.stride[axis] : window),
+        padding(o.padding[axis]),
+        dilation(o.dilation[axis]),
+        high(padding),
+        count(along().count()) {
+    if (!o.ceil_mode || count < 1) return;
+    const bool more = (along().padded() - along().reach()) % stride != 0 && count * stride < in + padding;
+    count += more ? 1 : 0;
+    high += more ? (count - 1) * stride + along().reach() - along().padded() : 0;
+  }
+  [[nodiscard]] constexpr window_axis along() const { return {in, window, dilation, stride, padding, high}; }
+};
+
+constexpr pool_axis pool_axis_of(const symbolic_shape& x, const pool_options& o, int axes, int axis) {
+  return {x[x.rank - axes + axis].coefficient, o, axis};
 }
-constexpr bool can_adapt(const symbolic_shape& x, const spatial& out, int axes) {
+
+constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_options& o, int axes, reduce_kind kind) {
+  window_attribute result{.kind = kind, .spatial = axes};
   for (int i = 0; i < axes; ++i) {
-    if (x.rank < axes || !x[x.rank - axes + i].is_static() || out[i] < 1) return false;
+    const pool_axis along = pool_axis_of(x, o, axes, i);
+    result.window[i] = along.window, result.stride[i] = along.stride;
+    result.pad_low[i] = along.padding, result.pad_high[i] = along.high;
+  }
+  return result;
+}
+
+constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
+  if (x.rank < axes) return false;
+  for (int i = 0; i < axes; ++i) {
+    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
   }
   return true;
+}
+constexpr bool is_dilated(const pool_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    if (o.dilation[i] != 1) return true;
+  }
+  return false;
+}
+constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
+  return can_pool(x, o, axes) && !is_dilated(o, axes);
+}
+
+constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
+  const window_attribute geometry = geometry_of(x.shape, o, axes, kind);
+  return node_of(op::window_reduce, x.type, window_shape(geometry, x.shape), geometry);
+}
+
+constexpr auto window_sums(value auto x, const pool_options& o, int axes) {
+  return x.added(describe_pool(x.facts(), reduce_kind::sum, o, axes), &x, 1);
 }
 
 }  // namespace detail
 
 namespace layers {
 
-struct lp_pool {
-  static constexpr auto forward(value auto x, lp_pool_options options, int axes) {
-    const auto wide = abs(detail::widened(x));
-    const double p = static_cast<double>(options.p);
-    const auto powers = p == 1 ? wide : p == 2 ? wide * wide : power(wide, p);
-    const auto sums = detail::window_sums(powers, detail::windows_of(options), axes);
-    if (p == 1) return detail::narrowed(sums, x);
-    const auto bounded = maximum(sums, 1e-38f);  // the gradient of a root at 0 is 0
-    return detail::narrowed(p == 2 ? sqrt(bounded) : power(bounded, 1 / p), x);
-  }
-};
-
-// Window i of n goes from floor(i in / n) to ceil((i + 1) in / n).
-struct adaptive_avg_pool {
-  static constexpr auto forward(value auto x, spatial out, int axes) {
-    auto y = detail::widened(x);
+/// Windows with gaps are the largest of shifted looks at x, an axis after the other.
+struct max_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    if (!detail::is_dilated(options, axes))
+      return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
     for (int i = 0; i < axes; ++i) {
       const int axis = x.facts().shape.rank - axes + i;
-      const std::int64_t in = x.facts().shape[axis].coefficient;
-      if (out[i] == 1) {
-        y = mean(y, axis);
-        y = unsqueeze(y, axis);
-      } else if (in % out[i] == 0) {
-        symbolic_shape parts = detail::with_axis(y.facts().shape, axis + 1);
-        parts[axis] = out[i], parts[axis + 1] = in / out[i];
-        y = mean(reshape(y, parts), axis + 1);
-      } else {
-        y = weighed(y, axis, in, out[i]);
-      }
-    }
-    return detail::narrowed(y, x);
-  }
-
- private:
-  // Times a matrix [in, out] of shares.
-  static constexpr auto weighed(value auto y, int axis, std::int64_t in, std::int64_t out) {
-    const symbolic_shape square = detail::extents_of(in, out);
-    const auto place = detail::coordinates_of(y, square, 0), window = detail::coordinates_of(y, square, 1);
-    const auto first = window * in / out, end = (window * in + (in + out - 1)) / out;
-    const auto inside = logical_and(less_equal(first, place), less(place, end));
-    const auto shares = select(inside, reciprocal(cast<dtype::f32>(end - first)), 0.0f);
-    const int rank = y.facts().shape.rank;
-    contract_attribute labels{.result_rank = rank};
-    for (int i = 0; i < rank; ++i) labels.a[i] = static_cast<std::uint8_t>(i == axis ? rank : i);
-    labels.b[0] = static_cast<std::uint8_t>(rank);
-    labels.b[1] = static_cast<std::uint8_t>(axis);
-    return detail::make<detail::describe_contract>(y, shares, labels);
-  }
-};
-
-struct adaptive_max_pool {
-  static constexpr auto forward(value auto x, spatial out, int axes) {
-    for (int i = 0; i < axes; ++i) {
-      const int axis = x.facts().shape.rank - axes + i;
-      const std::int64_t in = x.facts().shape[axis].coefficient;
-      if (out[i] == 1) {
-        x = unsqueeze(max(x, axis), axis);
-      } else if (in % out[i] == 0) {
-        symbolic_shape parts = detail::with_axis(x.facts().shape, axis + 1);
-        parts[axis] = out[i], parts[axis + 1] = in / out[i];
-        x = max(reshape(x, parts), axis + 1);
-      } else {
-        x = max(gather(x, taps(x, in, out[i]), axis), axis + 1);
-      }
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
+      const auto padded = pad(x, axis, along.padding, along.high, least);
+      x = slice(padded, axis, 0, along.count, along.stride);
+      for (std::int64_t tap = 1; tap < along.window; ++tap)
+        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
     }
     return x;
   }
+};
+
+/// Where windows hold unlike numbers of elements, the share of each is computed from its place.
+struct avg_pool {
+  static constexpr auto forward(value auto x, pool_options options, int axes) {
+    auto y = detail::window_sums(detail::widened(x), options, axes);
+    double share = 1;
+    for (int i = 0; i < axes; ++i) {
+      const detail::pool_axis along = detail::pool_axis_of(x.facts().shape, options, axes, i);
+      if (along.high == along.padding && (options.count_include_pad || along.padding == 0)) {
+        share /= static_cast<double>(along.window);
+      } else {
+        y = y / held(y, along, y.facts().shape.rank - axes + i, options.count_include_pad);
+      }
+    }
+    return detail::narrowed(share == 1 ? y : y * share, x);
+  }
 
  private:
-  // [out, longest window]; shorter ones name their last element again.
-  static constexpr auto taps(value auto x, std::int64_t in, std::int64_t out) {
-    const symbolic_shape table = detail::extents_of(out, (in + out - 1) / out + 1);
-    const auto window = detail::coordinates_of(x, table, 0), tap = detail::coordinates_of(x, table, 1);
-    return minimum(window * in / out + tap, (window * in + (in + out - 1)) / out - 1);
+  // Of each window along the axis the number of elements: [count, 1, ..].
+  static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
+    symbolic_shape shape = detail::extents_of(along.count);
+    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
+    const std::int64_t border = with_padding ? along.padding : 0;
+    const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
+    return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
   }
 };
 
 }  // namespace layers
+
+/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
+/// dilation in halves.
+/// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
+template <value A, class Options>
+[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
+                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
+  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto max_pool2d(A x) {
+  return max_pool2d(x, c<Options>);
+}
+
+/// The mean of each window; padding counts as zeros unless count_include_pad says no.
+/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
+/// dilation".
+template <value A, class Options>
+[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
+  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
+                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
+                   "dilation",
+                   x)
+  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
+}
+template <pool_options Options = pool_options{}, value A>
+[[nodiscard]] constexpr auto avg_pool2d(A x) {
+  return avg_pool2d(x, c<Options>);
+}
 
 /// max_pool2d of [.., w]: PyTorch's max_pool1d.
 template <value A, class Options>
@@ -161,128 +211,6 @@ template <value A, class Options>
 template <pool_options Options = pool_options{}, value A>
 [[nodiscard]] constexpr auto avg_pool3d(A x) {
   return avg_pool3d(x, c<Options>);
-}
-
-/// The p-norm of each window of [.., w]: sum(|x|^p)^(1 / p), in f32. Where all are 0 its gradient is 0.
-/// torch.nn.functional.lp_pool1d, which takes x^p instead of |x|^p.
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool1d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 1),
-                   "meganeura: lp_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool1d(A x) {
-  return lp_pool1d(x, c<Options>);
-}
-
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool2d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 2),
-                   "meganeura: lp_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool2d(A x) {
-  return lp_pool2d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool3d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 3),
-                   "meganeura: lp_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool3d(A x) {
-  return lp_pool3d(x, c<Options>);
-}
-
-/// Means of as many windows as are asked for, adaptive_avg_pool1d<7>(x): window i of n goes from floor(i w / n) to
-/// ceil((i + 1) w / n). shapes: [.., w] -> [.., n]. dtypes: floats, computed in f32. errors: "known extents".
-/// adaptive_avg_pool2d<1>(x) is the global mean, ONNX's GlobalAveragePool.
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool1d<out>(x)", x)
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
-                   "meganeura: adaptive_avg_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x) {
-  return adaptive_avg_pool1d(x, c<Options>);
-}
-
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool2d<out>(x)", x)
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
-                   "meganeura: adaptive_avg_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
-                   x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x) {
-  return adaptive_avg_pool2d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool3d<out>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_adapt(x.facts().shape, options, 3),
-      "meganeura: adaptive_avg_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x) {
-  return adaptive_avg_pool3d(x, c<Options>);
-}
-
-/// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool1d.
-/// gradient: to one of equal elements.
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
-                   "meganeura: adaptive_max_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool1d(A x) {
-  return adaptive_max_pool1d(x, c<Options>);
-}
-
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
-                   "meganeura: adaptive_max_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
-                   x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool2d(A x) {
-  return adaptive_max_pool2d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT(
-      detail::can_adapt(x.facts().shape, options, 3),
-      "meganeura: adaptive_max_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool3d(A x) {
-  return adaptive_max_pool3d(x, c<Options>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -4,6 +4,7 @@
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/contract.hpp>
 #include <meganeura/ops/diagonal.hpp>
+#include <meganeura/ops/einsum.hpp>
 #include <meganeura/ops/rearrange.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
