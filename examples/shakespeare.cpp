@@ -38,7 +38,7 @@ mn::node_value dropped(const char* name, mn::node_value x, const options& o) {
 }
 
 mn::node_value block(const std::string& name, mn::node_value x, const options& o) {
-  constexpr mn::multi_head_options causal{.causal = true};
+  const mn::multi_head_options causal{.causal = true, .dropout = static_cast<float>(o.dropout)};
   const mn::graph::scope inside(x.owner(), name);
   const auto h = x + dropped("drop1", mn::multi_head_attention("attn", mn::layer_norm("norm1", x), o.heads, causal), o);
   const auto wide = mn::gelu(mn::linear("expand", mn::layer_norm("norm2", h), 4 * o.width));

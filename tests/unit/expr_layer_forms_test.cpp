@@ -86,10 +86,11 @@ struct recurrences {
 
 // A layer of `count` numbers drawn around 0, in training.
 template <class F>
-std::vector<double> drawn(const mn::shape& extents, std::vector<double> x, const F& f) {
+std::vector<double> drawn(const mn::shape& extents, std::vector<double> x, const F& f,
+                          mn::oracle::tensors<double> leaves = {}) {
   mn::graph g(mn::run_mode::training);
   const mn::node_id y = f(mn::node_value(g, g.input("x", mn::dtype::f32, extents))).id();
-  mn::oracle::tensors<double> leaves{{"x", {extents, std::move(x), mn::dtype::f32}}};
+  leaves["x"] = {extents, std::move(x), mn::dtype::f32};
   return mn::oracle::interpreter<double>(g, leaves).value(y).values;
 }
 
@@ -183,6 +184,25 @@ TEST(expr_layer_forms, channels_are_dropped_whole) {
     dropped += y[i] == 0 ? 1 : 0;
   }
   EXPECT_NEAR(dropped, 150, 60);
+}
+
+TEST(expr_layer_forms, weights_of_attention_are_dropped) {
+  const mn::oracle::tensors<double> one{{"a.in_proj_weight", {{3, 1}, {1, 1, 1}}},
+                                        {"a.out_proj.weight", {{1, 1}, {1}}}};
+  const mn::multi_head_options half{.bias = false, .dropout = 0.5f};
+  const auto seen = [&](auto x) { return mn::multi_head_attention("a", x, 1, half); };
+  const auto masked = [&](auto x) {
+    return mn::multi_head_attention("a", x, x, x, mn::attn_mask(less(mn::unsqueeze(x, 1), 2.0)), 1, half);
+  };
+  for (const std::vector<double>& y : {drawn({600, 1, 1}, std::vector<double>(600, 1.0), seen, one),
+                                       drawn({600, 1, 1}, std::vector<double>(600, 1.0), masked, one)}) {
+    int dropped = 0;
+    for (const double each : y) {
+      EXPECT_TRUE(each == 0 || each == 2);
+      dropped += each == 0 ? 1 : 0;
+    }
+    EXPECT_NEAR(dropped, 300, 60);
+  }
 }
 
 TEST(expr_layer_forms, alpha_dropout_keeps_mean_and_variance) {
