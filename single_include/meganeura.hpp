@@ -10810,13 +10810,15 @@ template <triplet_options Options = triplet_options{}, value Anchor, value Posit
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// dropout: of the weights of attention, in training.
 struct multi_head_options {
   bool causal = false, bias = true;
+  float dropout = 0;
   friend constexpr bool operator==(const multi_head_options&, const multi_head_options&) = default;
 };
 
-/// d_model, nhead, dim_feedforward and the rest of torch.nn.TransformerEncoderLayer. The weights of attention are not
-/// dropped. causal: of attention to oneself.
+/// d_model, nhead, dim_feedforward and the rest of torch.nn.TransformerEncoderLayer. causal: of attention to
+/// oneself.
 struct transformer_options {
   int width, heads, hidden = 2048;
   float dropout = 0.1f;
@@ -10826,12 +10828,14 @@ struct transformer_options {
 };
 
 namespace detail {
-constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& v, std::int64_t heads, bool causal) {
+constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& v, std::int64_t heads,
+                                   multi_head_options options) {
   return (q.shape.rank == 2 || q.shape.rank == 3) && has_last_extent(q.shape) && heads >= 1 &&
          q.shape.last().coefficient % heads == 0 && k.shape.rank == q.shape.rank && k.shape == v.shape &&
          k.shape.last() == q.shape.last() && (q.shape.rank == 2 || q.shape[0] == k.shape[0]) && is_float(q.type) &&
-         k.type == q.type && v.type == q.type &&
-         (!causal || (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
+         k.type == q.type && v.type == q.type && is_probability(options.dropout) &&
+         (!options.causal ||
+          (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
 }
 constexpr symbolic_shape scores_of_heads(const symbolic_shape& q, const symbolic_shape& k, std::int64_t heads) {
   symbolic_shape result;
@@ -10867,7 +10871,7 @@ struct multi_head_attention {
     const auto v = split_heads(projected(values, 2 * width, width, options), heads);
     const auto scores = attend::scores(q, k, {.causal = options.causal});
     const auto seen = attention_masked::forward(scores, mask, query.facts().shape.rank == 3);
-    return projected_back(attend::mixed(attend::weights_or_zeros(seen), v, v.facts().type), options);
+    return projected_back(dropped(attend::weights_or_zeros(seen), v, options), options);
   }
 
  private:
@@ -10884,9 +10888,12 @@ struct multi_head_attention {
   }
   static constexpr auto mixed(value auto q, value auto k, value auto v, std::int64_t heads,
                               multi_head_options options) {
-    return projected_back(attend::forward(split_heads(q, heads), split_heads(k, heads), split_heads(v, heads),
-                                          gqa_options{.causal = options.causal}),
-                          options);
+    const auto scores = attend::scores(split_heads(q, heads), split_heads(k, heads), {.causal = options.causal});
+    return projected_back(dropped(softmax::forward(scores, -1), split_heads(v, heads), options), options);
+  }
+  static constexpr auto dropped(value auto weights, value auto v, multi_head_options options) {
+    const auto kept = options.dropout == 0 ? weights : dropout::forward(weights, options.dropout);
+    return attend::mixed(kept, v, v.facts().type);
   }
   // [.., heads, width of each]
   static constexpr auto projected_back(value auto x, multi_head_options options) {
@@ -10923,19 +10930,19 @@ template <detail::name_like Name, value A, class Heads, class Options = fixed<mu
   requires(!value<Heads>)
 [[nodiscard]] constexpr auto multi_head_attention(const Name& name, A x, Heads heads, Options options = {}) {
   MEGANEURA_EXPECT(
-      detail::can_attend_by_heads(x.facts(), x.facts(), x.facts(), heads, false),
+      detail::can_attend_by_heads(x.facts(), x.facts(), x.facts(), heads, options),
       "meganeura: multi_head_attention<name, heads>(x): x must be floats [b?, positions, width], the width "
-      "a multiple of heads",
+      "a multiple of heads; dropout is from 0 to 1",
       x)
   return detail::layer<layers::multi_head_attention>(name, x, heads, options);
 }
 template <detail::name_like Name, value Q, value K, value V, class Heads, class Options = fixed<multi_head_options{}>>
 [[nodiscard]] constexpr auto multi_head_attention(const Name& name, Q query, K key, V values, Heads heads,
                                                   Options options = {}) {
-  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads,
-                                               static_cast<multi_head_options>(options).causal),
+  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads, options),
                    "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
-                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query",
+                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query; "
+                   "dropout is from 0 to 1",
                    query, key, values)
   return detail::layer<layers::multi_head_attention>(name, query, key, values, heads, options);
 }
@@ -10943,10 +10950,10 @@ template <detail::name_like Name, value Q, value K, value V, value M, class Head
           class Options = fixed<multi_head_options{}>>
 [[nodiscard]] constexpr auto multi_head_attention(const Name& name, Q query, K key, V values, attn_mask<M> mask,
                                                   Heads heads, Options options = {}) {
-  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads,
-                                               static_cast<multi_head_options>(options).causal),
+  MEGANEURA_EXPECT(detail::can_attend_by_heads(query.facts(), key.facts(), values.facts(), heads, options),
                    "meganeura: multi_head_attention<name, heads>(query, key, value): operands must be floats [b?, "
-                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query",
+                   "positions, width] of one type, the width a multiple of heads; causal needs a key for each query; "
+                   "dropout is from 0 to 1",
                    query, key, values)
   return detail::attended_by_heads(name, query, key, values, detail::stored(mask.operand), heads, options);
 }
@@ -10961,7 +10968,8 @@ namespace detail {
 template <transformer_options O>
 struct transformer_parts {
   static constexpr norm_options norm{.epsilon = O.epsilon};
-  static constexpr multi_head_options to_itself{.causal = O.causal};
+  static constexpr multi_head_options to_itself{.causal = O.causal, .dropout = O.dropout},
+      to_another{.dropout = O.dropout};
 
   template <fixed_string Name>
   static constexpr auto dropped(value auto x) {
@@ -11018,7 +11026,8 @@ struct transformer_decoder_layer {
   static constexpr auto forward(value auto x, value auto memory) {
     auto h = parts::template joined<"norm1">(x, [](auto y) { return parts::seen(y); });
     auto m = parts::template joined<"norm2">(h, [=](auto y) {
-      return parts::template dropped<"dropout2">(multi_head_attention<"multihead_attn", O.heads>(y, memory, memory));
+      return parts::template dropped<"dropout2">(
+          multi_head_attention<"multihead_attn", O.heads, parts::to_another>(y, memory, memory));
     });
     return parts::template joined<"norm3">(m, [](auto y) { return parts::template fed<"dropout3">(y); });
   }

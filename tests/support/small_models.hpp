@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two small nets with five classes, and data to train them.
 #pragma once
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 #include <cstdint>
 #include <random>

@@ -4,7 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/expr/summary.hpp>
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>

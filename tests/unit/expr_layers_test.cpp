@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <meganeura/expr/lower.hpp>
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 
 #include <oracle/interpreter.hpp>
 

@@ -7,8 +7,8 @@
 
 #include <meganeura/core/error.hpp>
 #include <meganeura/expr/lower.hpp>
-#include <meganeura/frontend.hpp>
 #include <meganeura/models/smollm2.hpp>
+#include <meganeura/operations.hpp>
 
 #include <oracle/interpreter.hpp>
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <meganeura/expr/lower.hpp>
-#include <meganeura/frontend.hpp>
 #include <meganeura/models/smollm2.hpp>
+#include <meganeura/operations.hpp>
 
 namespace mn = meganeura;
 

@@ -2,7 +2,7 @@
 // Products of f16 and bf16 tensors and their gradients on the device, at any batch, against the interpreter.
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/expr/lower.hpp>
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <oracle/interpreter.hpp>

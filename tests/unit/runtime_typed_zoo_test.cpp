@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A zoo of small typed models: session<> and trainer<> of each, fused and unfused, against the oracle on the graph it
 // lowers to.
-#include <meganeura/frontend.hpp>
+#include <meganeura/operations.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
