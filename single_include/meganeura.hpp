@@ -40429,13 +40429,16 @@ class shared_totals {
     const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
     spirv::detail::store(at(place.own), value);
     owner_.barrier();
-    for (std::uint32_t half = place.lanes / 2; half > 0; half /= 2) {
+    const auto stages = static_cast<std::uint32_t>(std::countr_zero(place.lanes));
+    const auto halve = [&](const spirv::u32& stage) {
+      const spirv::u32 half = spirv::u32(place.lanes / 2) >> stage;
       owner_.if_(place.lane < half, [&] {
         const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
         spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
       });
       owner_.barrier();
-    }
+    };
+    owner_.for_(0, stages, 1, halve, spirv::unrolling::keep);  // written out, software devices compile it for long
     const scalar_value total = spirv::detail::load(at(place.total));
     owner_.barrier();  // the memory is used again
     return total;
@@ -41012,17 +41015,23 @@ class cumulative_kernel {
   struct shares {
     total before, all;  // of the lanes before this one, and of all
   };
-  [[nodiscard]] shares shared(total own) {
+  [[nodiscard]] shares shared(const total& own) {
     if (plan_.lanes == 1) return {start_, own};
     const spirv::u32 thread = owner_.local_id(0);
+    std::vector<spirv::detail::place_reference> so_far;
+    for (const scalar_value& part : own) so_far.push_back(variable(part));
     put(own);
-    for (std::uint32_t distance = 1; distance < plan_.lanes; distance *= 2) {
-      const spirv::boolean has = lane_ >= spirv::u32(distance);
-      const total other = at(select(has, thread - distance * pitch_, thread));
-      own = chosen(has, combined(other, own), own);
+    const auto stages = static_cast<std::uint32_t>(std::countr_zero(plan_.lanes));
+    const auto join = [&](const spirv::u32& stage) {
+      const spirv::u32 distance = spirv::u32(1) << stage;
+      const spirv::boolean has = lane_ >= distance;
+      const total other = at(select(has, thread - distance * pitch_, thread)), mine = loaded(so_far);
+      const total joined = chosen(has, combined(other, mine), mine);
+      for (std::size_t i = 0; i < joined.size(); ++i) spirv::detail::store(so_far[i], joined[i]);
       owner_.barrier();  // all have read
-      put(own);
-    }
+      put(joined);
+    };
+    owner_.for_(0, stages, 1, join, spirv::unrolling::keep);  // written out, software devices compile it for long
     const spirv::boolean first = lane_ == spirv::u32(0);
     const total before = chosen(first, start_, at(select(first, thread, thread - pitch_)));
     const total all = at(thread + (spirv::u32(plan_.lanes - 1) - lane_) * pitch_);
@@ -41041,20 +41050,20 @@ class cumulative_kernel {
     return found;
   }
 
-  [[nodiscard]] total carried() const {
+  [[nodiscard]] static total loaded(const std::vector<spirv::detail::place_reference>& from) {
     total found;
-    for (const auto& each : carried_) found.push_back(spirv::detail::load(each));
+    for (const auto& each : from) found.push_back(spirv::detail::load(each));
     return found;
   }
   [[nodiscard]] total behind_carried(const total& found) {
     if (carried_.empty()) return found;
-    const total before = carried();
+    const total before = loaded(carried_);
     if (!rounds()) return combined(before, found);
     return combined({before[0]}, combined({before[1]}, found));
   }
   void carry(const total& all) {
     if (carried_.empty()) return;
-    const total before = carried();
+    const total before = loaded(carried_);
     if (rounds()) return carry_exactly(spirv::f32(before[0]), spirv::f32(before[1]), spirv::f32(all[0]));
     const total now = combined(before, all);
     for (std::size_t i = 0; i < now.size(); ++i) spirv::detail::store(carried_[i], now[i]);

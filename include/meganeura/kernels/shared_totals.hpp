@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/kernels/scalar_emit.hpp>
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -30,13 +31,16 @@ class shared_totals {
     const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
     spirv::detail::store(at(place.own), value);
     owner_.barrier();
-    for (std::uint32_t half = place.lanes / 2; half > 0; half /= 2) {
+    const auto stages = static_cast<std::uint32_t>(std::countr_zero(place.lanes));
+    const auto halve = [&](const spirv::u32& stage) {
+      const spirv::u32 half = spirv::u32(place.lanes / 2) >> stage;
       owner_.if_(place.lane < half, [&] {
         const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
         spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
       });
       owner_.barrier();
-    }
+    };
+    owner_.for_(0, stages, 1, halve, spirv::unrolling::keep);  // written out, software devices compile it for long
     const scalar_value total = spirv::detail::load(at(place.total));
     owner_.barrier();  // the memory is used again
     return total;
