@@ -49,6 +49,8 @@ struct index_check {
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
 [[nodiscard]] std::vector<index_check> index_checks(const graph& g);
 
+// "label[3, 17]"; a scalar is just "label".
+[[nodiscard]] std::string place_of(std::string_view name, const shape& extents, std::size_t element);
 // errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
 void check_indices(std::string_view step, const index_check& check, const shape& extents,
                    std::span<const std::byte> values);

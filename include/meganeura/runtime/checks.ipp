@@ -15,8 +15,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-// "label[3, 17]"; a scalar is just "label".
-inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
+MEGANEURA_INLINE std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
   if (extents.rank() == 0) return std::string(name);
   std::vector<std::int64_t> index;
   for (int i = 0; i < extents.rank(); ++i) {
