@@ -18015,6 +18015,8 @@ struct index_check {
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
 [[nodiscard]] std::vector<index_check> index_checks(const graph& g);
 
+// "label[3, 17]"; a scalar is just "label".
+[[nodiscard]] std::string place_of(std::string_view name, const shape& extents, std::size_t element);
 // errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
 void check_indices(std::string_view step, const index_check& check, const shape& extents,
                    std::span<const std::byte> values);
@@ -18801,60 +18803,6 @@ class running_mean {
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
-// How the learning rate changes over a run: a factor of it for each step.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-class learning_rate_schedule;
-
-namespace detail {
-template <class T>
-concept rate_factor =
-    std::is_invocable_r_v<double, const T&, std::uint32_t> && !std::same_as<T, learning_rate_schedule>;
-}  // namespace detail
-
-/// What the learning rates of a step, those of groups included, are multiplied by: {.schedule = warmup_cosine(100,
-/// 5000)}. It knows the number of the step and nothing else, so that a run goes on from a checkpoint as it was.
-class learning_rate_schedule {
- public:
-  learning_rate_schedule() = default;  // 1 for all
-  /// Any function of the number of steps done before, 0 for the first, as torch's LambdaLR:
-  /// {.schedule = [](std::uint32_t done) { return done < 1000 ? 1 : 0.1; }}.
-  template <detail::rate_factor Factor>
-  // NOLINTNEXTLINE(google-explicit-constructor): options are written as what they are
-  learning_rate_schedule(Factor factor) try : factor_(std::move(factor)) {
-  } catch (...) {
-    rethrow_as_error("choosing a schedule");
-  }
-
-  /// errors: invalid_argument for one that is negative or not finite.
-  [[nodiscard]] double factor(std::uint32_t done) const;
-
- private:
-  std::function<double(std::uint32_t)> factor_;
-};
-
-// Counts of steps are at least 1, factors finite and at least 0; errors: invalid_argument.
-
-/// From 1 to `last` in so many steps, then `last`. source: torch's LinearLR.
-[[nodiscard]] learning_rate_schedule linear_decay(std::int64_t steps, double last = 0);
-/// The same along half a cosine. source: torch's CosineAnnealingLR, which rises again.
-[[nodiscard]] learning_rate_schedule cosine_decay(std::int64_t steps, double last = 0);
-/// Times `factor` after each so many steps. source: torch's StepLR.
-[[nodiscard]] learning_rate_schedule step_decay(std::int64_t every, double factor = 0.1);
-/// Times `factor` after each step. source: torch's ExponentialLR.
-[[nodiscard]] learning_rate_schedule exponential_decay(double factor);
-/// From 1 / 25 to 1 in the first `rise` of all steps, and to 1 / 250,000 in the others, along half cosines; momentum
-/// stays as it is. source: torch's OneCycleLR, with its max_lr as the learning rate.
-[[nodiscard]] learning_rate_schedule one_cycle(std::int64_t steps, double rise = 0.3);
-/// In equal parts to where `then` begins, which is reached with the last of so many steps: a quarter of it, a half, ...
-[[nodiscard]] learning_rate_schedule warmup(std::int64_t steps, learning_rate_schedule then = {});
-/// A warm-up, and `last` when `steps` are done, which count those of the warm-up.
-[[nodiscard]] learning_rate_schedule warmup_linear(std::int64_t warm, std::int64_t steps, double last = 0);
-[[nodiscard]] learning_rate_schedule warmup_cosine(std::int64_t warm, std::int64_t steps, double last = 0);
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
 // Any optimiser as a value, and those of the library.
 // "Did you mean": the known name nearest to one that is not.
 
@@ -19611,6 +19559,61 @@ inline optimizer_attribute optimizer::rule(bool waits) const try {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// The graph of a step of training: loss, gradients and their bounds, updates.
+// How the learning rate changes over a run: a factor of it for each step.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+class learning_rate_schedule;
+
+namespace detail {
+template <class T>
+concept rate_factor =
+    std::is_invocable_r_v<double, const T&, std::uint32_t> && !std::same_as<T, learning_rate_schedule>;
+}  // namespace detail
+
+/// What the learning rates of a step, those of groups included, are multiplied by: {.schedule = warmup_cosine(100,
+/// 5000)}. It knows the number of the step and nothing else, so that a run goes on from a checkpoint as it was.
+class learning_rate_schedule {
+ public:
+  learning_rate_schedule() = default;  // 1 for all
+  /// Any function of the number of steps done before, 0 for the first, as torch's LambdaLR:
+  /// {.schedule = [](std::uint32_t done) { return done < 1000 ? 1 : 0.1; }}.
+  template <detail::rate_factor Factor>
+  // NOLINTNEXTLINE(google-explicit-constructor): options are written as what they are
+  learning_rate_schedule(Factor factor) try : factor_(std::move(factor)) {
+  } catch (...) {
+    rethrow_as_error("choosing a schedule");
+  }
+
+  /// errors: invalid_argument for one that is negative or not finite.
+  [[nodiscard]] double factor(std::uint32_t done) const;
+
+ private:
+  std::function<double(std::uint32_t)> factor_;
+};
+
+// Counts of steps are at least 1, factors finite and at least 0; errors: invalid_argument.
+
+/// From 1 to `last` in so many steps, then `last`. source: torch's LinearLR.
+[[nodiscard]] learning_rate_schedule linear_decay(std::int64_t steps, double last = 0);
+/// The same along half a cosine. source: torch's CosineAnnealingLR, which rises again.
+[[nodiscard]] learning_rate_schedule cosine_decay(std::int64_t steps, double last = 0);
+/// Times `factor` after each so many steps. source: torch's StepLR.
+[[nodiscard]] learning_rate_schedule step_decay(std::int64_t every, double factor = 0.1);
+/// Times `factor` after each step. source: torch's ExponentialLR.
+[[nodiscard]] learning_rate_schedule exponential_decay(double factor);
+/// From 1 / 25 to 1 in the first `rise` of all steps, and to 1 / 250,000 in the others, along half cosines; momentum
+/// stays as it is. source: torch's OneCycleLR, with its max_lr as the learning rate.
+[[nodiscard]] learning_rate_schedule one_cycle(std::int64_t steps, double rise = 0.3);
+/// In equal parts to where `then` begins, which is reached with the last of so many steps: a quarter of it, a half, ...
+[[nodiscard]] learning_rate_schedule warmup(std::int64_t steps, learning_rate_schedule then = {});
+/// A warm-up, and `last` when `steps` are done, which count those of the warm-up.
+[[nodiscard]] learning_rate_schedule warmup_linear(std::int64_t warm, std::int64_t steps, double last = 0);
+[[nodiscard]] learning_rate_schedule warmup_cosine(std::int64_t warm, std::int64_t steps, double last = 0);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
 // Which parameters a training updates, and those whose rates are others.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -19745,6 +19748,37 @@ struct training_options {
 [[nodiscard]] graph make_training_graph(graph forward, node_id loss, const optimizer& chosen,
                                         const training_options& options = {});
 
+/// What is trained: a graph, and the f32 number of it that is made smaller.
+struct graph_with_loss {
+  graph forward;
+  node_id loss;
+};
+
+namespace detail {
+
+// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
+// first of the gradients that are accumulated.
+inline constexpr std::string_view own_numbers = "optimizer.numbers";
+inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
+
+// errors: invalid_argument for a bound of gradients that is none.
+const training_options& checked_options(const training_options& options);
+// errors: invalid_argument for what is no f32 number.
+void check_loss(const graph& g, node_id value);
+// Of all parameters.
+[[nodiscard]] std::vector<std::string> leaf_names(const graph& g);
+[[nodiscard]] parameter_groups groups_of(std::span<const std::string> names, const training_options& options,
+                                         parameter_groups known);
+// make_training_graph of these groups.
+[[nodiscard]] graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
+                                   const training_options& options);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
 /// One step under way.
 class pending_step {
  public:
@@ -19763,12 +19797,6 @@ class pending_step {
   std::shared_ptr<const program> program_;
   std::uint64_t submitted_;
   std::uint32_t step_;
-};
-
-/// What is trained: a graph, and the f32 number of it that is made smaller.
-struct graph_with_loss {
-  graph forward;
-  node_id loss;
 };
 
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
@@ -30238,8 +30266,7 @@ MEGANEURA_INLINE std::string to_line(const build_times& times) {
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
-// "label[3, 17]"; a scalar is just "label".
-inline std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
+MEGANEURA_INLINE std::string place_of(std::string_view name, const shape& extents, std::size_t element) {
   if (extents.rank() == 0) return std::string(name);
   std::vector<std::int64_t> index;
   for (int i = 0; i < extents.rank(); ++i) {
@@ -31768,44 +31795,7 @@ MEGANEURA_INLINE std::map<std::string, std::string> parameter_groups::described(
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Definitions for runtime/training.hpp.
-// A training run in a file: everything that going on later needs to be the same as not having stopped.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// What a trainer counts and was told, besides its tensors.
-struct training_position {
-  optimizer chosen;  // with the rates of now
-  std::uint32_t step = 0;
-  std::uint64_t seed = 0;  // of random streams
-  /// parameter_groups::described(): none where a file was written before that was kept.
-  std::optional<std::map<std::string, std::string>> groups{};
-  std::uint32_t accumulated = 0;  // gradients of the step under way
-  plateau_position plateau{};
-};
-
-/// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
-/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
-/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
-void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
-                     const training_position& position);
-
-struct loaded_checkpoint {
-  training_position position;  // where training goes on
-  optimizer_moments moments;   // those given, or values that wait for the first program
-};
-
-/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>". Everything is checked
-/// before anything is changed, at last by `accept`, which refuses by throwing. Where no program has made moments yet,
-/// those of the file wait for the first one; which of them it needs is known then.
-/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
-/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
-[[nodiscard]] loaded_checkpoint load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
-                                                const optimizer& expected,
-                                                const std::function<void(const training_position&)>& accept = {});
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
+// Definitions for runtime/training_graph.hpp.
 // Gradients held within bounds before they are used, as nodes of the training graph.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -31845,20 +31835,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// errors: invalid_argument for a wrong rate.
-inline const optimizer& checked_rates(const optimizer& chosen) {
-  const std::string problem = chosen.wrong_rate();
-  if (!problem.empty()) fail(error_category::invalid_argument, "{}", problem);
-  return chosen;
-}
-
-// The optimiser of a training with these options. errors: as above.
-inline optimizer asked_optimizer(const optimizer& chosen, const training_options& options) {
-  return checked_rates(options.ema ? chosen.with_ema(*options.ema) : chosen);
-}
-
 // errors: invalid_argument for a bound of gradients that is none.
-inline const training_options& checked_options(const training_options& options) {
+MEGANEURA_INLINE const training_options& checked_options(const training_options& options) {
   const auto check = [](std::string_view name, const std::optional<float>& most) {
     if (!most || *most > 0) return;
     fail(error_category::invalid_argument, "{} is {}; it must be above 0, and is left out where nothing is clipped",
@@ -31882,7 +31860,7 @@ inline const training_options& checked_options(const training_options& options) 
   return options;
 }
 
-inline void check_loss(const graph& g, node_id value) {
+MEGANEURA_INLINE void check_loss(const graph& g, node_id value) {
   if (value >= g.size())
     fail(error_category::invalid_argument, "the loss %{} does not exist; the graph has {} nodes", value, g.size());
   if (g[value].type == dtype::f32 && g[value].extents.rank() == 0) return;
@@ -31898,11 +31876,6 @@ inline void check_trained(const graph& g, node_id parameter) {
        "input's dtype: cast to f32 before the layer, and back behind it), or freeze it: {{.frozen = \"{0}\"}}",
        g.get<leaf_attribute>(parameter).name, to_string(g[parameter].type));
 }
-
-// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
-// first of the gradients that are accumulated.
-inline constexpr std::string_view own_numbers = "optimizer.numbers";
-inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
 
 class update_writer {
  public:
@@ -31977,8 +31950,8 @@ class update_writer {
   node_id numbers_ = no_id;
 };
 
-inline graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
-                            const training_options& options) try {
+MEGANEURA_INLINE graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
+                                      const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
     fail(error_category::invalid_argument,
          "the graph has layers that do something else in training and was built for evaluation; build the model in a "
@@ -32021,10 +31994,82 @@ inline graph training_graph(graph g, node_id loss, const optimizer& chosen, cons
   rethrow_as_error("building a training step");
 }
 
-inline std::vector<std::string> leaf_names(const graph& g) {
+MEGANEURA_INLINE std::vector<std::string> leaf_names(const graph& g) {
   std::vector<std::string> names;
   for (const node_id id : g.leaves(op::parameter)) names.push_back(g.get<leaf_attribute>(id).name);
   return names;
+}
+
+MEGANEURA_INLINE parameter_groups groups_of(std::span<const std::string> names, const training_options& options,
+                                            parameter_groups known) {
+  return {names, options.frozen, options.no_decay, options.groups, std::move(known)};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
+                                           const training_options& options) try {
+  const training_options& asked = detail::checked_options(options);
+  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
+  return detail::training_graph(std::move(g), loss, options.ema ? chosen.with_ema(*options.ema) : chosen, groups,
+                                asked);
+} catch (...) {
+  rethrow_as_error("building a training graph");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/training.hpp.
+// A training run in a file: everything that going on later needs to be the same as not having stopped.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a trainer counts and was told, besides its tensors.
+struct training_position {
+  optimizer chosen;  // with the rates of now
+  std::uint32_t step = 0;
+  std::uint64_t seed = 0;  // of random streams
+  /// parameter_groups::described(): none where a file was written before that was kept.
+  std::optional<std::map<std::string, std::string>> groups{};
+  std::uint32_t accumulated = 0;  // gradients of the step under way
+  plateau_position plateau{};
+};
+
+/// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
+/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
+/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
+                     const training_position& position);
+
+struct loaded_checkpoint {
+  training_position position;  // where training goes on
+  optimizer_moments moments;   // those given, or values that wait for the first program
+};
+
+/// Reads such a file back, exactly, or one of format 1, whose states are named "state.<name>". Everything is checked
+/// before anything is changed, at last by `accept`, which refuses by throwing. Where no program has made moments yet,
+/// those of the file wait for the first one; which of them it needs is known then.
+/// errors: io; invalid_file for a damaged file, one that is no checkpoint, rates that no optimiser can have and, in one
+/// sentence with all that differs, one of another model or of another kind of optimiser than `expected`.
+[[nodiscard]] loaded_checkpoint load_checkpoint(const std::string& path, parameters weights, optimizer_moments moments,
+                                                const optimizer& expected,
+                                                const std::function<void(const training_position&)>& accept = {});
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// errors: invalid_argument for a wrong rate.
+inline const optimizer& checked_rates(const optimizer& chosen) {
+  const std::string problem = chosen.wrong_rate();
+  if (!problem.empty()) fail(error_category::invalid_argument, "{}", problem);
+  return chosen;
+}
+
+// The optimiser of a training with these options. errors: as above.
+inline optimizer asked_optimizer(const optimizer& chosen, const training_options& options) {
+  return checked_rates(options.ema ? chosen.with_ema(*options.ema) : chosen);
 }
 
 inline std::vector<std::string> parameter_names(const parameters& all) {
@@ -32033,11 +32078,6 @@ inline std::vector<std::string> parameter_names(const parameters& all) {
     if (tensor.kind == op::parameter) names.push_back(tensor.name);
   }
   return names;
-}
-
-inline parameter_groups groups_of(std::span<const std::string> names, const training_options& options,
-                                  parameter_groups known) {
-  return {names, options.frozen, options.no_decay, options.groups, std::move(known)};
 }
 
 // What is said of groups and known before the first program is: a checkpoint may be read then.
@@ -32077,16 +32117,6 @@ inline std::vector<optimizer> checked_optimizers(const parameter_groups& groups,
 }
 
 }  // namespace detail
-
-MEGANEURA_INLINE graph make_training_graph(graph g, node_id loss, const optimizer& chosen,
-                                           const training_options& options) try {
-  const training_options& asked = detail::checked_options(options);
-  const parameter_groups groups = detail::groups_of(detail::leaf_names(g), asked, {});
-  return detail::training_graph(std::move(g), loss, options.ema ? chosen.with_ema(*options.ema) : chosen, groups,
-                                asked);
-} catch (...) {
-  rethrow_as_error("building a training graph");
-}
 
 MEGANEURA_INLINE float pending_step::loss() const try {
   const float value = program_->scalar_output("loss", submitted_);
