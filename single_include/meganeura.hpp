@@ -3147,114 +3147,6 @@ class folder_lock {
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
 // A set of images of one size, each with a class label: what every image classification example trains on.
-// Vectors whose size comes from a file or a caller: too large a one is an error of ours.
-// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
-
-namespace meganeura::inline MEGANEURA_ABI {
-namespace detail {
-
-/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
-struct utf8_character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;
-};
-
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
-
-/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
-/// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
-
-}  // namespace detail
-
-/// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
-/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
-/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
-
-/// A path as sentences begin with it: as it is, or quoted where it is empty or holds what `quote` would escape.
-[[nodiscard]] inline std::string shown_path(std::string_view path) {
-  std::string quoted = quote(path, path.size());
-  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Room for `size` elements of the content of `name`, untouched as yet.
-/// errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
-template <class T>
-[[nodiscard]] std::vector<T> reserve_for(std::string_view name, std::uint64_t size) {
-  try {
-    std::vector<T> result;
-    if (size <= result.max_size()) {
-      result.reserve(static_cast<std::size_t>(size));
-      return result;
-    }
-  } catch (const std::bad_alloc&) {
-  }
-  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", shown_path(name), size,
-       sizeof(T));
-}
-
-/// `size` zeros for the content of `name`. errors: `out_of_memory`.
-template <class T>
-[[nodiscard]] std::vector<T> allocate_for(std::string_view name, std::uint64_t size) {
-  auto result = reserve_for<T>(name, size);
-  result.resize(static_cast<std::size_t>(size));
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
@@ -3295,37 +3187,9 @@ struct labelled_images {
 
 /// Grey values as numbers from 0 to 1.
 /// errors: invalid_argument when `output` has another size than `pixels`.
-inline void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output) {
-  if (pixels.size() != output.size()) {
-    fail(error_category::invalid_argument,
-         "to_unit_interval: {} pixels were to fill {} numbers; use images of the model's size", pixels.size(),
-         output.size());
-  }
-  for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
-}
-
+void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output);
 /// All pixels as numbers from 0 to 1, [size, rows * columns]. errors: out_of_memory.
-[[nodiscard]] inline std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels) {
-  std::vector<float> result = allocate_for<float>("to_unit_interval", pixels.size());
-  to_unit_interval(pixels, result);
-  return result;
-}
-
-inline void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const try {
-  const std::size_t each = pixels_per_image();
-  if (pixels.size() != size() * each) {
-    fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
-         channels, rows, columns, size() * each, pixels.size());
-  }
-  into.images.resize(chosen.indices.size() * each);
-  into.labels.resize(chosen.indices.size());
-  for (std::size_t i = 0; i < chosen.indices.size(); ++i) {
-    to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
-    into.labels[i] = labels[chosen.indices[i]];
-  }
-} catch (...) {
-  rethrow_as_error("making a batch of images");
-}
+[[nodiscard]] std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 
@@ -5774,6 +5638,114 @@ template <class Model>
 
 // Reading and writing .safetensors checkpoints: a JSON header, then the bytes of the tensors.
 // Files: read, written so that a reader never sees half of one; and the sentence for a bad one.
+// Vectors whose size comes from a file or a caller: too large a one is an error of ours.
+// Foreign text (names in a file, a driver's words) in error sentences: quoted, escaped, and short.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+/// One character of UTF-8 text: its code and its bytes; no bytes when there is none, overlong and surrogates included.
+struct utf8_character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;
+};
+
+[[nodiscard]] inline utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+/// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
+/// cannot be seen at all.
+[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+/// Whether the whole text is valid UTF-8 (RFC 3629).
+[[nodiscard]] inline bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+/// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
+/// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
+[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+/// A path as sentences begin with it: as it is, or quoted where it is empty or holds what `quote` would escape.
+[[nodiscard]] inline std::string shown_path(std::string_view path) {
+  std::string quoted = quote(path, path.size());
+  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Room for `size` elements of the content of `name`, untouched as yet.
+/// errors: `out_of_memory`, where std::vector has bad_alloc and length_error.
+template <class T>
+[[nodiscard]] std::vector<T> reserve_for(std::string_view name, std::uint64_t size) {
+  try {
+    std::vector<T> result;
+    if (size <= result.max_size()) {
+      result.reserve(static_cast<std::size_t>(size));
+      return result;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  fail(error_category::out_of_memory, "{}: {} elements of {} bytes do not fit into memory", shown_path(name), size,
+       sizeof(T));
+}
+
+/// `size` zeros for the content of `name`. errors: `out_of_memory`.
+template <class T>
+[[nodiscard]] std::vector<T> allocate_for(std::string_view name, std::uint64_t size) {
+  auto result = reserve_for<T>(name, size);
+  result.resize(static_cast<std::size_t>(size));
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
@@ -23214,6 +23186,42 @@ MEGANEURA_INLINE folder_lock::folder_lock(const std::string& folder, use wanted)
 
 MEGANEURA_INLINE folder_lock::~folder_lock() {
   if (folder_ >= 0) ::close(folder_);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::data
+// Definitions for data/labelled_images.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::data {
+
+MEGANEURA_INLINE void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> output) {
+  if (pixels.size() != output.size()) {
+    fail(error_category::invalid_argument,
+         "to_unit_interval: {} pixels were to fill {} numbers; use images of the model's size", pixels.size(),
+         output.size());
+  }
+  for (std::size_t i = 0; i < pixels.size(); ++i) output[i] = static_cast<float>(pixels[i]) / 255.0f;
+}
+
+MEGANEURA_INLINE std::vector<float> to_unit_interval(std::span<const std::uint8_t> pixels) {
+  std::vector<float> result = allocate_for<float>("to_unit_interval", pixels.size());
+  to_unit_interval(pixels, result);
+  return result;
+}
+
+MEGANEURA_INLINE void labelled_images::fill(const chosen_samples& chosen, image_batch& into) const try {
+  const std::size_t each = pixels_per_image();
+  if (pixels.size() != size() * each) {
+    fail(error_category::invalid_argument, "{} images of {}x{}x{} pixels need {} numbers; there are {}", size(),
+         channels, rows, columns, size() * each, pixels.size());
+  }
+  into.images.resize(chosen.indices.size() * each);
+  into.labels.resize(chosen.indices.size());
+  for (std::size_t i = 0; i < chosen.indices.size(); ++i) {
+    to_unit_interval(image(chosen.indices[i]), std::span(into.images).subspan(i * each, each));
+    into.labels[i] = labels[chosen.indices[i]];
+  }
+} catch (...) {
+  rethrow_as_error("making a batch of images");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

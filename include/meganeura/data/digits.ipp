@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Body of data/digits.hpp: stroke templates, jitter, and a brush.
 #pragma once
+#include <meganeura/core/allocate.hpp>
 #include <meganeura/data/digits.hpp>
 #include <meganeura/data/random.hpp>
 
