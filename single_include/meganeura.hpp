@@ -19184,18 +19184,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-inline node_value root_mean_square(const node_value& x) { return sqrt(mean(x * x)); }
-
-inline const shape& extents_of(const node_value& x) { return x.owner()[x.id()].extents; }
-
 // The same shape with one element along that axis.
 inline shape flat_along(shape extents, int axis) {
   extents.set(axis, 1);
   return extents;
-}
-
-inline node_value mean_along(const node_value& x, int axis) {
-  return {x.owner(), x.owner().reshape(mean(x, axis), flat_along(extents_of(x), axis))};
 }
 
 }  // namespace detail
@@ -19229,14 +19221,7 @@ struct lamb {
             1 - beta2,
             epsilon};
   }
-  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const {
-    const auto& now = t.numbers;
-    const node_value m = now[4] * t.states[0] + now[5] * t.gradient;
-    const node_value v = now[6] * t.states[1] + now[7] * t.gradient * t.gradient;
-    const node_value step = now[2] * (m / (sqrt(v) / now[3] + now[8])) + now[1] * t.parameter;
-    const node_value length = detail::root_mean_square(t.parameter), own = detail::root_mean_square(step);
-    return {select(logical_or(equal(length, 0.0f), equal(own, 0.0f)), 1.0f, length / own) * step, m, v};
-  }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const;
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
     return {e.parameter - e.numbers[0] * e.gradient};
   }
@@ -19276,27 +19261,7 @@ struct adafactor {
             epsilon2,
             clip};
   }
-  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const {
-    const auto& now = t.numbers;
-    const int rank = detail::extents_of(t.parameter).rank();
-    const node_value squares = t.gradient * t.gradient;
-    const auto kept = [&](const node_value& mean, const node_value& fresh) { return mean + now[2] * (fresh - mean); };
-    std::vector<node_value> all{t.gradient};
-    node_value v;
-    if (rank < 2) {
-      v = kept(t.states[0], squares);
-      all.push_back(v);
-    } else {
-      const node_value rows = kept(t.states[0], detail::mean_along(squares, rank - 1)),
-                       columns = kept(t.states[1], detail::mean_along(squares, rank - 2));
-      v = rows * columns / maximum(detail::mean_along(rows, rank - 2), now[3]);
-      all.insert(all.end(), {rows, columns});
-    }
-    const node_value u = t.gradient / sqrt(maximum(v, now[4]));
-    const node_value most = maximum(detail::root_mean_square(u) / now[6], 1.0f);
-    all[0] = maximum(detail::root_mean_square(t.parameter), now[5]) / most * u;
-    return all;
-  }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const;
   [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const {
     return {e.numbers[0] * e.parameter - e.numbers[1] * e.gradient};
   }
@@ -31585,6 +31550,54 @@ MEGANEURA_INLINE void running_mean::add(double value, double count) {
 MEGANEURA_INLINE double running_mean::mean() const { return count_ > 0 ? mean_ : detail::undefined; }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// Definitions for runtime/tensor_optimizers.hpp: what costs a compiler long.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline node_value root_mean_square(const node_value& x) { return sqrt(mean(x * x)); }
+
+inline const shape& extents_of(const node_value& x) { return x.owner()[x.id()].extents; }
+
+inline node_value mean_along(const node_value& x, int axis) {
+  return {x.owner(), x.owner().reshape(mean(x, axis), flat_along(extents_of(x), axis))};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_value> lamb::direction(const optimizer_tensor& t) const {
+  const auto& now = t.numbers;
+  const node_value m = now[4] * t.states[0] + now[5] * t.gradient;
+  const node_value v = now[6] * t.states[1] + now[7] * t.gradient * t.gradient;
+  const node_value step = now[2] * (m / (sqrt(v) / now[3] + now[8])) + now[1] * t.parameter;
+  const node_value length = detail::root_mean_square(t.parameter), own = detail::root_mean_square(step);
+  return {select(logical_or(equal(length, 0.0f), equal(own, 0.0f)), 1.0f, length / own) * step, m, v};
+}
+
+MEGANEURA_INLINE std::vector<node_value> adafactor::direction(const optimizer_tensor& t) const {
+  const auto& now = t.numbers;
+  const int rank = detail::extents_of(t.parameter).rank();
+  const node_value squares = t.gradient * t.gradient;
+  const auto kept = [&](const node_value& mean, const node_value& fresh) { return mean + now[2] * (fresh - mean); };
+  std::vector<node_value> all{t.gradient};
+  node_value v;
+  if (rank < 2) {
+    v = kept(t.states[0], squares);
+    all.push_back(v);
+  } else {
+    const node_value rows = kept(t.states[0], detail::mean_along(squares, rank - 1)),
+                     columns = kept(t.states[1], detail::mean_along(squares, rank - 2));
+    v = rows * columns / maximum(detail::mean_along(rows, rank - 2), now[3]);
+    all.insert(all.end(), {rows, columns});
+  }
+  const node_value u = t.gradient / sqrt(maximum(v, now[4]));
+  const node_value most = maximum(detail::root_mean_square(u) / now[6], 1.0f);
+  all[0] = maximum(detail::root_mean_square(t.parameter), now[5]) / most * u;
+  return all;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for runtime/learning_rate_schedule.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI {
