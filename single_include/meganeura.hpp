@@ -740,8 +740,9 @@ template <std::integral Integer>
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// `boolean` lives inside scalar programs only (a comparison feeding a select); it is never stored in a tensor.
-/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
-enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, boolean };
+/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored; on
+/// i8 and u8 in 32 bits, of which the low 8 are stored. Their sums and products are taken of a wider type: cast first.
+enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, i8, u8, boolean };
 
 enum class number_kind : std::uint8_t { floating, signed_integer, unsigned_integer, condition };
 
@@ -765,6 +766,8 @@ inline constexpr dtype_info dtype_table[] = {
     {dtype::bf16, "bf16", "BF16", number_kind::floating, dtype::f32, 16, 8, -126},
     {dtype::i32, "i32", "I32", number_kind::signed_integer, dtype::i32, 32, 31},
     {dtype::u32, "u32", "U32", number_kind::unsigned_integer, dtype::u32, 32, 32},
+    {dtype::i8, "i8", "I8", number_kind::signed_integer, dtype::i32, 8, 7},
+    {dtype::u8, "u8", "U8", number_kind::unsigned_integer, dtype::u32, 8, 8},
     {dtype::boolean, "bool", "BOOL", number_kind::condition, dtype::boolean, 0, 1},
 };
 // clang-format on
@@ -817,6 +820,9 @@ static_assert(
   return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
 }
 
+/// Whether a tensor of it holds its elements' sum: the sum of conditions is a number, those of 8 bits pass 127 and 255.
+[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || (is_integer(type) && !is_narrow(type)); }
+
 /// The greatest and the least number of an integer dtype.
 [[nodiscard]] constexpr double highest(dtype type) {
   return static_cast<double>((std::int64_t{1} << info(type).digits) - 1);
@@ -836,9 +842,20 @@ template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <>
 inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
-/// The C++ type in which a program's user reads its elements: floats of any width are float.
+/// The dtype in which a program's user gives and reads elements: f32 for floats of any width; and its C++ type.
 [[nodiscard]] constexpr dtype host_type(dtype type) { return is_float(type) ? dtype::f32 : type; }
+
+template <class Narrow, class Wide, dtype Type>
+using of_width = std::conditional_t<info(Type).bits == 8, Narrow, Wide>;
+template <dtype Type>
+using host_number = std::conditional_t<is_float(Type), float,
+                                       std::conditional_t<is_signed(Type), of_width<std::int8_t, std::int32_t, Type>,
+                                                          of_width<std::uint8_t, std::uint32_t, Type>>>;
 
 }  // namespace detail
 
@@ -1686,6 +1703,7 @@ struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
     if (how.kind != reduce_kind::sum && how.kind != reduce_kind::product && !is_arg(how.kind)) {
       return "the kind is sum, product, arg_max or arg_min; an extremum is the element at its place";
     }
+    if (!is_arg(how.kind) && !holds_sums(x[0].type)) return "8 bits and conditions do not hold sums; cast it";
     return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
   }
   static constexpr tensor_facts result(const cumulative_attribute& how, const tensor_facts* x) {
@@ -3280,6 +3298,9 @@ struct mnist_data {
                   "meganeura: " call ": operands must be integers; cast them", a, b)
 #define MEGANEURA_EXPECT_FLOATS(call, a) \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
+#define MEGANEURA_EXPECT_SUMS(call, a)                      \
+  MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
+                   "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
 // A prediction and its target.
 #define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
   MEGANEURA_EXPECT(                                                                                          \
@@ -5414,10 +5435,10 @@ template <fixed_string Name, class T>
 inline constexpr bool is_binding<bound_input<Name, T>> = true;
 }  // namespace detail
 
-/// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
-/// extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each number is rounded to the
-/// nearest one that the input has, as parameters::set does. errors: "needs a contiguous range", "elements must be
-/// float, std::int32_t or std::uint32_t".
+/// bind<"image">(pixels): any contiguous range of float or integers of 32 or 8 bits, for an input;
+/// bind<"sequence">(128): the extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each
+/// number is rounded to the nearest one that the input has, as parameters::set does. errors: "needs a contiguous
+/// range", "elements must be float or integers of 32 or 8 bits".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
   static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
@@ -5428,8 +5449,8 @@ template <fixed_string Name, class Range>
   } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
-                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t; copy others, "
-                  "labels of 8 or 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
+                  "meganeura: bind<name>(range): elements must be float or integers of 32 or 8 bits; copy others, "
+                  "labels of 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
     return bound_input<Name, element>{range.data(), range.size()};
   } else {
     return bound_input<Name, float>{nullptr, 0};
@@ -6709,6 +6730,7 @@ constexpr auto mean_over(A x, Axes... axes) {
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_SUMS("sum<axes...>(x)", x)
   return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::sum>, c<Axes>..., axes...);
 }
 
@@ -6727,6 +6749,7 @@ template <int... Axes, value A, detail::axis_like... More>
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto product(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("product<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_SUMS("product<axes...>(x)", x)
   return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::product>, c<Axes>...,
                                                                            axes...);
 }
@@ -12374,7 +12397,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-constexpr bool has_32_bits(dtype type) { return info(type).bits == 32; }
+constexpr bool can_reinterpret(dtype from, dtype to) {
+  const int bits = info(from).bits;
+  return bits == info(to).bits && (bits == 32 || bits == 8);
+}
 
 constexpr node_spec describe_reinterpret(const facts& a, dtype type) {
   if (type == a.type) return {};
@@ -12450,12 +12476,13 @@ template <class A, class B>
   return detail::binary<scalar_op::copysign>(a, b);
 }
 
-/// The same 32 bits as another dtype: f32, i32 or u32. gradient: none flows.
-/// errors: "x and the result are f32, i32 or u32".
+/// The same bits as another dtype: of f32, i32 and u32, or of i8 and u8. gradient: none flows.
+/// errors: "x and the result are two of f32, i32 and u32, or of i8 and u8".
 template <dtype Type, value A>
 [[nodiscard]] constexpr auto reinterpret(A a) {
-  MEGANEURA_EXPECT((detail::has_32_bits(a.facts().type) && detail::has_32_bits(Type)),
-                   "meganeura: reinterpret<type>(x): x and the result are f32, i32 or u32; cast x", a)
+  MEGANEURA_EXPECT(
+      detail::can_reinterpret(a.facts().type, Type),
+      "meganeura: reinterpret<type>(x): x and the result are two of f32, i32 and u32, or of i8 and u8; cast x", a)
   return detail::make<detail::describe_reinterpret>(a, c<Type>);
 }
 
@@ -13077,6 +13104,7 @@ struct logcumsumexp {
 template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 [[nodiscard]] constexpr auto cumsum(A x, Axis axis, Reverse reverse = {}) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumsum<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumsum<axis>(x)", x)
   return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::sum>, reverse);
 }
 template <int Axis, value A>
@@ -13089,6 +13117,7 @@ template <int Axis, value A>
 template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 [[nodiscard]] constexpr auto cumprod(A x, Axis axis, Reverse reverse = {}) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumprod<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumprod<axis>(x)", x)
   return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::product>, reverse);
 }
 template <int Axis, value A>
@@ -15130,6 +15159,14 @@ struct integer_range {
 };
 inline constexpr integer_range int8_range{-128, 127}, uint8_range{0, 255};
 
+namespace detail {
+// The smallest dtype that holds them.
+constexpr dtype smallest_type(integer_range range) {
+  const auto holds_both = [&](dtype type) { return range.low >= lowest(type) && range.high <= highest(type); };
+  return holds_both(dtype::u8) ? dtype::u8 : holds_both(dtype::i8) ? dtype::i8 : dtype::i32;
+}
+}  // namespace detail
+
 /// In place of an axis: scale and zero point broadcast as operands do, or are one number for all.
 inline constexpr int per_tensor = max_rank;
 
@@ -15167,7 +15204,7 @@ namespace layers {
 struct quantize {
   static constexpr auto forward(value auto x, value auto scale, value auto zero, integer_range range, int axis) {
     const auto steps = meganeura::round(detail::widened(x) / detail::spread(scale, x, axis));
-    return cast(clamp(steps + detail::spread(zero, x, axis), range.low, range.high), dtype::i32);
+    return cast(clamp(steps + detail::spread(zero, x, axis), range.low, range.high), detail::smallest_type(range));
   }
 };
 
@@ -15195,13 +15232,12 @@ struct fake_quantize {
 
 /// round(x / scale) + zero_point within a range, ties to even: quantize<int8_range>(x, scale, zero_point), or
 /// quantize(x, scale, zero_point, int8_range). With an axis, quantize<int8_range, 0>(x, scale, zero_point), there is a
-/// scale and a zero point for each place of it, [n]; without one they broadcast. NaN is 0. The integers are stored as
-/// i32: there is no dtype of 8 bits. On a device x / scale may be off by units in the last place, at ties too, unless
-/// the scale is a power of 2.
-/// shapes: x's. dtypes: x and scale floats, zero_point integers -> i32. gradient: none flows; see fake_quantize.
-/// errors: "scale must be floats and zero_point integers, whose shapes broadcast to x's, or with an axis are [n]", "x
-/// must be floats", "a range lies within 2^24 and is not empty". source: torch.quantize_per_tensor and _per_channel,
-/// ONNX's QuantizeLinear.
+/// scale and a zero point for each place of it, [n]; without one they broadcast. NaN is 0. They are stored
+/// in 8 bits where the range lies in those of u8 or i8. On a device x / scale may be off by units in the last place, at
+/// ties too, unless the scale is a power of 2. shapes: x's. dtypes: x and scale floats, zero_point integers -> u8, i8
+/// or i32. gradient: none flows; see fake_quantize. errors: "scale must be floats and zero_point integers, whose shapes
+/// broadcast to x's, or with an axis are [n]", "x must be floats", "a range lies within 2^24 and is not empty". source:
+/// torch.quantize_per_tensor and _per_channel, ONNX's QuantizeLinear.
 template <value A, value Scale, value Zero, class Range, class Axis = fixed<per_tensor>>
 [[nodiscard]] constexpr auto quantize(A x, Scale scale, Zero zero_point, Range range, Axis axis = {}) {
   MEGANEURA_EXPECT(detail::can_quantize(x.facts(), scale.facts(), zero_point.facts(), axis),
@@ -16352,6 +16388,7 @@ struct module {
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                 // shaderFloat16
   bool needs_16bit_storage = false;       // storageBuffer16BitAccess
+  bool needs_8bit_storage = false;        // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;  // of subgroup_operation
@@ -16536,8 +16573,9 @@ struct device_facts {
   // What the driver offers. An opened device has of it what modules of the kernel language can need.
   bool has_f16 = false;            // arithmetic, and 16-bit loads and stores in storage buffers
   bool has_16bit_storage = false;  // the latter alone
-  bool has_bf16 = false;           // VK_KHR_shader_bfloat16 with its cooperative matrices
-  bool has_int8 = false;           // arithmetic and storage
+  bool has_8bit_storage = false;
+  bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
+  bool has_int8 = false;  // arithmetic and storage
   bool has_int64 = false;
   bool has_float64 = false;
   bool has_float_atomics = false;  // atomic add of f32 in storage buffers
@@ -18082,12 +18120,12 @@ struct input_values {
   input_values() = default;
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
-  /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
+  /// {"x", pixels}: any contiguous range of float or integers of 32 or 8 bits.
   template <std::ranges::contiguous_range Range>
   input_values(std::string_view of, const Range& range)
       : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
     static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
-                  "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
+                  "meganeura: input_values(name, range): elements must be float or integers of 32 or 8 bits; give "
                   "others as their dtype and bytes");
   }
 };
@@ -18132,7 +18170,7 @@ class program {
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
-  /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
+  /// The same as numbers: float for floats of any width, std::int32_t, std::uint8_t and so on for integers.
   /// errors: invalid_argument for an output of another type.
   template <class Number>
   [[nodiscard]] std::vector<Number> output_as(std::string_view name) const try {
@@ -18499,11 +18537,6 @@ template <class Model>
   return {on, g};
 }
 
-// In what the elements of a tensor are read.
-template <dtype Type>
-using host_number =
-    std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
-
 template <class Model, fixed_string Name>
 [[nodiscard]] auto read_result(const inference& ran) {
   return ran.read<host_number<Model::template result<Name>.type>>(Name.text);
@@ -18545,10 +18578,10 @@ class session : public inference {
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, one bound twice, or another element type, does not compile. A symbol that inputs leave open is bound as
-  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float,
-  /// std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] = s.run(...), or
-  /// s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape it should
-  /// have, for sizes that stay unknown, and for parameters that have no values yet.
+  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float, or
+  /// of std::int32_t, std::uint8_t and so on for integers; of several results a result_list: auto [logits, hidden] =
+  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
+  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);
@@ -20180,6 +20213,10 @@ MEGANEURA_INLINE scalar_ref scalar_builder::select(scalar_ref condition, scalar_
 
 MEGANEURA_INLINE scalar_ref scalar_builder::convert(scalar_ref a, dtype to) {
   if (type(a) == compute_type(to)) return a;
+  if (is_float(type(a)) && is_integer(to) && is_narrow(to)) {  // the least and the greatest of those 8 bits
+    a = binary(scalar_op::maximum, a, constant(lowest(to), type(a)));
+    a = binary(scalar_op::minimum, a, constant(highest(to), type(a)));
+  }
   const scalar_ref operands[] = {a};
   return apply(scalar_op::convert, operands, to);
 }
@@ -21050,8 +21087,8 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
   if (nodes_[node].type == dtype::boolean) {
-    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
-         name, node);
+    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u8", name,
+         node);
   }
   if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);
@@ -21197,8 +21234,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(type), to_string(extents));
   }
   if (type == dtype::boolean) {
-    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
-         name);
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use u8", to_string(kind), name);
   }
   expect_dtype(to_string(kind), type);
   const node_id known = find_leaf(name);
@@ -21385,6 +21421,11 @@ struct primitive_rule<op::reduce> {
     if (rule.axes >> operand.extents.rank()) {
       fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", rule.axes,
            to_string(operand.extents));
+    }
+    const bool sums = rule.kind == reduce_kind::sum || rule.kind == reduce_kind::product;
+    if (sums && !holds_sums(operand.type)) {
+      fail(error_category::invalid_argument, "{} of {}{}: that does not hold sums; cast it", info(rule.kind).name,
+           to_string(operand.type), to_string(operand.extents));
     }
     if (rule.axes == 0) return is_arg(rule.kind) ? g.full(shape(operand.extents), 0, dtype::i32) : a;
     const shape result = numeric(reduced_shape(operand.extents, rule.axes));
@@ -26129,6 +26170,7 @@ enum class op : std::uint16_t {
   convert_s_to_f = 111,
   convert_u_to_f = 112,
   u_convert = 113,
+  s_convert = 114,
   f_convert = 115,
   bitcast = 124,
   s_negate = 126,
@@ -26250,6 +26292,7 @@ enum class capability : std::uint32_t {
   group_non_uniform_ballot = 64,
   group_non_uniform_shuffle = 65,
   storage_buffer_16bit_access = 4433,
+  storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
   vulkan_memory_model = 5345,
   cooperative_matrix = 6022
@@ -26826,10 +26869,10 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   }
   result.subgroup_operations &= most.subgroup_operations;
   for (auto ability :
-       {&device_facts::has_f16, &device_facts::has_16bit_storage, &device_facts::has_bf16, &device_facts::has_int8,
-        &device_facts::has_int64, &device_facts::has_float64, &device_facts::has_float_atomics,
-        &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix, &device_facts::has_memory_model,
-        &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
+       {&device_facts::has_f16, &device_facts::has_16bit_storage, &device_facts::has_8bit_storage,
+        &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64, &device_facts::has_float64,
+        &device_facts::has_float_atomics, &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix,
+        &device_facts::has_memory_model, &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
         &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
         &device_facts::has_subgroup_size_control, &device_facts::has_full_subgroups,
         &device_facts::has_special_values}) {
@@ -33540,9 +33583,10 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   features.link(facts.api_version, extensions);
   owner.call.GetPhysicalDeviceFeatures2(physical, &features.base);
   facts.has_16bit_storage = features.v11.storageBuffer16BitAccess;
+  facts.has_8bit_storage = features.v12.storageBuffer8BitAccess;
   facts.has_f16 = features.v12.shaderFloat16 && facts.has_16bit_storage;
   facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
-  facts.has_int8 = features.v12.shaderInt8 && features.v12.storageBuffer8BitAccess;
+  facts.has_int8 = features.v12.shaderInt8 && facts.has_8bit_storage;
   facts.has_int64 = features.base.features.shaderInt64;
   facts.has_float64 = features.base.features.shaderFloat64;
   facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
@@ -33647,10 +33691,11 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
 }
 
 /// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
-/// subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of every size. Robust buffer
-/// access stays off: kernels are in bounds.
+/// 8-bit integers in memory, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
+/// every size. Robust buffer access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
+  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
@@ -34228,6 +34273,7 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   }
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
   if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
+  if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups",
@@ -35979,15 +36025,15 @@ MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
   return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
 }
 
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast asks for the rounding itself.
+// Inlining skips the rounding of what would have been stored, which integers need. Arithmetic on f16 may keep more
+// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself.
 MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
   const node_list& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides ||
+  return is_integer(type) || options_.keep_rounding || g_[id].decides ||
          std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
 
@@ -37630,7 +37676,10 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16 };  // u16: in storage buffers only
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8 };
+
+/// Kinds that lie in storage buffers and are computed with as others: u16, u8 and i8.
+[[nodiscard]] constexpr bool is_stored_only(scalar_kind kind) { return kind >= scalar_kind::u16; }
 
 /// How a kind is declared and what a module says before it uses it.
 struct scalar_info {
@@ -37650,6 +37699,8 @@ inline constexpr scalar_info scalar_table[] = {
     {scalar_kind::f32, op::type_float, 32},
     {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
     {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
+    {scalar_kind::u8, op::type_int, 8, false, capability::shader, capability::storage_buffer_8bit_access},
+    {scalar_kind::i8, op::type_int, 8, true, capability::shader, capability::storage_buffer_8bit_access},
 };
 }  // namespace detail
 
@@ -41578,6 +41629,7 @@ MEGANEURA_INLINE word module_builder::type_array(word element, word length) {
 
 MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   require(info(element.kind).stored);
+  if (info(element.kind).bits == 8) require_extension("SPV_KHR_8bit_storage");  // core since 1.5
   const word array_parts[] = {type(element)};
   const bool fresh = !declared_.contains({static_cast<word>(op::type_runtime_array), array_parts[0]});
   const word struct_parts[] = {declare(op::type_runtime_array, array_parts, false)};
@@ -41975,6 +42027,11 @@ MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> l
 MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
+  if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
+    const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
+    const op code = info(value.type.kind).is_signed ? op::s_convert : op::u_convert;
+    return builder_.emit_pure(code, builder_.type(value.type), wide);
+  }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
     fail(error_category::invalid_argument, "kernel '{}' was given a value of kernel '{}'", module_.name,
@@ -42170,6 +42227,7 @@ MEGANEURA_INLINE module kernel::finish() {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
     module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
+    module_.needs_8bit_storage = module_.needs_8bit_storage || used == capability::storage_buffer_8bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;
   }
   return module_;
@@ -42190,12 +42248,14 @@ MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
   switch (kind) {
     case scalar_kind::boolean:
       return value != 0 ? 1 : 0;
+    case scalar_kind::u8:
     case scalar_kind::u16:
     case scalar_kind::u32:
       // -1 as u32 is more often a mistake in index arithmetic than a mask.
       if (value < 0 || value > 4294967295.0)
         fail(error_category::invalid_argument, "the number {} does not fit a u32", value);
       return static_cast<word>(value);
+    case scalar_kind::i8:
     case scalar_kind::i32:
       if (value < -2147483648.0 || value > 2147483647.0)
         fail(error_category::invalid_argument, "the number {} does not fit an i32", value);
@@ -42503,7 +42563,11 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
-  if (from.kind == scalar_kind::u16 || to.kind == scalar_kind::u16) return unary(op::u_convert, to, value);
+  if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
+    if (value.is_literal()) return literal_operand(to, value.bits);
+    const bool is_signed = info(is_stored_only(from.kind) ? from.kind : to.kind).is_signed;
+    return unary(is_signed ? op::s_convert : op::u_convert, to, value);
+  }
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }
@@ -42693,6 +42757,8 @@ inline constexpr element_row element_table[] = {
     {dtype::bf16, spirv::scalar_kind::u16, from_upper_half, to_upper_half},
     {dtype::i32, spirv::scalar_kind::i32},
     {dtype::u32, spirv::scalar_kind::u32},
+    {dtype::i8, spirv::scalar_kind::i8},
+    {dtype::u8, spirv::scalar_kind::u8},
     {dtype::boolean, spirv::scalar_kind::boolean},
 };
 // clang-format on

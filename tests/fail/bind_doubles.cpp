@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elements that no tensor has: one error, whatever the input is.
-// expect: meganeura: bind<name>\(range\): elements must be float, std::int32_t or std::uint32_t
+// expect: meganeura: bind<name>\(range\): elements must be float or integers of 32 or 8 bits
 #include <meganeura/frontend.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Labels of 64 bits.
-// expect: elements must be float, std::int32_t or std::uint32_t; copy others, labels of 8 or 64 bits:
+// expect: elements must be float or integers of 32 or 8 bits; copy others, labels of 64 bits:
 // std::vector<std::int32_t>
 #include <meganeura/frontend.hpp>
 

@@ -63,7 +63,9 @@ struct float_layout {
 
 /// The number of an element's bits, and the bits of the nearest number.
 [[nodiscard]] inline double value_of_bits(std::uint32_t bits, dtype type) {
-  if (!is_float(type)) return type == dtype::i32 ? static_cast<double>(static_cast<std::int32_t>(bits)) : bits;
+  if (type == dtype::i32) return static_cast<std::int32_t>(bits);
+  if (type == dtype::i8) return static_cast<std::int8_t>(bits);
+  if (!is_float(type)) return bits;
   const float_layout l = layout_of(type);
   const int exponent = static_cast<int>(bits >> l.fraction_bits) & ((1 << l.exponent_bits) - 1);
   const int fraction = static_cast<int>(bits & ((1u << l.fraction_bits) - 1));
@@ -100,6 +102,8 @@ template <class Real>
 [[nodiscard]] Real stored(Real value, dtype type) {
   if constexpr (!std::is_same_v<Real, prime_field>) {
     if (is_narrow(type) && is_float(type)) return static_cast<Real>(nearest(static_cast<double>(value), type));
+    if (type == dtype::u8) return static_cast<Real>(static_cast<std::uint8_t>(to_integer(value)));
+    if (type == dtype::i8) return static_cast<Real>(static_cast<std::int8_t>(to_integer(value)));
   }
   return value;
 }

@@ -31,8 +31,8 @@ class builder {
         {4, &builder::taking_along}, {3, &builder::scan},          {4, &builder::rows_at_a_position},
         {2, &builder::own_gradient}, {5, &builder::convolution},   {4, &builder::window},
         {2, &builder::noise},        {4, &builder::conversion},    {2, &builder::quantisation},
-        {3, &builder::composite},    {3, &builder::comparison},    {3, &builder::another_leaf},
-        {2, &builder::block}};
+        {2, &builder::bytes},        {3, &builder::composite},     {3, &builder::comparison},
+        {3, &builder::another_leaf}, {2, &builder::block}};
     std::int64_t total = 0;
     for (const auto& entry : methods) total += entry.first;
     std::int64_t at = dice_.below(total);
@@ -118,8 +118,9 @@ class builder {
                                                                    : graph_.state(name, type, extents);
     oracle::tensor<double> value(extents, type);
     for (double& element : value.values) {
-      element = is_float(type) ? oracle::stored(leaf_value(), type)
-                               : static_cast<double>(dice_.between(type == dtype::u32 ? 0 : low, high));
+      element = is_float(type)    ? oracle::stored(leaf_value(), type)
+                : is_narrow(type) ? oracle::stored(static_cast<double>(dice_.below(256)), type)
+                                  : static_cast<double>(dice_.between(type == dtype::u32 ? 0 : low, high));
     }
     oracle_.leaves[name] = std::move(value);
     pool_.push_back(id);
@@ -311,7 +312,9 @@ class builder {
     const dtype from = graph_[a].type;
     if (!is_float(from)) {
       const double kind = dice_.unit();
-      if (!options_.halves || kind > 0.3) return accept(graph_.cast(a, kind < 0.7 ? dtype::f32 : dtype::i32));
+      if (kind > 0.8) return accept(graph_.cast(a, kind > 0.9 ? dtype::u8 : dtype::i8));
+      if (!options_.halves || is_narrow(from) || kind > 0.3)
+        return accept(graph_.cast(a, kind < 0.6 ? dtype::f32 : dtype::i32));
       return accept(graph_.cast(graph_.multiply(a, graph_.full_like(a, kind < 0.2 ? 683 : 1)), narrow_type()));
     }
     if (options_.halves && dice_.chance(0.7))
@@ -323,6 +326,24 @@ class builder {
     const scalar_ref near = b.binary(scalar_op::less, b.unary(scalar_op::abs, x), b.constant(1e4));
     const node_id operands[] = {a};
     accept(graph_.map(b.finish(b.convert(b.select(near, x, zero), dtype::i32)), operands, dtype::i32));
+  }
+
+  // Each result is stored modulo 256 before the next operation meets it.
+  void bytes() {
+    if (!options_.integers) return;
+    static const std::vector<scalar_op> binary{scalar_op::add,         scalar_op::subtract,  scalar_op::multiply,
+                                               scalar_op::divide,      scalar_op::minimum,   scalar_op::bitwise_xor,
+                                               scalar_op::shift_right, scalar_op::shift_left};
+    const dtype type = dice_.chance(0.5) ? dtype::u8 : dtype::i8;
+    node_id x = any([&](const node& n) { return n.type == type; });
+    if (graph_[x].type != type) x = leaf(shape(graph_[x].extents), type);
+    for (int i = 0; i < 3; ++i) {
+      const node_id other = dice_.chance(0.5) ? graph_.full_like(x, static_cast<double>(dice_.between(1, 9)))
+                                              : of_shape(shape(graph_[x].extents), type);
+      x = graph_.map(dice_.pick(binary), {x, other});
+      if (dice_.chance(0.5)) accept(x);
+    }
+    accept(graph_.cast(x, dice_.chance(0.5) ? dtype::f32 : dtype::i32));
   }
 
   // round(x * 16) as an integer and back: fake quantisation, one map an operation.
@@ -633,7 +654,8 @@ class builder {
   void another_leaf() {
     const double kind = dice_.unit();
     if (options_.integers && kind < 0.2) {
-      leaf(small_shape(), kind < 0.1 ? dtype::u32 : dtype::i32);
+      static const std::vector<dtype> integers{dtype::u32, dtype::i32, dtype::u8, dtype::i8};
+      leaf(small_shape(), dice_.pick(integers));
     } else if (options_.halves && kind < 0.4) {
       leaf(small_shape(), narrow_type());
     } else if (kind < 0.6) {

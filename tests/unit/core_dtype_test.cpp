@@ -22,6 +22,11 @@ static_assert(storage_bytes(dtype::f32, 3) == 12 && storage_bytes(dtype::bf16, 3
               storage_bytes(dtype::boolean, 3) == 0);
 static_assert(lowest(dtype::i32) == -2147483648.0 && highest(dtype::i32) == 2147483647.0 && lowest(dtype::u32) == 0 &&
               highest(dtype::u32) == 4294967295.0);
+static_assert(lowest(dtype::i8) == -128 && highest(dtype::i8) == 127 && highest(dtype::u8) == 255 &&
+              storage_bytes(dtype::u8, 3) == 3 && !holds_sums(dtype::u8) && holds_sums(dtype::i32));
+static_assert(std::is_same_v<detail::host_number<dtype::u8>, std::uint8_t> &&
+              std::is_same_v<detail::host_number<dtype::i8>, std::int8_t> &&
+              std::is_same_v<detail::host_number<dtype::bf16>, float>);
 static_assert(same_storage(dtype::f16, dtype::bf16) && !same_storage(dtype::f16, dtype::f32));
 static_assert(is_narrow(dtype::bf16) && !is_narrow(dtype::f32) && !exists(static_cast<dtype>(dtype_count)));
 
@@ -67,6 +72,9 @@ TEST(core_dtype, integers_wrap_around) {
   EXPECT_EQ(rounded_to(-1, dtype::u32), 4294967295.0);
   EXPECT_EQ(rounded_to(2147483648.0, dtype::i32), -2147483648.0);
   EXPECT_EQ(rounded_to(-2147483649.0, dtype::i32), 2147483647.0);
+  EXPECT_EQ(rounded_to(300, dtype::u8), 44);
+  EXPECT_EQ(rounded_to(-1, dtype::u8), 255);
+  EXPECT_EQ(rounded_to(200, dtype::i8), -56);
   EXPECT_FALSE(std::signbit(rounded_to(-0.5, dtype::i32)));
 }
 

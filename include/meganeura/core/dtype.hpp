@@ -6,12 +6,14 @@
 #include <meganeura/core/division.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// `boolean` lives inside scalar programs only (a comparison feeding a select); it is never stored in a tensor.
-/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored.
-enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, boolean };
+/// Arithmetic on f16 and bf16 tensors happens in f32: operands are widened when loaded, results rounded when stored; on
+/// i8 and u8 in 32 bits, of which the low 8 are stored. Their sums and products are taken of a wider type: cast first.
+enum class dtype : std::uint8_t { f32, f16, bf16, i32, u32, i8, u8, boolean };
 
 enum class number_kind : std::uint8_t { floating, signed_integer, unsigned_integer, condition };
 
@@ -35,6 +37,8 @@ inline constexpr dtype_info dtype_table[] = {
     {dtype::bf16, "bf16", "BF16", number_kind::floating, dtype::f32, 16, 8, -126},
     {dtype::i32, "i32", "I32", number_kind::signed_integer, dtype::i32, 32, 31},
     {dtype::u32, "u32", "U32", number_kind::unsigned_integer, dtype::u32, 32, 32},
+    {dtype::i8, "i8", "I8", number_kind::signed_integer, dtype::i32, 8, 7},
+    {dtype::u8, "u8", "U8", number_kind::unsigned_integer, dtype::u32, 8, 8},
     {dtype::boolean, "bool", "BOOL", number_kind::condition, dtype::boolean, 0, 1},
 };
 // clang-format on
@@ -87,6 +91,9 @@ static_assert(
   return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
 }
 
+/// Whether a tensor of it holds its elements' sum: the sum of conditions is a number, those of 8 bits pass 127 and 255.
+[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || (is_integer(type) && !is_narrow(type)); }
+
 /// The greatest and the least number of an integer dtype.
 [[nodiscard]] constexpr double highest(dtype type) {
   return static_cast<double>((std::int64_t{1} << info(type).digits) - 1);
@@ -106,9 +113,20 @@ template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <>
 inline constexpr dtype dtype_of<std::uint32_t> = dtype::u32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
-/// The C++ type in which a program's user reads its elements: floats of any width are float.
+/// The dtype in which a program's user gives and reads elements: f32 for floats of any width; and its C++ type.
 [[nodiscard]] constexpr dtype host_type(dtype type) { return is_float(type) ? dtype::f32 : type; }
+
+template <class Narrow, class Wide, dtype Type>
+using of_width = std::conditional_t<info(Type).bits == 8, Narrow, Wide>;
+template <dtype Type>
+using host_number = std::conditional_t<is_float(Type), float,
+                                       std::conditional_t<is_signed(Type), of_width<std::int8_t, std::int32_t, Type>,
+                                                          of_width<std::uint8_t, std::uint32_t, Type>>>;
 
 }  // namespace detail
 

@@ -52,6 +52,9 @@
                   "meganeura: " call ": operands must be integers; cast them", a, b)
 #define MEGANEURA_EXPECT_FLOATS(call, a) \
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
+#define MEGANEURA_EXPECT_SUMS(call, a)                      \
+  MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
+                   "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
 // A prediction and its target.
 #define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
   MEGANEURA_EXPECT(                                                                                          \

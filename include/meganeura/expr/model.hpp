@@ -559,10 +559,10 @@ template <fixed_string Name, class T>
 inline constexpr bool is_binding<bound_input<Name, T>> = true;
 }  // namespace detail
 
-/// bind<"image">(pixels): any contiguous range of float, int or unsigned, for an input; bind<"sequence">(128): the
-/// extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each number is rounded to the
-/// nearest one that the input has, as parameters::set does. errors: "needs a contiguous range", "elements must be
-/// float, std::int32_t or std::uint32_t".
+/// bind<"image">(pixels): any contiguous range of float or integers of 32 or 8 bits, for an input;
+/// bind<"sequence">(128): the extent of a symbol. dtypes: float is for floats of any width, f16 and bf16 too: each
+/// number is rounded to the nearest one that the input has, as parameters::set does. errors: "needs a contiguous
+/// range", "elements must be float or integers of 32 or 8 bits".
 template <fixed_string Name, class Range>
 [[nodiscard]] constexpr auto bind(const Range& range) {
   static_assert(detail::has_elements<Range> || std::is_integral_v<Range>,
@@ -573,8 +573,8 @@ template <fixed_string Name, class Range>
   } else if constexpr (detail::has_elements<Range>) {
     using element = std::remove_cvref_t<decltype(*range.data())>;
     static_assert(detail::dtype_of<element> != dtype::boolean,
-                  "meganeura: bind<name>(range): elements must be float, std::int32_t or std::uint32_t; copy others, "
-                  "labels of 8 or 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
+                  "meganeura: bind<name>(range): elements must be float or integers of 32 or 8 bits; copy others, "
+                  "labels of 64 bits: std::vector<std::int32_t>(labels.begin(), labels.end())");
     return bound_input<Name, element>{range.data(), range.size()};
   } else {
     return bound_input<Name, float>{nullptr, 0};

@@ -84,15 +84,15 @@ MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
   return std::ranges::none_of(g_.operands(node), [&](class_id id) { return g_[g_.find(id)].type == type; });
 }
 
-// Inlining skips the rounding of what would have been stored. Arithmetic on f16 may keep more digits unless exactness
-// was asked for or something depends on the very bits; a cast asks for the rounding itself.
+// Inlining skips the rounding of what would have been stored, which integers need. Arithmetic on f16 may keep more
+// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself.
 MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
   const node_list& nodes = g_[id].nodes;
-  return options_.keep_rounding || g_[id].decides ||
+  return is_integer(type) || options_.keep_rounding || g_[id].decides ||
          std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
 }
 

@@ -87,8 +87,8 @@ MEGANEURA_INLINE void graph::add_output(std::string_view name, node_id node) {
   expect_values(fmt::format("output \"{}\"", name), {node});
   if (name.empty()) fail(error_category::invalid_argument, "output \"\" of %{}: the name is empty; give it one", node);
   if (nodes_[node].type == dtype::boolean) {
-    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u32",
-         name, node);
+    fail(error_category::invalid_argument, "output \"{}\" of %{}: it is bool, which is not stored; cast it to u8", name,
+         node);
   }
   if (find_output(name) != no_id) {
     fail(error_category::invalid_argument, "output \"{}\" exists already; give it another name", name);

@@ -42,8 +42,7 @@ MEGANEURA_INLINE node_id graph::leaf(op kind, std::string_view name, dtype type,
          to_string(type), to_string(extents));
   }
   if (type == dtype::boolean) {
-    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use f32 or i32", to_string(kind),
-         name);
+    fail(error_category::invalid_argument, "{} \"{}\": bool tensors do not exist; use u8", to_string(kind), name);
   }
   expect_dtype(to_string(kind), type);
   const node_id known = find_leaf(name);

@@ -52,6 +52,11 @@ struct primitive_rule<op::reduce> {
       fail(error_category::invalid_argument, "reduce over axes (mask {:#x}) of {}: there is no such axis", rule.axes,
            to_string(operand.extents));
     }
+    const bool sums = rule.kind == reduce_kind::sum || rule.kind == reduce_kind::product;
+    if (sums && !holds_sums(operand.type)) {
+      fail(error_category::invalid_argument, "{} of {}{}: that does not hold sums; cast it", info(rule.kind).name,
+           to_string(operand.type), to_string(operand.extents));
+    }
     if (rule.axes == 0) return is_arg(rule.kind) ? g.full(shape(operand.extents), 0, dtype::i32) : a;
     const shape result = numeric(reduced_shape(operand.extents, rule.axes));
     const dtype type = is_arg(rule.kind) ? dtype::i32 : operand.type;

@@ -121,6 +121,10 @@ MEGANEURA_INLINE scalar_ref scalar_builder::select(scalar_ref condition, scalar_
 
 MEGANEURA_INLINE scalar_ref scalar_builder::convert(scalar_ref a, dtype to) {
   if (type(a) == compute_type(to)) return a;
+  if (is_float(type(a)) && is_integer(to) && is_narrow(to)) {  // the least and the greatest of those 8 bits
+    a = binary(scalar_op::maximum, a, constant(lowest(to), type(a)));
+    a = binary(scalar_op::minimum, a, constant(highest(to), type(a)));
+  }
   const scalar_ref operands[] = {a};
   return apply(scalar_op::convert, operands, to);
 }

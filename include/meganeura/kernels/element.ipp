@@ -47,6 +47,8 @@ inline constexpr element_row element_table[] = {
     {dtype::bf16, spirv::scalar_kind::u16, from_upper_half, to_upper_half},
     {dtype::i32, spirv::scalar_kind::i32},
     {dtype::u32, spirv::scalar_kind::u32},
+    {dtype::i8, spirv::scalar_kind::i8},
+    {dtype::u8, spirv::scalar_kind::u8},
     {dtype::boolean, spirv::scalar_kind::boolean},
 };
 // clang-format on

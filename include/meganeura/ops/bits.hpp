@@ -7,7 +7,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-constexpr bool has_32_bits(dtype type) { return info(type).bits == 32; }
+constexpr bool can_reinterpret(dtype from, dtype to) {
+  const int bits = info(from).bits;
+  return bits == info(to).bits && (bits == 32 || bits == 8);
+}
 
 constexpr node_spec describe_reinterpret(const facts& a, dtype type) {
   if (type == a.type) return {};
@@ -83,12 +86,13 @@ template <class A, class B>
   return detail::binary<scalar_op::copysign>(a, b);
 }
 
-/// The same 32 bits as another dtype: f32, i32 or u32. gradient: none flows.
-/// errors: "x and the result are f32, i32 or u32".
+/// The same bits as another dtype: of f32, i32 and u32, or of i8 and u8. gradient: none flows.
+/// errors: "x and the result are two of f32, i32 and u32, or of i8 and u8".
 template <dtype Type, value A>
 [[nodiscard]] constexpr auto reinterpret(A a) {
-  MEGANEURA_EXPECT((detail::has_32_bits(a.facts().type) && detail::has_32_bits(Type)),
-                   "meganeura: reinterpret<type>(x): x and the result are f32, i32 or u32; cast x", a)
+  MEGANEURA_EXPECT(
+      detail::can_reinterpret(a.facts().type, Type),
+      "meganeura: reinterpret<type>(x): x and the result are two of f32, i32 and u32, or of i8 and u8; cast x", a)
   return detail::make<detail::describe_reinterpret>(a, c<Type>);
 }
 

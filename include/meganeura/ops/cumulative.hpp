@@ -39,6 +39,7 @@ struct logcumsumexp {
 template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 [[nodiscard]] constexpr auto cumsum(A x, Axis axis, Reverse reverse = {}) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumsum<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumsum<axis>(x)", x)
   return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::sum>, reverse);
 }
 template <int Axis, value A>
@@ -51,6 +52,7 @@ template <int Axis, value A>
 template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
 [[nodiscard]] constexpr auto cumprod(A x, Axis axis, Reverse reverse = {}) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumprod<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumprod<axis>(x)", x)
   return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::product>, reverse);
 }
 template <int Axis, value A>

@@ -15,6 +15,14 @@ struct integer_range {
 };
 inline constexpr integer_range int8_range{-128, 127}, uint8_range{0, 255};
 
+namespace detail {
+// The smallest dtype that holds them.
+constexpr dtype smallest_type(integer_range range) {
+  const auto holds_both = [&](dtype type) { return range.low >= lowest(type) && range.high <= highest(type); };
+  return holds_both(dtype::u8) ? dtype::u8 : holds_both(dtype::i8) ? dtype::i8 : dtype::i32;
+}
+}  // namespace detail
+
 /// In place of an axis: scale and zero point broadcast as operands do, or are one number for all.
 inline constexpr int per_tensor = max_rank;
 
@@ -52,7 +60,7 @@ namespace layers {
 struct quantize {
   static constexpr auto forward(value auto x, value auto scale, value auto zero, integer_range range, int axis) {
     const auto steps = meganeura::round(detail::widened(x) / detail::spread(scale, x, axis));
-    return cast(clamp(steps + detail::spread(zero, x, axis), range.low, range.high), dtype::i32);
+    return cast(clamp(steps + detail::spread(zero, x, axis), range.low, range.high), detail::smallest_type(range));
   }
 };
 
@@ -80,13 +88,12 @@ struct fake_quantize {
 
 /// round(x / scale) + zero_point within a range, ties to even: quantize<int8_range>(x, scale, zero_point), or
 /// quantize(x, scale, zero_point, int8_range). With an axis, quantize<int8_range, 0>(x, scale, zero_point), there is a
-/// scale and a zero point for each place of it, [n]; without one they broadcast. NaN is 0. The integers are stored as
-/// i32: there is no dtype of 8 bits. On a device x / scale may be off by units in the last place, at ties too, unless
-/// the scale is a power of 2.
-/// shapes: x's. dtypes: x and scale floats, zero_point integers -> i32. gradient: none flows; see fake_quantize.
-/// errors: "scale must be floats and zero_point integers, whose shapes broadcast to x's, or with an axis are [n]", "x
-/// must be floats", "a range lies within 2^24 and is not empty". source: torch.quantize_per_tensor and _per_channel,
-/// ONNX's QuantizeLinear.
+/// scale and a zero point for each place of it, [n]; without one they broadcast. NaN is 0. They are stored
+/// in 8 bits where the range lies in those of u8 or i8. On a device x / scale may be off by units in the last place, at
+/// ties too, unless the scale is a power of 2. shapes: x's. dtypes: x and scale floats, zero_point integers -> u8, i8
+/// or i32. gradient: none flows; see fake_quantize. errors: "scale must be floats and zero_point integers, whose shapes
+/// broadcast to x's, or with an axis are [n]", "x must be floats", "a range lies within 2^24 and is not empty". source:
+/// torch.quantize_per_tensor and _per_channel, ONNX's QuantizeLinear.
 template <value A, value Scale, value Zero, class Range, class Axis = fixed<per_tensor>>
 [[nodiscard]] constexpr auto quantize(A x, Scale scale, Zero zero_point, Range range, Axis axis = {}) {
   MEGANEURA_EXPECT(detail::can_quantize(x.facts(), scale.facts(), zero_point.facts(), axis),

@@ -72,6 +72,7 @@ constexpr auto mean_over(A x, Axes... axes) {
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto sum(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("sum<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_SUMS("sum<axes...>(x)", x)
   return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::sum>, c<Axes>..., axes...);
 }
 
@@ -90,6 +91,7 @@ template <int... Axes, value A, detail::axis_like... More>
 template <int... Axes, value A, detail::axis_like... More>
 [[nodiscard]] constexpr auto product(A x, More... axes) {
   MEGANEURA_EXPECT_AXES("product<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_SUMS("product<axes...>(x)", x)
   return detail::make<detail::reduce_description<fixed<Axes>..., More...>>(x, c<reduce_kind::product>, c<Axes>...,
                                                                            axes...);
 }

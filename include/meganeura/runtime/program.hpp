@@ -47,12 +47,12 @@ struct input_values {
   input_values() = default;
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
-  /// {"x", pixels}: any contiguous range of float, std::int32_t or std::uint32_t.
+  /// {"x", pixels}: any contiguous range of float or integers of 32 or 8 bits.
   template <std::ranges::contiguous_range Range>
   input_values(std::string_view of, const Range& range)
       : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
     static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
-                  "meganeura: input_values(name, range): elements must be float, std::int32_t or std::uint32_t; give "
+                  "meganeura: input_values(name, range): elements must be float or integers of 32 or 8 bits; give "
                   "others as their dtype and bytes");
   }
 };
@@ -97,7 +97,7 @@ class program {
   [[nodiscard]] float scalar_output(std::string_view name, std::uint64_t step) const;
   /// A copy of an output of the latest step. errors: invalid_argument before the first step or for an unknown name.
   [[nodiscard]] std::vector<std::byte> output(std::string_view name) const;
-  /// The same as numbers: float for floats of any width, std::int32_t or std::uint32_t for integers.
+  /// The same as numbers: float for floats of any width, std::int32_t, std::uint8_t and so on for integers.
   /// errors: invalid_argument for an output of another type.
   template <class Number>
   [[nodiscard]] std::vector<Number> output_as(std::string_view name) const try {

@@ -110,11 +110,6 @@ template <class Model>
   return {on, g};
 }
 
-// In what the elements of a tensor are read.
-template <dtype Type>
-using host_number =
-    std::conditional_t<is_float(Type), float, std::conditional_t<is_signed(Type), std::int32_t, std::uint32_t>>;
-
 template <class Model, fixed_string Name>
 [[nodiscard]] auto read_result(const inference& ran) {
   return ran.read<host_number<Model::template result<Name>.type>>(Name.text);
@@ -156,10 +151,10 @@ class session : public inference {
 
   /// Runs once and waits. Every input of the model is bound by name: run(bind<"image">(images)); a name the model does
   /// not have, one bound twice, or another element type, does not compile. A symbol that inputs leave open is bound as
-  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float,
-  /// std::int32_t or std::uint32_t; of several results a result_list: auto [logits, hidden] = s.run(...), or
-  /// s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape it should
-  /// have, for sizes that stay unknown, and for parameters that have no values yet.
+  /// well: run(bind<"tokens">(tokens), bind<"sequence">(128)). Returns a copy of the result, a std::vector of float, or
+  /// of std::int32_t, std::uint8_t and so on for integers; of several results a result_list: auto [logits, hidden] =
+  /// s.run(...), or s.run(...).get<"logits">(). errors: invalid_argument for a span of the wrong size, naming the shape
+  /// it should have, for sizes that stay unknown, and for parameters that have no values yet.
   template <class... Bound>
   auto run(const Bound&... bound) {
     start(bound...);

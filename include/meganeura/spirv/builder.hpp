@@ -19,7 +19,10 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16 };  // u16: in storage buffers only
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8 };
+
+/// Kinds that lie in storage buffers and are computed with as others: u16, u8 and i8.
+[[nodiscard]] constexpr bool is_stored_only(scalar_kind kind) { return kind >= scalar_kind::u16; }
 
 /// How a kind is declared and what a module says before it uses it.
 struct scalar_info {
@@ -39,6 +42,8 @@ inline constexpr scalar_info scalar_table[] = {
     {scalar_kind::f32, op::type_float, 32},
     {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
     {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
+    {scalar_kind::u8, op::type_int, 8, false, capability::shader, capability::storage_buffer_8bit_access},
+    {scalar_kind::i8, op::type_int, 8, true, capability::shader, capability::storage_buffer_8bit_access},
 };
 }  // namespace detail
 

@@ -83,6 +83,7 @@ MEGANEURA_INLINE word module_builder::type_array(word element, word length) {
 
 MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   require(info(element.kind).stored);
+  if (info(element.kind).bits == 8) require_extension("SPV_KHR_8bit_storage");  // core since 1.5
   const word array_parts[] = {type(element)};
   const bool fresh = !declared_.contains({static_cast<word>(op::type_runtime_array), array_parts[0]});
   const word struct_parts[] = {declare(op::type_runtime_array, array_parts, false)};

@@ -118,6 +118,11 @@ MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> l
 MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
+  if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
+    const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
+    const op code = info(value.type.kind).is_signed ? op::s_convert : op::u_convert;
+    return builder_.emit_pure(code, builder_.type(value.type), wide);
+  }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
     fail(error_category::invalid_argument, "kernel '{}' was given a value of kernel '{}'", module_.name,
@@ -313,6 +318,7 @@ MEGANEURA_INLINE module kernel::finish() {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
     module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
+    module_.needs_8bit_storage = module_.needs_8bit_storage || used == capability::storage_buffer_8bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;
   }
   return module_;

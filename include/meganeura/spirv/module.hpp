@@ -36,6 +36,7 @@ struct module {
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                 // shaderFloat16
   bool needs_16bit_storage = false;       // storageBuffer16BitAccess
+  bool needs_8bit_storage = false;        // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
   bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;  // of subgroup_operation

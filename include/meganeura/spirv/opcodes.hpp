@@ -50,6 +50,7 @@ enum class op : std::uint16_t {
   convert_s_to_f = 111,
   convert_u_to_f = 112,
   u_convert = 113,
+  s_convert = 114,
   f_convert = 115,
   bitcast = 124,
   s_negate = 126,
@@ -171,6 +172,7 @@ enum class capability : std::uint32_t {
   group_non_uniform_ballot = 64,
   group_non_uniform_shuffle = 65,
   storage_buffer_16bit_access = 4433,
+  storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
   vulkan_memory_model = 5345,
   cooperative_matrix = 6022

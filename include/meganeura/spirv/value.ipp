@@ -20,12 +20,14 @@ MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
   switch (kind) {
     case scalar_kind::boolean:
       return value != 0 ? 1 : 0;
+    case scalar_kind::u8:
     case scalar_kind::u16:
     case scalar_kind::u32:
       // -1 as u32 is more often a mistake in index arithmetic than a mask.
       if (value < 0 || value > 4294967295.0)
         fail(error_category::invalid_argument, "the number {} does not fit a u32", value);
       return static_cast<word>(value);
+    case scalar_kind::i8:
     case scalar_kind::i32:
       if (value < -2147483648.0 || value > 2147483647.0)
         fail(error_category::invalid_argument, "the number {} does not fit an i32", value);
@@ -333,7 +335,11 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
-  if (from.kind == scalar_kind::u16 || to.kind == scalar_kind::u16) return unary(op::u_convert, to, value);
+  if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
+    if (value.is_literal()) return literal_operand(to, value.bits);
+    const bool is_signed = info(is_stored_only(from.kind) ? from.kind : to.kind).is_signed;
+    return unary(is_signed ? op::s_convert : op::u_convert, to, value);
+  }
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }

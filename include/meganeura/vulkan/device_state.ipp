@@ -39,10 +39,11 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
 }
 
 /// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
-/// subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of every size. Robust buffer
-/// access stays off: kernels are in bounds.
+/// 8-bit integers in memory, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
+/// every size. Robust buffer access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
+  chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
