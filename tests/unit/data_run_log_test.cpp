@@ -65,6 +65,26 @@ TEST(data_run_log, long_curves_are_means_and_what_is_not_finite_is_left_out_and_
   EXPECT_EQ(times(page, ",nan"), 0);
 }
 
+TEST(data_run_log, numbers_that_are_almost_the_same_and_those_at_the_ends_are_drawn) {
+  const double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
+  const std::vector<double> ranges[] = {{0.3, 0.1 + 0.2}, {0.9, std::nextafter(0.9, 1)},
+                                        {1e16, 1e16 + 2}, {1e17, 1e17},
+                                        {-most, most},    {most, most},
+                                        {0, least},       {-1e17, 7}};
+  for (const std::vector<double>& range : ranges) {
+    SCOPED_TRACE(range[0]);
+    data::run_log log;
+    std::uint64_t step = std::uint64_t{1} << 60;
+    for (const double value : range) log.add("x", step++, value);
+    const std::string page = page_of(log);
+    const std::ptrdiff_t numbers = times(page, "class=\"y\">") - 1;  // but for the curve's name
+    EXPECT_GE(numbers, 3);
+    EXPECT_LE(numbers, 8);
+    EXPECT_GE(times(page, "class=\"x\">"), 3);
+    for (const char* wrong : {"nan,", ",nan", "inf"}) EXPECT_EQ(times(page, wrong), 0) << wrong;
+  }
+}
+
 TEST(data_run_log, a_speed_is_what_came_since_the_call_before) {
   data::run_log log;
   log.add_speed("samples a second", 1, 100);

@@ -43,16 +43,20 @@ struct value_range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
+  // So that numbers between the ends differ, whatever the scale is.
   void widen() {
     if (low > high) low = high = 0;
-    if (low == high) low -= 0.5, high += 0.5;
+    const double far = 1e-9 * std::max(std::abs(low), std::abs(high)), most = std::numeric_limits<double>::max();
+    if (high - low > std::max(far, 1e-300)) return;
+    low = std::max(low - std::max(far, 0.5), -most);
+    high = std::min(high + std::max(far, 0.5), most);
   }
-  [[nodiscard]] double share(double value) const { return (value - low) / (high - low); }
+  [[nodiscard]] double share(double value) const { return (value / 2 - low / 2) / (high / 2 - low / 2); }
 };
 
 // About five round numbers of a range.
 inline std::vector<double> ticks(const value_range& range) {
-  const double rough = (range.high - range.low) / 5, power = std::pow(10, std::floor(std::log10(rough)));
+  const double rough = range.high / 5 - range.low / 5, power = std::pow(10, std::floor(std::log10(rough)));
   const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
   std::vector<double> result;
   for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) result.push_back(i * step);
