@@ -59,6 +59,14 @@ TEST(data_augment, a_crop_is_one_of_the_padded_image) {
               (void)data::random_crop(image, {2, 3, 5}, 1, random);
             }),
             "random_crop: an image of 2x3x5 has not 24 numbers");
+  EXPECT_EQ(refusal([&] {
+              (void)data::random_crop(image, {2, 3, 4 + (std::size_t{1} << 63)}, 1, random);
+            }),
+            "a size of 9223372036854775812 is more than 63 bits; choose smaller extents");
+  EXPECT_EQ(refusal([&] {
+              (void)data::random_crop(image, {8, 3, 1 + (std::size_t{1} << 61)}, 1, random);
+            }),
+            "a size of 24 * 2305843009213693953 does not fit into 64 bits; choose smaller extents");
 }
 
 TEST(data_augment, a_flip_turns_rows_in_half_of_all_cases) {

@@ -82,6 +82,8 @@ TEST(data_png, what_is_no_image_is_an_error) {
   for (const auto& each :
        {refused(six, {1, 1, 4}, 1), refused(six, {1, 0, 3}, 1), refused({}, {1, 1, 3}, 1), refused(six, {1, 1, 3}, 0)})
     EXPECT_EQ(each.find("write_png: "), 0u) << each;
+  EXPECT_EQ(refused(six, {1, 6, 1 + (std::size_t{1} << 63)}, 1),
+            "a size of 9223372036854775809 is more than 63 bits; choose smaller extents");
   EXPECT_NE(support::sentence_of([&] {
               data::write_png("/nowhere/x.png", six, {1, 2, 3});
             }).find("/nowhere"),

@@ -2,6 +2,7 @@
 // Images made a little different each time they are seen, and normalised; on the host, in a loader's function.
 #pragma once
 #include <meganeura/core/allocate.hpp>
+#include <meganeura/core/checked.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/data/random.hpp>
 
@@ -19,9 +20,14 @@ struct image_shape {
 
 namespace detail {
 
+/// errors: invalid_argument for more than 64 bits count.
+[[nodiscard]] inline std::size_t elements_of(const image_shape& shape) {
+  return static_cast<std::size_t>(std::int64_t{checked_int(shape.channels) * shape.rows * shape.columns});
+}
+
 /// errors: invalid_argument.
 inline void check_image(const char* call, std::span<const float> image, const image_shape& shape) {
-  if (shape.channels * shape.rows * shape.columns == image.size()) return;
+  if (elements_of(shape) == image.size()) return;
   fail(error_category::invalid_argument, "{}: an image of {}x{}x{} has not {} numbers", call, shape.channels,
        shape.rows, shape.columns, image.size());
 }

@@ -106,7 +106,7 @@ inline void scale_image(std::span<const std::uint8_t> pixels, std::size_t rows, 
       stbi_image_free);
   if (pixels == nullptr) refuse(stbi_failure_reason());
   const auto height = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(columns);
-  std::vector<float> image(shape.channels * shape.rows * shape.columns);
+  auto image = allocate_for<float>("read_image", detail::elements_of(shape));
   detail::scale_image({pixels.get(), height * width * shape.channels}, height, width, shape, image);
   return image;
 #else

@@ -54,7 +54,7 @@ inline std::string scanlines(std::span<const float> images, const image_shape& s
 
 MEGANEURA_INLINE void write_png(const std::string& path, std::span<const float> images, const image_shape& shape,
                                 std::size_t across) try {
-  const std::size_t each = shape.channels * shape.rows * shape.columns;
+  const std::size_t each = detail::elements_of(shape);
   if ((shape.channels != 1 && shape.channels != 3) || each == 0 || images.empty() || images.size() % each != 0 ||
       across == 0) {
     fail(error_category::invalid_argument,
