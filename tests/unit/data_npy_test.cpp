@@ -108,6 +108,8 @@ TEST(data_npy, what_is_another_file_is_a_sentence) {
             "f: at byte 69: expected 4 bytes of data for the extents [1], found more");
   EXPECT_EQ(of("{'descr': '<f4', 'fortran_order': False, 'shape': (576460752303423487, 1048576, 1048576)}"),
             "f: at byte 10: expected extents of at most 8 bytes of data, found [576460752303423487, 1048576, 1048576]");
+  EXPECT_EQ(of("{'descr': '<f4', 'fortran_order': False, 'shape': (576460752303423488,)}"),
+            "f: at byte 61: expected an extent below 2^59, found \"576460752303423488,)\"... (21 bytes)");
   EXPECT_EQ(of("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}").find("f: at byte"), 0u);
   auto other = file_of("{'descr': '<f4'" + rest, std::vector<std::uint8_t>(8));
   other[6] = 4;

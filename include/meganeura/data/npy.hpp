@@ -25,7 +25,7 @@ struct npy_array {
 
   [[nodiscard]] std::size_t size() const;  // elements
 
-  /// As f32, to the nearest; true is 1. errors: out_of_memory.
+  /// As f32, to the nearest, which is infinity for what is beyond f32; true is 1. errors: out_of_memory.
   [[nodiscard]] std::vector<float> floats() const;
   /// As i32, labels and tokens. errors: invalid_argument for an array of floats and, with its place, for a number that
   /// i32 does not hold; out_of_memory.

@@ -167,8 +167,8 @@ class npy_header {
       std::uint64_t extent = 0;
       const std::size_t first = at_;
       for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
-        if (extent >> 59 != 0) refuse("an extent below 2^59");
         extent = extent * 10 + static_cast<std::uint64_t>(text_[at_] - '0');
+        if (extent >> 59 != 0) at_ = first, refuse("an extent below 2^59");
       }
       if (at_ == first) refuse("an extent");
       shape.push_back(extent);
