@@ -69,6 +69,11 @@ TEST(data_csv, what_is_no_table_is_a_sentence) {
             "f: line 3, column 2: expected a separator behind the quotes, found \"3\"");
   EXPECT_EQ(sentence_of([] { (void)table("a,b\n,1\n").classes("a"); }),
             "f: line 2, column 1 (\"a\"): expected the name of a class, found nothing");
+  for (const char separator : {'"', '\r', '\n'}) {
+    EXPECT_EQ(sentence_of([&] { (void)table("a\nb\n", {.separator = separator}); }),
+              fmt::format("f: the separator {} is what quotes fields or ends lines; take another one",
+                          quote({&separator, 1})));
+  }
 }
 
 TEST(data_csv, numbers_are_decimal_and_of_f32) {

@@ -29,7 +29,7 @@ class csv_table {
   /// Fields in quotes may hold separators, line breaks and, twice, quotes. Lines end in \n or \r\n, empty ones are
   /// passed over, as is a byte order mark. `name` is for messages.
   /// errors: `invalid_file`, with the line, for a row of more or fewer fields than the first one, a quote that does not
-  /// end, and text beside one; `out_of_memory`.
+  /// end, and text beside one; invalid_argument for a separator that is a quote or a line break; `out_of_memory`.
   [[nodiscard]] static csv_table parse(std::string_view text, const std::string& name, const csv_options& options = {});
   /// errors: as parse; `io`.
   [[nodiscard]] static csv_table read(const std::string& path, const csv_options& options = {});

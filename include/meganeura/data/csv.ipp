@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -28,7 +29,10 @@ inline std::string_view without_spaces(std::string_view text) {
 /// Decimal, whatever the user's locale says; nothing for what is no number or beyond f32. (libc++ 19 has no
 /// std::from_chars of floats.)
 inline std::optional<float> number_in(std::string_view text) {
-  static const locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  static const locale_t plain = [] {
+    if (const locale_t made = ::newlocale(LC_ALL_MASK, "C", nullptr)) return made;
+    throw std::bad_alloc();
+  }();
   const std::size_t sign = text.starts_with('-') || text.starts_with('+') ? 1 : 0;
   std::string lower(text.substr(0, 64));
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -123,6 +127,10 @@ class csv_parser {
 
 MEGANEURA_INLINE csv_table csv_table::parse(std::string_view text, const std::string& name,
                                             const csv_options& options) try {
+  if (std::string_view("\"\r\n").find(options.separator) != std::string_view::npos) {
+    fail(error_category::invalid_argument, "{}: the separator {} is what quotes fields or ends lines; take another one",
+         shown_path(name), quote({&options.separator, 1}));
+  }
   csv_table result;
   result.name_ = name;
   csv_parser parser(text, result, options);
