@@ -38,6 +38,8 @@ TEST(data_metrics, accuracy_counts_the_greatest_scores) {
             "accuracy: 12 scores were given for 5 labels; give as many for each");
   EXPECT_EQ(refusal([&] { (void)data::accuracy({}, labels(5)); }),
             "accuracy: 0 scores were given for 5 labels; give as many for each");
+  EXPECT_EQ(refusal([&] { (void)data::top_k_accuracy(scores, labels(5), 2); }),
+            "top_k_accuracy: 12 scores were given for 5 labels; give as many for each");
   EXPECT_EQ(refusal([&] { (void)data::top_k_accuracy(scores, labels(4), 0); }),
             "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
 }

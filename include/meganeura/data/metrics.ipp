@@ -47,12 +47,10 @@ double mean_over(const char* call, std::span<const float> predicted, std::span<c
   return target.empty() ? undefined : sum / static_cast<double>(target.size());
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
-                                       std::size_t k) {
-  if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
-  const std::size_t classes = detail::check_scores("accuracy", scores, labels);
+/// errors: invalid_argument.
+inline double share_among_greatest(const char* call, std::span<const float> scores,
+                                   std::span<const std::int32_t> labels, std::size_t k) {
+  const std::size_t classes = check_scores(call, scores, labels);
   std::size_t right = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = scores.subspan(i * classes, classes);
@@ -61,13 +59,21 @@ MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<
     for (std::size_t j = 0; j < classes; ++j) {
       greater += row[j] > row[label] || (row[j] == row[label] && j < label) ? 1 : 0;
     }
-    right += greater < k && !detail::has_nan(row) ? 1 : 0;
+    right += greater < k && !has_nan(row) ? 1 : 0;
   }
-  return detail::share(static_cast<double>(right), static_cast<double>(labels.size()));
+  return share(static_cast<double>(right), static_cast<double>(labels.size()));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                       std::size_t k) {
+  if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
+  return detail::share_among_greatest("top_k_accuracy", scores, labels, k);
 }
 
 MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  return top_k_accuracy(scores, labels, 1);
+  return detail::share_among_greatest("accuracy", scores, labels, 1);
 }
 
 MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
