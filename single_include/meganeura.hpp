@@ -2919,8 +2919,8 @@ enum class log_level : std::uint8_t { debug, info, warning, error };
   return names[static_cast<int>(level)];
 }
 
-/// Receives one message a call. It may be called from any thread of the library, and never after the object it was
-/// given to is gone; an empty sink means silence.
+/// Receives one message a call. It may be called from any thread of the library, never from two at once, and never
+/// after the object it was given to is gone; what it throws is lost, and an empty sink means silence.
 using log_sink = std::function<void(log_level, std::string_view)>;
 
 /// Formats and hands over a message; costs nothing but a test when the sink is empty.
@@ -16815,7 +16815,7 @@ class device {
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
-  /// The sink it was opened with.
+  /// The sink it was opened with, one call at a time and without what it throws.
   [[nodiscard]] const log_sink& log() const;
 
   /// False once it was moved from; every call then throws invalid_argument.
@@ -26528,6 +26528,7 @@ class instance {
 
   [[nodiscard]] std::vector<VkPhysicalDevice> physical_devices() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
+  /// One call at a time, and nothing is thrown.
   [[nodiscard]] const log_sink& log() const { return log_; }
 
   instance_functions call;
@@ -26541,7 +26542,6 @@ class instance {
                                                 const VkDebugUtilsMessengerCallbackDataEXT* data, void* user);
 
   log_sink log_;
-  std::mutex log_mutex_;
   std::atomic<std::uint64_t> messages_{0};
   VkInstance handle_ = VK_NULL_HANDLE;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
@@ -27076,7 +27076,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   std::string wish = options.device;
   if (wish.empty() && environment != nullptr) wish = environment;
   const std::size_t chosen = choose_device(found, wish);
-  write_log(options.log, log_level::info, "opening Vulkan device {} with {}", found[chosen].name, found[chosen].driver);
+  write_log(owner->log(), log_level::info, "opening Vulkan device {} with {}", found[chosen].name,
+            found[chosen].driver);
 
   state_ = std::make_shared<detail::device_state>();
   state_->threads = options.threads;
@@ -31457,12 +31458,10 @@ double mean_over(const char* call, std::span<const float> predicted, std::span<c
   return target.empty() ? undefined : sum / static_cast<double>(target.size());
 }
 
-}  // namespace detail
-
-MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
-                                       std::size_t k) {
-  if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
-  const std::size_t classes = detail::check_scores("accuracy", scores, labels);
+/// errors: invalid_argument.
+inline double share_among_greatest(const char* call, std::span<const float> scores,
+                                   std::span<const std::int32_t> labels, std::size_t k) {
+  const std::size_t classes = check_scores(call, scores, labels);
   std::size_t right = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto row = scores.subspan(i * classes, classes);
@@ -31471,13 +31470,21 @@ MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<
     for (std::size_t j = 0; j < classes; ++j) {
       greater += row[j] > row[label] || (row[j] == row[label] && j < label) ? 1 : 0;
     }
-    right += greater < k && !detail::has_nan(row) ? 1 : 0;
+    right += greater < k && !has_nan(row) ? 1 : 0;
   }
-  return detail::share(static_cast<double>(right), static_cast<double>(labels.size()));
+  return share(static_cast<double>(right), static_cast<double>(labels.size()));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                       std::size_t k) {
+  if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
+  return detail::share_among_greatest("top_k_accuracy", scores, labels, k);
 }
 
 MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  return top_k_accuracy(scores, labels, 1);
+  return detail::share_among_greatest("accuracy", scores, labels, 1);
 }
 
 MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
@@ -33315,7 +33322,20 @@ inline std::uint32_t instance_version(PFN_vkGetInstanceProcAddr get) {
 
 inline constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
 
-MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(std::move(log)) {
+/// A sink that waits for its turn and keeps what it throws: it is called by destructors and by the validation layer.
+inline log_sink guarded(log_sink sink) {
+  if (!sink) return {};
+  return [sink = std::move(sink), turn = std::make_shared<std::recursive_mutex>()](log_level level,
+                                                                                   std::string_view text) {
+    try {
+      const std::lock_guard lock(*turn);
+      sink(level, text);
+    } catch (...) {
+    }
+  };
+}
+
+MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(guarded(std::move(log))) {
   const PFN_vkGetInstanceProcAddr get = open_loader();
   if (validation && !has_layer(get, validation_layer)) {
     fail(error_category::unsupported,
@@ -33405,7 +33425,6 @@ MEGANEURA_INLINE VKAPI_ATTR VkBool32 VKAPI_CALL instance::receive(VkDebugUtilsMe
                                                                   void* user) {
   instance& self = *static_cast<instance*>(user);
   ++self.messages_;
-  const std::lock_guard lock(self.log_mutex_);
   const bool is_error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   if (self.log_) self.log_(is_error ? log_level::error : log_level::warning, data->pMessage);
   return VK_FALSE;
@@ -33985,10 +34004,7 @@ MEGANEURA_INLINE void device_state::end_use_quietly(std::uint64_t value) noexcep
 }
 
 MEGANEURA_INLINE void device_state::log_quietly(log_level level, const char* text) noexcept {
-  try {
-    if (owner->log()) owner->log()(level, text);
-  } catch (...) {  // the sink's trouble is no reason to end the program
-  }
+  if (owner->log()) owner->log()(level, text);
 }
 
 MEGANEURA_INLINE std::uint64_t device_state::completed() {
@@ -39330,16 +39346,20 @@ struct value_range {
     low = std::min(low, value);
     high = std::max(high, value);
   }
+  // So that numbers between the ends differ, whatever the scale is.
   void widen() {
     if (low > high) low = high = 0;
-    if (low == high) low -= 0.5, high += 0.5;
+    const double far = 1e-9 * std::max(std::abs(low), std::abs(high)), most = std::numeric_limits<double>::max();
+    if (high - low > std::max(far, 1e-300)) return;
+    low = std::max(low - std::max(far, 0.5), -most);
+    high = std::min(high + std::max(far, 0.5), most);
   }
-  [[nodiscard]] double share(double value) const { return (value - low) / (high - low); }
+  [[nodiscard]] double share(double value) const { return (value / 2 - low / 2) / (high / 2 - low / 2); }
 };
 
 // About five round numbers of a range.
 inline std::vector<double> ticks(const value_range& range) {
-  const double rough = (range.high - range.low) / 5, power = std::pow(10, std::floor(std::log10(rough)));
+  const double rough = range.high / 5 - range.low / 5, power = std::pow(10, std::floor(std::log10(rough)));
   const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
   std::vector<double> result;
   for (double i = std::ceil(range.low / step); i * step <= range.high; ++i) result.push_back(i * step);

@@ -4,6 +4,11 @@
 
 #include <meganeura/vulkan/device_state.hpp>
 
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
 namespace meganeura::test {
 namespace {
 
@@ -219,6 +224,27 @@ TEST(vulkan_validation, a_mistake_is_counted_and_logged) {
     throw;
   }
   EXPECT_FALSE(messages.texts.empty());
+}
+
+TEST(vulkan_log, a_sink_is_called_once_at_a_time_and_what_it_throws_is_lost) {
+  std::atomic<int> inside{0}, called{0}, together{0};
+  const vulkan::device gpu({.disk_cache = false, .log = [&](log_level, std::string_view) {
+                              if (++inside > 1) ++together;
+                              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                              ++called;
+                              --inside;
+                              throw std::runtime_error("full");
+                            }});
+  EXPECT_EQ(called, 1);  // "opening Vulkan device .."
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) write_log(gpu.log(), log_level::info, "{}", k);
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(called, 41);
+  EXPECT_EQ(together, 0);
 }
 
 TEST(vulkan_validation, the_environment_switches_it_on) {

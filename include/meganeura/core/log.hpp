@@ -19,8 +19,8 @@ enum class log_level : std::uint8_t { debug, info, warning, error };
   return names[static_cast<int>(level)];
 }
 
-/// Receives one message a call. It may be called from any thread of the library, and never after the object it was
-/// given to is gone; an empty sink means silence.
+/// Receives one message a call. It may be called from any thread of the library, never from two at once, and never
+/// after the object it was given to is gone; what it throws is lost, and an empty sink means silence.
 using log_sink = std::function<void(log_level, std::string_view)>;
 
 /// Formats and hands over a message; costs nothing but a test when the sink is empty.

@@ -91,7 +91,7 @@ class device {
   [[nodiscard]] device_counters counters() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
-  /// The sink it was opened with.
+  /// The sink it was opened with, one call at a time and without what it throws.
   [[nodiscard]] const log_sink& log() const;
 
   /// False once it was moved from; every call then throws invalid_argument.

@@ -45,7 +45,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   std::string wish = options.device;
   if (wish.empty() && environment != nullptr) wish = environment;
   const std::size_t chosen = choose_device(found, wish);
-  write_log(options.log, log_level::info, "opening Vulkan device {} with {}", found[chosen].name, found[chosen].driver);
+  write_log(owner->log(), log_level::info, "opening Vulkan device {} with {}", found[chosen].name,
+            found[chosen].driver);
 
   state_ = std::make_shared<detail::device_state>();
   state_->threads = options.threads;

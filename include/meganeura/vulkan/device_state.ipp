@@ -333,10 +333,7 @@ MEGANEURA_INLINE void device_state::end_use_quietly(std::uint64_t value) noexcep
 }
 
 MEGANEURA_INLINE void device_state::log_quietly(log_level level, const char* text) noexcept {
-  try {
-    if (owner->log()) owner->log()(level, text);
-  } catch (...) {  // the sink's trouble is no reason to end the program
-  }
+  if (owner->log()) owner->log()(level, text);
 }
 
 MEGANEURA_INLINE std::uint64_t device_state::completed() {

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -46,6 +45,7 @@ class instance {
 
   [[nodiscard]] std::vector<VkPhysicalDevice> physical_devices() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
+  /// One call at a time, and nothing is thrown.
   [[nodiscard]] const log_sink& log() const { return log_; }
 
   instance_functions call;
@@ -59,7 +59,6 @@ class instance {
                                                 const VkDebugUtilsMessengerCallbackDataEXT* data, void* user);
 
   log_sink log_;
-  std::mutex log_mutex_;
   std::atomic<std::uint64_t> messages_{0};
   VkInstance handle_ = VK_NULL_HANDLE;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;

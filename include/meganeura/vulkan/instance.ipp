@@ -12,6 +12,8 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <thread>
@@ -130,7 +132,20 @@ inline std::uint32_t instance_version(PFN_vkGetInstanceProcAddr get) {
 
 inline constexpr const char* validation_layer = "VK_LAYER_KHRONOS_validation";
 
-MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(std::move(log)) {
+/// A sink that waits for its turn and keeps what it throws: it is called by destructors and by the validation layer.
+inline log_sink guarded(log_sink sink) {
+  if (!sink) return {};
+  return [sink = std::move(sink), turn = std::make_shared<std::recursive_mutex>()](log_level level,
+                                                                                   std::string_view text) {
+    try {
+      const std::lock_guard lock(*turn);
+      sink(level, text);
+    } catch (...) {
+    }
+  };
+}
+
+MEGANEURA_INLINE instance::instance(bool validation, log_sink log) : log_(guarded(std::move(log))) {
   const PFN_vkGetInstanceProcAddr get = open_loader();
   if (validation && !has_layer(get, validation_layer)) {
     fail(error_category::unsupported,
@@ -220,7 +235,6 @@ MEGANEURA_INLINE VKAPI_ATTR VkBool32 VKAPI_CALL instance::receive(VkDebugUtilsMe
                                                                   void* user) {
   instance& self = *static_cast<instance*>(user);
   ++self.messages_;
-  const std::lock_guard lock(self.log_mutex_);
   const bool is_error = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
   if (self.log_) self.log_(is_error ? log_level::error : log_level::warning, data->pMessage);
   return VK_FALSE;
