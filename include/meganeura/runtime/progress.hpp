@@ -8,10 +8,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+/// Any number of numbers as at most 48: means of equally many neighbours, the last perhaps of fewer.
+class neighbour_means {
+ public:
+  void add(double number);
+  [[nodiscard]] std::span<const double> means() const { return means_; }
+
+ private:
+  std::vector<double> means_;
+  std::uint64_t count_ = 0, each_ = 1;  // numbers, and of a mean
+};
+
+}  // namespace detail
 
 /// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
 class progress {
@@ -31,7 +47,7 @@ class progress {
   [[nodiscard]] std::string line(float loss) const;
 
   std::FILE* stream_;
-  std::vector<double> losses_;  // that were shown
+  detail::neighbour_means losses_;  // that were shown
   std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
   bool terminal_;
   std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header

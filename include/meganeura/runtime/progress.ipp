@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -17,6 +18,22 @@ namespace detail {
 inline std::int64_t steady_nanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+MEGANEURA_INLINE void neighbour_means::add(double number) {
+  constexpr std::size_t most = 48;
+  const std::uint64_t before = count_++ % each_;
+  if (before != 0) {
+    means_.back() += (number - means_.back()) / static_cast<double>(before + 1);
+    return;
+  }
+  if (means_.size() == most) {
+    for (std::size_t i = 0; i < most / 2; ++i) means_[i] = (means_[2 * i] + means_[2 * i + 1]) / 2;
+    means_.resize(most / 2);
+    each_ *= 2;
+  }
+  means_.push_back(number);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
@@ -31,8 +48,8 @@ MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   const std::int64_t now = detail::steady_nanoseconds();
   if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
-  losses_.push_back(static_cast<double>(loss));
-  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_));
+  losses_.add(static_cast<double>(loss));
+  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_.means()));
   std::fflush(stream_);
 } catch (...) {
   rethrow_as_error("showing progress");
@@ -57,11 +74,12 @@ MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
 MEGANEURA_INLINE std::string progress::line(float loss) const {
   const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
-  const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
+  const double whole = std::max(trained, static_cast<double>(epochs_ * samples_));  // further epochs may be done
+  const double left = trained > 0 ? seconds * (whole - trained) / trained : 0;
+  const double share = samples_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(samples_);
   return fmt::format("{}{:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left",
-                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_),
-                     100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
-                     trained / seconds, seconds, left);
+                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_), 100 * share,
+                     static_cast<double>(loss), trained / seconds, seconds, left);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
