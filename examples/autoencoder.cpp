@@ -56,7 +56,7 @@ int main(int argc, char** argv) try {
                                                           {.schedule = mn::cosine_decay(steps, 0.1)});
   fit.parameters().init({.seed = 1});
   mn::data::loader batches(digits.train, 64, {.shuffle = true, .seed = 1});
-  mn::progress line(stdout, 1, steps * 64);
+  mn::progress line(stdout, 1, std::size_t{64} * steps);
   mn::data::run_log log;
   float loss = 0;
   while (fit.steps() < steps) {
@@ -66,7 +66,7 @@ int main(int argc, char** argv) try {
     loss = fit.step(mn::bind<"image">(each->images)).loss();
     log.add("loss", fit.steps(), loss);
     log.add_speed("samples a second", fit.steps(), 64.0 * fit.steps());
-    line.update(64 * fit.steps(), loss);
+    line.update(std::size_t{64} * fit.steps(), loss);
   }
   line.finish_epoch(loss);
   if (!plot.empty()) log.save_page(plot, "autoencoder");

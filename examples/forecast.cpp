@@ -63,7 +63,7 @@ int main(int argc, char** argv) try {
                                                          {.clip_norm = 1, .schedule = mn::cosine_decay(steps, 0.1)});
   fit.parameters().init({.seed = 1});
   mn::data::loader batches(first_test - window, 32, fill, {.shuffle = true, .seed = 1});
-  mn::progress line(stdout, 1, steps * 32);
+  mn::progress line(stdout, 1, std::size_t{32} * steps);
   mn::data::run_log log;
   float loss = 0;
   while (fit.steps() < steps) {
@@ -73,7 +73,7 @@ int main(int argc, char** argv) try {
     loss = fit.step(mn::bind<"series">(each->series), mn::bind<"next">(each->next)).loss();
     log.add("loss", fit.steps(), loss);
     log.add_speed("samples a second", fit.steps(), 32.0 * fit.steps());
-    line.update(32 * fit.steps(), loss);
+    line.update(std::size_t{32} * fit.steps(), loss);
   }
   line.finish_epoch(loss);
   if (!plot.empty()) log.save_page(plot, "forecast");
