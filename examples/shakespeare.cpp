@@ -103,7 +103,7 @@ void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabu
   const auto training = part(0, most), validation = part(most, text.size() - most);
   mn::data::loader batches(training.windows(static_cast<std::size_t>(o.context), 1), static_cast<std::size_t>(o.batch),
                            {.shuffle = true, .seed = o.seed});
-  batches.skip(fit.steps());
+  batches.skip(fit.batches());
   const std::size_t before = fit.steps(), each_step = static_cast<std::size_t>(o.batch * o.context);
   mn::progress line(stdout, 1, (std::max<std::size_t>(o.steps, before + 1) - before) * each_step);
   mn::data::run_log log;

@@ -60,7 +60,7 @@ int main() {
 
   // Another run, begun anew where this one stopped, sees what would have come.
   mn::data::loader resumed(table.rows(), 32, fill, {.shuffle = true, .seed = 1, .last = mn::data::keep});
-  resumed.skip(fit.steps());  // or seek(batches.position())
+  resumed.skip(fit.batches());  // or seek(batches.position())
   const bool same = resumed.position() == batches.position() && resumed.next()->x == batches.next()->x;
 
   return same && confusion.accuracy() > 0.9 && confusion.f1(0) > 0.9 ? 0 : 1;

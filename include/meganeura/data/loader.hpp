@@ -127,7 +127,7 @@ class loader {
   /// that had it would. errors: invalid_argument for a batch beyond the epoch.
   [[nodiscard]] loader_position position() const { return queue_.position(); }
   void seek(const loader_position& to) { queue_.seek(to); }
-  /// Passes over so many batches without making them: a loader of the same seed that skipped trainer.steps() batches
+  /// Passes over so many batches without making them: a loader of the same seed that skipped trainer.batches() of them
   /// goes on where that trainer stopped. After a whole epoch the next one begins.
   void skip(std::uint64_t batches) {
     const loader_position at = position();
