@@ -71,6 +71,25 @@ TEST(runtime_plateau, follows_its_definition) {
   }
 }
 
+TEST(runtime_plateau, negative_numbers_are_judged_as_positive_ones_from_the_other_side) {
+  const double numbers[] = {5, 4, 4, 3.9999, 4, 4, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 0, 0, 0, -1, -1, -1, -1.01, -1};
+  for (const bool greater : {false, true}) {
+    const plateau by{.patience = 1, .threshold = 0.02, .greater_is_better = greater};
+    plateau mirrored = by;
+    mirrored.greater_is_better = !greater;
+    plateau_position here, there;
+    for (const double each : numbers) {
+      here.observe(by, each);
+      there.observe(mirrored, -each);
+      EXPECT_EQ(here.factor, there.factor) << each;
+      EXPECT_EQ(here.waited, there.waited) << each;
+    }
+  }
+  plateau_position constant;
+  for (int i = 0; i < 3; ++i) constant.observe({.patience = 1}, -5);
+  EXPECT_EQ(constant.factor, 0.1);
+}
+
 TEST(runtime_plateau, steps_follow_it_times_the_schedule_and_a_run_goes_on) {
   const support::temporary_folder folder;
   const training_options options{.schedule = step_decay(1, 0.5), .plateau = plateau{.factor = 0.25, .patience = 1}};

@@ -11,8 +11,9 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// {.plateau = mn::plateau{.patience = 3}}: learning rates are multiplied by `factor` once more than `patience` numbers
-/// in a row, those that training::observe is given, are not better than the best before by a share of `threshold`. A
-/// NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr.
+/// in a row, those that training::observe is given, are not better than the best before by a share of `threshold` of
+/// its magnitude. A NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr; for negative
+/// numbers that one takes the share the other way.
 struct plateau {
   double factor = 0.1;
   std::uint32_t patience = 10;
@@ -29,7 +30,8 @@ struct plateau_position {
   std::uint32_t waited = 0, cooling = 0;
 
   void observe(const plateau& by, double number) {
-    const double least_better = best ? *best * (by.greater_is_better ? 1 + by.threshold : 1 - by.threshold) : 0;
+    const bool grows = best && (*best > 0) == by.greater_is_better;
+    const double least_better = best ? *best * (grows ? 1 + by.threshold : 1 - by.threshold) : 0;
     const bool better = by.greater_is_better ? number > least_better : number < least_better;
     if (better || (!best && !std::isnan(number))) {
       best = number;
