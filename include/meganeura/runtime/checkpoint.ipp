@@ -64,8 +64,9 @@ class checkpoint_metadata {
            "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
            shown_path(file.path()));
     }
-    format_ = *format;
-    if (std::ranges::count(checkpoint_formats, format_) == 1) return;
+    const auto known = std::ranges::find(checkpoint_formats, *format);
+    format_ = 1 + (known - std::begin(checkpoint_formats));
+    if (known != std::end(checkpoint_formats)) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
          "by the newer one",
@@ -74,11 +75,11 @@ class checkpoint_metadata {
 
   /// Where the file has that parameter or state.
   [[nodiscard]] std::string name_of(const plan::named_tensor& tensor) const {
-    return tensor.kind == op::state && format_ == "1" ? "state." + tensor.name : tensor.name;
+    return tensor.kind == op::state && format_ == 1 ? "state." + tensor.name : tensor.name;
   }
 
   [[nodiscard]] std::optional<std::map<std::string, std::string>> groups() const {
-    if (format_ < "3") return {};
+    if (format_ < 3) return {};
     std::map<std::string, std::string> all;
     for (const auto& [key, value] : file_.metadata()) {
       if (key.starts_with(group_key)) all.emplace(key.substr(group_key.size()), value);
@@ -88,7 +89,7 @@ class checkpoint_metadata {
 
   /// `own` where the file was written before there was such a rate.
   [[nodiscard]] float rate(std::string_view name, float own) const {
-    return format_ < checkpoint_format && !find(name) ? own : number<float>(name);
+    return format_ < std::ssize(checkpoint_formats) && !find(name) ? own : number<float>(name);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -121,7 +122,7 @@ class checkpoint_metadata {
   }
 
   const io::safetensors_file& file_;
-  std::string_view format_;
+  std::ptrdiff_t format_ = 0;  // from 1 on
 };
 
 // A tensor of the run, its name in the file and where it goes: to a parameter or state, to what the program keeps, or,

@@ -80,7 +80,7 @@ class inference {
   run_options options_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;
-  std::uint32_t runs_ = 0;
+  std::uint32_t runs_ = 0;  // modulo 2^32: draws come again then
   detail::sized_programs programs_;
 };
 
