@@ -3072,7 +3072,7 @@ class loader {
   /// that had it would. errors: invalid_argument for a batch beyond the epoch.
   [[nodiscard]] loader_position position() const { return queue_.position(); }
   void seek(const loader_position& to) { queue_.seek(to); }
-  /// Passes over so many batches without making them: a loader of the same seed that skipped trainer.steps() batches
+  /// Passes over so many batches without making them: a loader of the same seed that skipped trainer.batches() of them
   /// goes on where that trainer stopped. After a whole epoch the next one begins.
   void skip(std::uint64_t batches) {
     const loader_position at = position();
@@ -17527,14 +17527,22 @@ class parameters {
   void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const area_memory& memory() const { return state().memory; }
   [[nodiscard]] const device& on() const { return state().on; }
+  /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
+  /// number is not stale.
+  [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// Who writes into `memory` says so.
+  void changed() { ++state().changes; }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
   struct shared_state {
+    shared_state(const device& of, plan::layout all, std::uint64_t bytes)
+        : on(of), tensors(std::move(all)), memory(on, bytes), has_values(tensors.tensors.size()) {}
     device on;
     plan::layout tensors;
     area_memory memory;
     std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
+    std::atomic<std::uint64_t> changes{0};
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
   [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {
@@ -18417,7 +18425,7 @@ class inference {
   run_options options_;
   meganeura::parameters parameters_;
   optimizer_moments moments_;
-  std::uint32_t runs_ = 0;
+  std::uint32_t runs_ = 0;  // modulo 2^32: draws come again then
   detail::sized_programs programs_;
 };
 
@@ -18708,6 +18716,21 @@ using gradient = session<detail::gradient_model<Model, Of, Wrt>>;
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+/// Any number of numbers as at most 48: means of equally many neighbours, the last perhaps of fewer.
+class neighbour_means {
+ public:
+  void add(double number);
+  [[nodiscard]] std::span<const double> means() const { return means_; }
+
+ private:
+  std::vector<double> means_;
+  std::uint64_t count_ = 0, each_ = 1;  // numbers, and of a mean
+};
+
+}  // namespace detail
+
 /// Prints only to the stream it is given. Call `update` after every step and `finish_epoch` after every epoch.
 class progress {
  public:
@@ -18726,7 +18749,7 @@ class progress {
   [[nodiscard]] std::string line(float loss) const;
 
   std::FILE* stream_;
-  std::vector<double> losses_;  // that were shown
+  detail::neighbour_means losses_;  // that were shown
   std::size_t epochs_, samples_, epoch_ = 0, done_ = 0;
   bool terminal_;
   std::int64_t start_, shown_ = 0;  // nanoseconds, since <chrono> is a slow header
@@ -19643,8 +19666,9 @@ void check_groups(std::span<const parameter_group> groups);
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// {.plateau = mn::plateau{.patience = 3}}: learning rates are multiplied by `factor` once more than `patience` numbers
-/// in a row, those that training::observe is given, are not better than the best before by a share of `threshold`. A
-/// NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr.
+/// in a row, those that training::observe is given, are not better than the best before by a share of `threshold` of
+/// its magnitude. A NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr; for negative
+/// numbers that one takes the share the other way.
 struct plateau {
   double factor = 0.1;
   std::uint32_t patience = 10;
@@ -19661,7 +19685,8 @@ struct plateau_position {
   std::uint32_t waited = 0, cooling = 0;
 
   void observe(const plateau& by, double number) {
-    const double least_better = best ? *best * (by.greater_is_better ? 1 + by.threshold : 1 - by.threshold) : 0;
+    const bool grows = best && (*best > 0) == by.greater_is_better;
+    const double least_better = best ? *best * (grows ? 1 + by.threshold : 1 - by.threshold) : 0;
     const bool better = by.greater_is_better ? number > least_better : number < least_better;
     if (better || (!best && !std::isnan(number))) {
       best = number;
@@ -19822,7 +19847,7 @@ class training {
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
   }
-  /// The same loss of averages() as they are after the latest step. errors: those of both.
+  /// The same loss of averages() as they are now; copied anew only where something changed. errors: those of both.
   float evaluate_averages(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   float evaluate_averages(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate_averages({inputs.begin(), inputs.size()}, sizes);
@@ -19903,8 +19928,8 @@ class training {
   optimizer_moments moments_;
   detail::sized_programs programs_;
   std::optional<inference> evaluation_;  // from the first evaluation on
-  meganeura::parameters averages_;       // from the first call for them on, as they were after so many steps
-  std::optional<std::uint32_t> averaged_steps_;
+  meganeura::parameters averages_;       // from the first call for them on, as they were after so many changes
+  std::uint64_t averaged_ = 0;
   std::optional<inference> averages_evaluation_;
   bool evaluated_averages_ = false;  // last
 };
@@ -28889,9 +28914,7 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout tensors) 
   const std::uint64_t bytes = std::max(tensors.bytes, plan::tensor_alignment);
   const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
   if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
-  std::vector<std::atomic<bool>> unset(tensors.tensors.size());
-  auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(tensors), area_memory(on, bytes), std::move(unset)});
+  auto state = std::make_shared<shared_state>(on, std::move(tensors), bytes);
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
@@ -28951,6 +28974,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
   }
   memory().write(on(), target.offset, values);
   has_values(target) = true;
+  changed();
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }
@@ -30982,6 +31006,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
     device_.wait(s.timeline);
     times_.first_step = watch.lap();
@@ -31371,6 +31396,22 @@ namespace detail {
 inline std::int64_t steady_nanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+MEGANEURA_INLINE void neighbour_means::add(double number) {
+  constexpr std::size_t most = 48;
+  const std::uint64_t before = count_++ % each_;
+  if (before != 0) {
+    means_.back() += (number - means_.back()) / static_cast<double>(before + 1);
+    return;
+  }
+  if (means_.size() == most) {
+    for (std::size_t i = 0; i < most / 2; ++i) means_[i] = (means_[2 * i] + means_[2 * i + 1]) / 2;
+    means_.resize(most / 2);
+    each_ *= 2;
+  }
+  means_.push_back(number);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE progress::progress(std::FILE* stream, std::size_t epochs, std::size_t samples_per_epoch)
@@ -31385,8 +31426,8 @@ MEGANEURA_INLINE void progress::update(std::size_t done, float loss) try {
   const std::int64_t now = detail::steady_nanoseconds();
   if (!terminal_ || now - shown_ < 100'000'000) return;
   shown_ = now;
-  losses_.push_back(static_cast<double>(loss));
-  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_));
+  losses_.add(static_cast<double>(loss));
+  fmt::print(stream_, "\r\x1b[K{}  {}", line(loss), data::sparkline(losses_.means()));
   std::fflush(stream_);
 } catch (...) {
   rethrow_as_error("showing progress");
@@ -31411,11 +31452,12 @@ MEGANEURA_INLINE void progress::finish_epoch(float mean_loss) try {
 MEGANEURA_INLINE std::string progress::line(float loss) const {
   const double seconds = 1e-9 * static_cast<double>(detail::steady_nanoseconds() - start_);
   const auto trained = static_cast<double>(epoch_ * samples_ + done_);
-  const double left = trained > 0 ? seconds * (static_cast<double>(epochs_ * samples_) - trained) / trained : 0;
+  const double whole = std::max(trained, static_cast<double>(epochs_ * samples_));  // further epochs may be done
+  const double left = trained > 0 ? seconds * (whole - trained) / trained : 0;
+  const double share = samples_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(samples_);
   return fmt::format("{}{:3.0f} %  loss {:.4f}  {:.0f} samples/s  {:.1f} s, {:.1f} s left",
-                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_),
-                     100.0 * static_cast<double>(done_) / static_cast<double>(samples_), static_cast<double>(loss),
-                     trained / seconds, seconds, left);
+                     epochs_ == 1 ? std::string() : fmt::format("epoch {}/{}  ", epoch_ + 1, epochs_), 100 * share,
+                     static_cast<double>(loss), trained / seconds, seconds, left);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -32205,16 +32247,10 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const training_options& options, meganeura::parameters weights) try
-    : device_(on),
-      make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
-      options_(detail::checked_options(options)),
-      optimizer_(detail::asked_optimizer(chosen, options)),
-      groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
-      seed_(options.seed),
-      parameters_(std::move(weights)),
-      programs_(on, {}, 1) {
-  prepare({});
+    : training(
+          on,
+          {{}, [model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }},
+          chosen, options, std::move(weights)) {
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -32352,6 +32388,9 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     options.taps = {};
     return meganeura::program(device_, whole, parameters_, options);
   });
+  optimizer_moments states = ran->moments();
+  for (const plan::named_range& each : states.list())
+    states.write(each, moments_.read(*std::ranges::find(moments_.list(), each.name, &plan::named_range::name)));
   const std::span<const input_values> bound = number_step(*ran, inputs);
   ran->wait(ran->submit(step_values_, bound));
   const std::string nan = detail::first_value(whole, *ran, values, [](float x) { return std::isnan(x); });
@@ -32406,7 +32445,7 @@ MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, 
 
 MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
                                                    const symbol_extents& sizes) try {
-  if (step_ == 0 || averaged_steps_ != step_) (void)averages();
+  if (!averages_ || averaged_ != parameters_.changes()) (void)averages();
   return evaluate(averages_evaluation_, averages_, inputs, sizes);
 } catch (...) {
   rethrow_as_error("an evaluation");
@@ -32427,7 +32466,7 @@ MEGANEURA_INLINE parameters training::averages() try {
     averages_.set_bytes(each.name,
                         mean == means.end() ? parameters_.get_bytes(each.name) : moments_.read(*mean->second));
   }
-  averaged_steps_ = step_;
+  averaged_ = parameters_.changes();
   return averages_;
 } catch (...) {
   rethrow_as_error("copying averages");
@@ -32506,7 +32545,6 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   group_optimizers_ = std::move(of_groups);
   loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
-  averaged_steps_.reset();
   step_ = loaded.position.step;
   accumulated_ = loaded.position.accumulated;
   plateau_ = loaded.position.plateau;
@@ -39645,8 +39683,9 @@ class checkpoint_metadata {
            "{} is no checkpoint of a training run; plain weights are loaded by parameters().load(path)",
            shown_path(file.path()));
     }
-    format_ = *format;
-    if (std::ranges::count(checkpoint_formats, format_) == 1) return;
+    const auto known = std::ranges::find(checkpoint_formats, *format);
+    format_ = 1 + (known - std::begin(checkpoint_formats));
+    if (known != std::end(checkpoint_formats)) return;
     fail(error_category::invalid_file,
          "{} is a checkpoint of format {}, written by a newer meganeura; this one reads formats up to \"{}\": load it "
          "by the newer one",
@@ -39655,11 +39694,11 @@ class checkpoint_metadata {
 
   /// Where the file has that parameter or state.
   [[nodiscard]] std::string name_of(const plan::named_tensor& tensor) const {
-    return tensor.kind == op::state && format_ == "1" ? "state." + tensor.name : tensor.name;
+    return tensor.kind == op::state && format_ == 1 ? "state." + tensor.name : tensor.name;
   }
 
   [[nodiscard]] std::optional<std::map<std::string, std::string>> groups() const {
-    if (format_ < "3") return {};
+    if (format_ < 3) return {};
     std::map<std::string, std::string> all;
     for (const auto& [key, value] : file_.metadata()) {
       if (key.starts_with(group_key)) all.emplace(key.substr(group_key.size()), value);
@@ -39669,7 +39708,7 @@ class checkpoint_metadata {
 
   /// `own` where the file was written before there was such a rate.
   [[nodiscard]] float rate(std::string_view name, float own) const {
-    return format_ < checkpoint_format && !find(name) ? own : number<float>(name);
+    return format_ < std::ssize(checkpoint_formats) && !find(name) ? own : number<float>(name);
   }
 
   [[nodiscard]] const std::string* find(std::string_view key) const {
@@ -39702,7 +39741,7 @@ class checkpoint_metadata {
   }
 
   const io::safetensors_file& file_;
-  std::string_view format_;
+  std::ptrdiff_t format_ = 0;  // from 1 on
 };
 
 // A tensor of the run, its name in the file and where it goes: to a parameter or state, to what the program keeps, or,

@@ -102,6 +102,26 @@ TEST(runtime_ema, evaluates_them_when_asked_and_disturbs_nothing) {
   EXPECT_NE(of_them.run(bind<"x">(x)), outputs);
 }
 
+TEST(runtime_ema, an_evaluation_has_what_changed_without_a_step_or_up_to_an_equal_one) {
+  const auto run = make(sgd{.learning_rate = 0.1f}, {.ema = 0.9f});
+  const auto expect_fresh = [&](const char* after) {
+    const float now = run->evaluate_averages(bind<"x">(x), bind<"y">(y));
+    (void)run->averages();
+    EXPECT_EQ(run->evaluate_averages(bind<"x">(x), bind<"y">(y)), now) << after;
+  };
+  step(*run);
+  expect_fresh("a step");
+  run->parameters().set("norm.running_mean", std::vector<float>(6, 2.5f));
+  expect_fresh("set");
+  run->restart();
+  step(*run);
+  expect_fresh("restart and as many steps");
+  // Another one shares the parameters, and its steps move the states.
+  trainer_type other(support::shared_device(), sgd{}, {}, {}, run->parameters());
+  step(other);
+  expect_fresh("another training");
+}
+
 TEST(runtime_ema, a_run_goes_on_bit_for_bit_with_every_option) {
   const support::temporary_folder folder;
   const std::string path = folder / "run.safetensors";

@@ -77,4 +77,19 @@ TEST(runtime_not_finite, modules_and_gradients_have_their_paths) {
   EXPECT_EQ(run.first_not_finite(std::initializer_list<input_values>{}), "");
 }
 
+TEST(runtime_not_finite, what_gradients_were_accumulated_to_is_looked_at) {
+  graph g;
+  const node_id p = g.parameter("p", dtype::f32, {3}), c = g.input("c", dtype::f32, {3});
+  const node_id loss = g.reduce(reduce_kind::sum, g.multiply(p, c), 1);
+  training run(support::shared_device(), std::move(g), loss, sgd{},
+               {.program = {.checks = checks::none}, .accumulate = 2});
+  run.parameters().set("p", std::vector<float>{1, 2, 3});
+  const std::vector<float> finite{1, 1, 1};
+  run.step({{"c", std::vector<float>{1, INFINITY, 1}}}).wait();
+  const std::string said = run.first_not_finite({{"c", finite}});
+  EXPECT_NE(said.find(", state \"optimizer.accumulated.p\", [1]"), std::string::npos) << said;
+  run.restart();
+  EXPECT_EQ(run.first_not_finite({{"c", finite}}), "");
+}
+
 }  // namespace

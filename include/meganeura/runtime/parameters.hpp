@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -86,14 +87,22 @@ class parameters {
   void check_values(std::string_view asker, std::span<const std::string> names) const;
   [[nodiscard]] const area_memory& memory() const { return state().memory; }
   [[nodiscard]] const device& on() const { return state().on; }
+  /// How often values were written so far, by calls, by steps and by runs that assign states: what was made of an equal
+  /// number is not stale.
+  [[nodiscard]] std::uint64_t changes() const { return state().changes; }
+  /// Who writes into `memory` says so.
+  void changed() { ++state().changes; }
   explicit operator bool() const { return state_ != nullptr; }
 
  private:
   struct shared_state {
+    shared_state(const device& of, plan::layout all, std::uint64_t bytes)
+        : on(of), tensors(std::move(all)), memory(on, bytes), has_values(tensors.tensors.size()) {}
     device on;
     plan::layout tensors;
     area_memory memory;
     std::vector<std::atomic<bool>> has_values;  // by tensor; several threads may share the weights
+    std::atomic<std::uint64_t> changes{0};
   };
   [[nodiscard]] const plan::named_tensor& tensor(std::string_view name) const;
   [[nodiscard]] std::atomic<bool>& has_values(const plan::named_tensor& of) const {

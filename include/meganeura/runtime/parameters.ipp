@@ -168,9 +168,7 @@ MEGANEURA_INLINE parameters::parameters(const device& on, plan::layout tensors) 
   const std::uint64_t bytes = std::max(tensors.bytes, plan::tensor_alignment);
   const std::string reason = on.reason_to_refuse(buffers_of(on.facts(), bytes));
   if (!reason.empty()) fail(error_category::out_of_memory, "the parameters do not fit: {}", reason);
-  std::vector<std::atomic<bool>> unset(tensors.tensors.size());
-  auto state =
-      std::make_shared<shared_state>(shared_state{on, std::move(tensors), area_memory(on, bytes), std::move(unset)});
+  auto state = std::make_shared<shared_state>(on, std::move(tensors), bytes);
   vulkan::recorder zero(on);
   state->memory.fill_with_zeros(zero);
   on.submit(zero.finish());
@@ -230,6 +228,7 @@ MEGANEURA_INLINE void parameters::set_bytes(std::string_view name, std::span<con
   }
   memory().write(on(), target.offset, values);
   has_values(target) = true;
+  changed();
 } catch (...) {
   rethrow_as_error("setting a parameter");
 }

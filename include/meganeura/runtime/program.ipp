@@ -349,6 +349,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
     device_.wait(s.timeline);
     times_.first_step = watch.lap();

@@ -95,7 +95,7 @@ class training {
   float evaluate(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate({inputs.begin(), inputs.size()}, sizes);
   }
-  /// The same loss of averages() as they are after the latest step. errors: those of both.
+  /// The same loss of averages() as they are now; copied anew only where something changed. errors: those of both.
   float evaluate_averages(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   float evaluate_averages(std::initializer_list<input_values> inputs, const symbol_extents& sizes = {}) {
     return evaluate_averages({inputs.begin(), inputs.size()}, sizes);
@@ -176,8 +176,8 @@ class training {
   optimizer_moments moments_;
   detail::sized_programs programs_;
   std::optional<inference> evaluation_;  // from the first evaluation on
-  meganeura::parameters averages_;       // from the first call for them on, as they were after so many steps
-  std::optional<std::uint32_t> averaged_steps_;
+  meganeura::parameters averages_;       // from the first call for them on, as they were after so many changes
+  std::uint64_t averaged_ = 0;
   std::optional<inference> averages_evaluation_;
   bool evaluated_averages_ = false;  // last
 };

@@ -10,6 +10,7 @@
 #include <meganeura/runtime/taps.hpp>
 #include <meganeura/runtime/training.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -97,16 +98,10 @@ MEGANEURA_INLINE float pending_step::loss() const try {
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const training_options& options, meganeura::parameters weights) try
-    : device_(on),
-      make_([model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }),
-      options_(detail::checked_options(options)),
-      optimizer_(detail::asked_optimizer(chosen, options)),
-      groups_(detail::first_groups(weights, options)),
-      group_optimizers_(detail::checked_optimizers(groups_, optimizer_)),
-      seed_(options.seed),
-      parameters_(std::move(weights)),
-      programs_(on, {}, 1) {
-  prepare({});
+    : training(
+          on,
+          {{}, [model = graph_with_loss{std::move(forward), loss}](const symbol_extents&, run_mode) { return model; }},
+          chosen, options, std::move(weights)) {
 } catch (...) {
   rethrow_as_error("building a trainer");
 }
@@ -244,6 +239,9 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     options.taps = {};
     return meganeura::program(device_, whole, parameters_, options);
   });
+  optimizer_moments states = ran->moments();
+  for (const plan::named_range& each : states.list())
+    states.write(each, moments_.read(*std::ranges::find(moments_.list(), each.name, &plan::named_range::name)));
   const std::span<const input_values> bound = number_step(*ran, inputs);
   ran->wait(ran->submit(step_values_, bound));
   const std::string nan = detail::first_value(whole, *ran, values, [](float x) { return std::isnan(x); });
@@ -298,7 +296,7 @@ MEGANEURA_INLINE float training::evaluate(std::span<const input_values> inputs, 
 
 MEGANEURA_INLINE float training::evaluate_averages(std::span<const input_values> inputs,
                                                    const symbol_extents& sizes) try {
-  if (step_ == 0 || averaged_steps_ != step_) (void)averages();
+  if (!averages_ || averaged_ != parameters_.changes()) (void)averages();
   return evaluate(averages_evaluation_, averages_, inputs, sizes);
 } catch (...) {
   rethrow_as_error("an evaluation");
@@ -319,7 +317,7 @@ MEGANEURA_INLINE parameters training::averages() try {
     averages_.set_bytes(each.name,
                         mean == means.end() ? parameters_.get_bytes(each.name) : moments_.read(*mean->second));
   }
-  averaged_steps_ = step_;
+  averaged_ = parameters_.changes();
   return averages_;
 } catch (...) {
   rethrow_as_error("copying averages");
@@ -398,7 +396,6 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   group_optimizers_ = std::move(of_groups);
   loaded_groups_ = std::move(to_compare);
   moments_ = loaded.moments;
-  averaged_steps_.reset();
   step_ = loaded.position.step;
   accumulated_ = loaded.position.accumulated;
   plateau_ = loaded.position.plateau;
