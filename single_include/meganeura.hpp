@@ -19875,7 +19875,7 @@ class training {
   [[nodiscard]] std::uint32_t steps() const { return step_; }
   /// Batches that steps were given so far: steps() unless gradients are accumulated. What a loader skips where a
   /// training goes on.
-  [[nodiscard]] std::uint64_t batches() const { return std::uint64_t{step_} * options_.accumulate + accumulated_; }
+  [[nodiscard]] std::uint64_t batches() const { return batches_; }
 
   /// Tells the option `plateau` how good the training is, usually once an epoch: fit.observe(fit.evaluate(..)). errors:
   /// invalid_argument without the option.
@@ -19885,8 +19885,8 @@ class training {
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
-  /// gradients accumulated so far and where a plateau is; no schedule, which is asked about the step, and no bounds of
-  /// gradients. A training built alike that loads it goes on
+  /// batches and gradients accumulated so far, and where a plateau is; no schedule, which is asked about the step, and
+  /// no bounds of gradients. A training built alike that loads it goes on
   /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
   /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
   /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
@@ -19922,6 +19922,7 @@ class training {
   std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
   std::vector<input_values> bound_;                // a step's inputs and these
   std::uint32_t step_ = 0, accumulated_ = 0;
+  std::uint64_t batches_ = 0;
   plateau_position plateau_;
   std::uint64_t seed_;
   meganeura::parameters parameters_;
@@ -32145,11 +32146,12 @@ struct training_position {
   std::optional<std::map<std::string, std::string>> groups{};
   std::uint32_t accumulated = 0;  // gradients of the step under way
   plateau_position plateau{};
+  std::optional<std::uint64_t> batches{};  // that steps were given; none as above
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
-/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
-/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step, batches and seed.
+/// Checksums of each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 
@@ -32308,7 +32310,7 @@ MEGANEURA_INLINE std::span<const input_values> training::number_step(const megan
   step_values_.clear();
   for (const optimizer& each : group_optimizers_) {
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
-    now.step = static_cast<std::uint32_t>(batches() + 1);
+    now.step = static_cast<std::uint32_t>(batches_ + 1);
     if (options_.accumulate > 1)
       now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
@@ -32336,6 +32338,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   const bool updates = accumulated_ + 1 == options_.accumulate;
   accumulated_ = updates ? 0 : accumulated_ + 1;
   if (updates) ++step_;
+  ++batches_;
   programs_.ran();
   return {selected, number, counted};
 } catch (...) {
@@ -32511,12 +32514,13 @@ MEGANEURA_INLINE void training::restart() {
   loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
   step_ = accumulated_ = 0;
+  batches_ = 0;
   plateau_ = {};
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
   meganeura::save_checkpoint(path, parameters_, moments_,
-                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_});
+                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_, batches_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
@@ -32547,6 +32551,7 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   moments_ = loaded.moments;
   step_ = loaded.position.step;
   accumulated_ = loaded.position.accumulated;
+  batches_ = loaded.position.batches.value_or(std::uint64_t{step_} * options_.accumulate + accumulated_);
   plateau_ = loaded.position.plateau;
   seed_ = loaded.position.seed;
 }
@@ -39649,7 +39654,7 @@ namespace detail {
 inline constexpr std::string_view checkpoint_formats[] = {"1", "2", "3", "4"};
 inline constexpr std::string_view checkpoint_format = checkpoint_formats[3];
 inline constexpr std::string_view group_key = "group.";  // and a parameter's name
-inline constexpr std::string_view accumulated_key = "accumulated";
+inline constexpr std::string_view accumulated_key = "accumulated", batches_key = "batches";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -39855,6 +39860,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   const auto add = [&](std::string_view key, const auto& number) {
     metadata.emplace_back(key, fmt::format("{}", number));
   };
+  if (position.batches) add(detail::batches_key, *position.batches);
   if (position.accumulated != 0) add(detail::accumulated_key, position.accumulated);
   if (position.plateau != plateau_position()) {
     add("plateau.factor", position.plateau.factor);
@@ -39884,6 +39890,7 @@ MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, para
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
                              metadata.groups()};
+  if (metadata.find(detail::batches_key)) position.batches = metadata.number<std::uint64_t>(detail::batches_key);
   if (metadata.find(detail::accumulated_key))
     position.accumulated = metadata.number<std::uint32_t>(detail::accumulated_key);
   if (metadata.find("plateau.factor")) {

@@ -137,6 +137,23 @@ TEST(runtime_accumulate, a_run_goes_on_in_the_middle_of_an_update) {
   }
 }
 
+// Data goes on behind what was seen, however many batches an update takes from there on.
+TEST(runtime_accumulate, batches_are_counted_on_where_an_update_takes_another_number_of_them) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  const std::pair<std::uint32_t, std::uint32_t> kinds[] = {{8, 2}, {7, 8}};  // batches, then of an update
+  for (const auto& [batches, accumulate] : kinds) {
+    training run = linear_in(sgd{}, {.accumulate = 4});
+    for (unsigned k = 0; k < batches; ++k) run.step({{"c", slopes(k)}}).wait();
+    run.save_checkpoint(path);
+    training other = linear_in(sgd{}, {.accumulate = accumulate});
+    other.load_checkpoint(path);
+    EXPECT_EQ(other.batches(), batches);
+    other.step({{"c", slopes(batches)}}).wait();
+    EXPECT_EQ(other.batches(), batches + 1);
+  }
+}
+
 // A dropout of its own in each batch.
 TEST(runtime_accumulate, each_batch_draws_other_numbers) {
   dropped_trainer run(support::shared_device(), sgd{}, {}, {.accumulate = 2});

@@ -24,11 +24,12 @@ struct training_position {
   std::optional<std::map<std::string, std::string>> groups{};
   std::uint32_t accumulated = 0;  // gradients of the step under way
   plateau_position plateau{};
+  std::optional<std::uint64_t> batches{};  // that steps were given; none as above
 };
 
 /// Writes one .safetensors file: parameters and states under their names, moments ("optimizer.<moment>.<parameter>")
-/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step and seed. Checksums of each
-/// tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
+/// and, as metadata, optimiser, rates, what groups and frozen parameters have instead, step, batches and seed.
+/// Checksums of each tensor and of the metadata are in it. errors: invalid_argument for parameters without values; io.
 void save_checkpoint(const std::string& path, const parameters& weights, const optimizer_moments& moments,
                      const training_position& position);
 

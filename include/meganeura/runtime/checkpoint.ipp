@@ -30,7 +30,7 @@ namespace detail {
 inline constexpr std::string_view checkpoint_formats[] = {"1", "2", "3", "4"};
 inline constexpr std::string_view checkpoint_format = checkpoint_formats[3];
 inline constexpr std::string_view group_key = "group.";  // and a parameter's name
-inline constexpr std::string_view accumulated_key = "accumulated";
+inline constexpr std::string_view accumulated_key = "accumulated", batches_key = "batches";
 
 // What another program wrote is as little believed as what a caller asks for. A plain sgd has no moments: with a
 // momentum it would be of another kind.
@@ -236,6 +236,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   const auto add = [&](std::string_view key, const auto& number) {
     metadata.emplace_back(key, fmt::format("{}", number));
   };
+  if (position.batches) add(detail::batches_key, *position.batches);
   if (position.accumulated != 0) add(detail::accumulated_key, position.accumulated);
   if (position.plateau != plateau_position()) {
     add("plateau.factor", position.plateau.factor);
@@ -265,6 +266,7 @@ MEGANEURA_INLINE loaded_checkpoint load_checkpoint(const std::string& path, para
   detail::check_fits(file, metadata, tensors, expected);
   training_position position{expected, metadata.number<std::uint32_t>("step"), metadata.number<std::uint64_t>("seed"),
                              metadata.groups()};
+  if (metadata.find(detail::batches_key)) position.batches = metadata.number<std::uint64_t>(detail::batches_key);
   if (metadata.find(detail::accumulated_key))
     position.accumulated = metadata.number<std::uint32_t>(detail::accumulated_key);
   if (metadata.find("plateau.factor")) {

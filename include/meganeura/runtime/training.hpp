@@ -123,7 +123,7 @@ class training {
   [[nodiscard]] std::uint32_t steps() const { return step_; }
   /// Batches that steps were given so far: steps() unless gradients are accumulated. What a loader skips where a
   /// training goes on.
-  [[nodiscard]] std::uint64_t batches() const { return std::uint64_t{step_} * options_.accumulate + accumulated_; }
+  [[nodiscard]] std::uint64_t batches() const { return batches_; }
 
   /// Tells the option `plateau` how good the training is, usually once an epoch: fit.observe(fit.evaluate(..)). errors:
   /// invalid_argument without the option.
@@ -133,8 +133,8 @@ class training {
   void restart();
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
-  /// gradients accumulated so far and where a plateau is; no schedule, which is asked about the step, and no bounds of
-  /// gradients. A training built alike that loads it goes on
+  /// batches and gradients accumulated so far, and where a plateau is; no schedule, which is asked about the step, and
+  /// no bounds of gradients. A training built alike that loads it goes on
   /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
   /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
   /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
@@ -170,6 +170,7 @@ class training {
   std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
   std::vector<input_values> bound_;                // a step's inputs and these
   std::uint32_t step_ = 0, accumulated_ = 0;
+  std::uint64_t batches_ = 0;
   plateau_position plateau_;
   std::uint64_t seed_;
   meganeura::parameters parameters_;

@@ -159,7 +159,7 @@ MEGANEURA_INLINE std::span<const input_values> training::number_step(const megan
   step_values_.clear();
   for (const optimizer& each : group_optimizers_) {
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
-    now.step = static_cast<std::uint32_t>(batches() + 1);
+    now.step = static_cast<std::uint32_t>(batches_ + 1);
     if (options_.accumulate > 1)
       now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
@@ -187,6 +187,7 @@ MEGANEURA_INLINE pending_step training::step(std::span<const input_values> input
   const bool updates = accumulated_ + 1 == options_.accumulate;
   accumulated_ = updates ? 0 : accumulated_ + 1;
   if (updates) ++step_;
+  ++batches_;
   programs_.ran();
   return {selected, number, counted};
 } catch (...) {
@@ -362,12 +363,13 @@ MEGANEURA_INLINE void training::restart() {
   loaded_groups_.reset();
   if (parameters_) parameters_.reset_states();
   step_ = accumulated_ = 0;
+  batches_ = 0;
   plateau_ = {};
 }
 
 MEGANEURA_INLINE void training::save_checkpoint(const std::string& path) const {
   meganeura::save_checkpoint(path, parameters_, moments_,
-                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_});
+                             {optimizer_, step_, seed_, groups_.described(), accumulated_, plateau_, batches_});
 }
 
 MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
@@ -398,6 +400,7 @@ MEGANEURA_INLINE void training::load_checkpoint(const std::string& path) {
   moments_ = loaded.moments;
   step_ = loaded.position.step;
   accumulated_ = loaded.position.accumulated;
+  batches_ = loaded.position.batches.value_or(std::uint64_t{step_} * options_.accumulate + accumulated_);
   plateau_ = loaded.position.plateau;
   seed_ = loaded.position.seed;
 }
