@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks docs/guide.md: every section names its program in examples/guide/, every program has a section, and every block
-of C++ stands in its section's program, line for line."""
+"""Checks docs/guide.md: every section names its program in examples/guide/, every program has a section, every block of
+C++ stands in its section's program, line for line, and every loss of a trainer is in a row with its options."""
 import pathlib
 import re
 import sys
@@ -25,6 +25,12 @@ def problems(root):
                 yield f"docs/guide.md: \"{title}\" shows what does not stand in {names[0]}:\n{block}"
     for name in sorted(set(programs) - named):
         yield f"examples/guide/{name}: no section of docs/guide.md names it"
+    rows = re.findall(r"^\|.*\|$", "".join(sections), flags=re.M)
+    for header in sorted((root / "include" / "meganeura" / "nn").glob("*.hpp")):
+        for options, name in re.findall(r"^template <fixed_string \w+(?:, (\w+) Options.*)?>\nstruct (\w+)\s*: loss<",
+                                        header.read_text(), flags=re.M):
+            if not any(f"`{name}`" in row and (not options or f"`{options}`" in row) for row in rows):
+                yield f"docs/guide.md: no row has the loss `{name}` of {header.name}{options and f' with `{options}`'}"
 
 
 found = list(problems(pathlib.Path(sys.argv[1])))

@@ -13,6 +13,7 @@
 
 #include <cmath>
 #include <functional>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -55,6 +56,26 @@ TEST(runtime_session, results_of_two_runs_do_not_share_memory) {
   const std::vector<float> x(12);
   const auto a = run.run(bind<"x">(x)), b = run.run(bind<"x">(x));
   EXPECT_FALSE(std::ranges::equal(a, b));
+}
+
+TEST(runtime_session, threads_have_sessions_of_their_own_over_the_same_weights) {
+  const device& gpu = support::shared_device();
+  session<network> alone(gpu);
+  alone.prepare({{"batch", 1}});
+  alone.parameters().init({.seed = 3});
+  const auto input = [](std::size_t rows) { return std::vector<float>(4 * rows, 0.125f * static_cast<float>(rows)); };
+  std::vector<std::vector<float>> expected;
+  for (std::size_t rows = 1; rows <= 4; ++rows) expected.push_back(alone.run(bind<"x">(input(rows))));
+  std::vector<std::vector<float>> found(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    threads.emplace_back([&, i] {
+      session<network> own(gpu, alone.parameters());  // built beside the others
+      for (int k = 0; k < 20; ++k) found[i] = own.run(bind<"x">(input(i + 1)));
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(found, expected);
 }
 
 TEST(runtime_session, an_empty_handle_of_parameters_says_so) {
