@@ -18368,7 +18368,8 @@ struct run_options {
   std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };
 
-/// A graph ready to run forward. All that are built from one `parameters` share the weights.
+/// A graph ready to run forward. All that are built from one `parameters` share the weights. One thread at a time calls
+/// it; each thread may have one of its own.
 class inference {
  public:
   /// Unless given, parameters are made without values: init, load or set them. errors: what `program` throws.
@@ -18405,7 +18406,8 @@ class inference {
     return program().output_as<Number>(name);
   }
 
-  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last.
+  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last. What is
+  /// returned lives until `most_sizes` other sizes ran or were prepared, or memory was short.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = select({}, sizes);
     programs_.keep();
@@ -19795,6 +19797,7 @@ class pending_step {
 };
 
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
+/// One thread at a time calls it; trainings and sessions that share a device or parameters may run in several.
 class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). Outputs that the graph
@@ -19812,7 +19815,8 @@ class training {
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs are bound by name:
+  /// Submits one step and returns while it runs. What is waited for: the step two before it of the same sizes, and with
+  /// the first one of new sizes, whose program is built then, the step itself. Inputs are bound by name:
   /// run.step({{"x", values}, {"label", labels}}); `sizes` has the symbols that inputs leave open. errors:
   /// invalid_argument for an unknown or unbound input, another element type or size, and for sizes that are not known;
   /// the step then has not happened.
@@ -19831,7 +19835,8 @@ class training {
     return first_not_finite({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
+  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last. What
+  /// is returned lives until `most_sizes` other sizes ran or were prepared, or memory was short.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = *select({}, sizes);
     programs_.keep();
@@ -19894,7 +19899,7 @@ class training {
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
-  /// errors: invalid_argument before the first program is built.
+  /// Empty before the first program is built: what asks it for moments then throws invalid_argument.
   [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
 
   /// What ran last, or before the first step was prepared: plan, report, times, profile and outputs. errors:
@@ -19960,10 +19965,8 @@ template <class Model, class Loss>
   rethrow_as_error("building a training step");
 }
 
-}  // namespace detail
-
-namespace detail {
 struct visits_nothing {};
+
 }  // namespace detail
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
@@ -20012,7 +20015,7 @@ class trainer : public training {
     rethrow_as_error("building a trainer");
   }
 
-  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
+  /// Submits one step and returns; see training::step for what it waits for. Inputs of the model and of the
   /// loss are bound by name, and symbols that they leave open; a name that neither has, one bound twice, or another
   /// element type, does not compile. errors: those of training::step.
   template <class... Bound>
@@ -20032,11 +20035,7 @@ class trainer : public training {
   /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
-    static_assert(Model::output_list::index_of("loss") < 0,
-                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
-                  "the number that is minimised; give it another name");
-    const auto values = detail::checked_values<trained>(bound...);
-    return training::evaluate(values.inputs(), values.symbols());
+    return evaluate_of<false>(bound...);
   }
   template <class Values = detail::unbound_values>
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
@@ -20051,31 +20050,22 @@ class trainer : public training {
   /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
   template <class Batches, class Bind, class Visit = detail::visits_nothing>
   double evaluate_all(Batches&& batches, const Bind& bind, Visit visit = {}) {
-    data::running_mean loss;
-    for (auto&& each : batches) {
-      const float own = std::apply([&](const auto&... bound) { return this->evaluate(bound...); }, bind(each));
-      const auto& outputs = evaluation().program().plan().outputs;
-      const auto first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
-      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
-      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
-    }
-    if (loss.count() > 0) return loss.mean();
-    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    return evaluate_all_of<false>(batches, bind, visit);
   }
   /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
   template <class... Bound>
   float evaluate_averages(const Bound&... bound) {
-    static_assert(Model::output_list::index_of("loss") < 0,
-                  "meganeura: trainer.evaluate_averages(..): the model has a result \"loss\", which is what an "
-                  "evaluation calls the number that is minimised; give it another name");
-    const auto values = detail::checked_values<trained>(bound...);
-    return training::evaluate_averages(values.inputs(), values.symbols());
+    return evaluate_of<true>(bound...);
   }
   template <class Values = detail::unbound_values>
   float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate_averages();
+  }
+  /// Over a whole set, as evaluate_all.
+  template <class Batches, class Bind, class Visit = detail::visits_nothing>
+  double evaluate_all_averages(Batches&& batches, const Bind& bind, Visit visit = {}) {
+    return evaluate_all_of<true>(batches, bind, visit);
   }
   /// Where a NaN or an infinity comes from: see training::first_not_finite.
   template <class... Bound>
@@ -20093,6 +20083,31 @@ class trainer : public training {
     return training::read<detail::host_number<trained::template result<Name>.type>>(Name.text);
   }
   using training::read;
+
+ private:
+  template <bool Averages, class... Bound>
+  float evaluate_of(const Bound&... bound) {
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
+                  "the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return Averages ? training::evaluate_averages(values.inputs(), values.symbols())
+                    : training::evaluate(values.inputs(), values.symbols());
+  }
+  template <bool Averages, class Batches, class Bind, class Visit>
+  double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
+    data::running_mean loss;
+    for (auto&& each : batches) {
+      const float own = std::apply([&](const auto&... bound) { return evaluate_of<Averages>(bound...); }, bind(each));
+      const auto& outputs = evaluation().program().plan().outputs;
+      const auto first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
+      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
+    }
+    if (loss.count() > 0) return loss.mean();
+    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

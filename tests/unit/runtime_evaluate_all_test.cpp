@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -45,7 +46,7 @@ TEST(runtime_evaluate_all, is_that_of_all_rows_at_once_with_a_smaller_last_batch
       into.label.push_back(labels[i]);
     }
   };
-  trainer<classifier, cross_entropy<"label">> fit(support::shared_device(), sgd{});
+  trainer<classifier, cross_entropy<"label">> fit(support::shared_device(), sgd{}, {}, {.ema = 0.5f});
   fit.parameters().init({.seed = 1});
   fit.step(bind<"x">(x), bind<"label">(labels)).wait();
   const auto before = support::everything(fit);
@@ -78,6 +79,16 @@ TEST(runtime_evaluate_all, is_that_of_all_rows_at_once_with_a_smaller_last_batch
   const double three =
       static_cast<double>(fit.evaluate(bind<"x">(std::span(x).first(9)), bind<"label">(std::span(labels).first(3))));
   EXPECT_NEAR(fit.evaluate_all(two, bound), three, three * oracle::tolerance(dtype::f32));
+
+  // Of running means, which are no longer the weights.
+  fit.step(bind<"x">(x), bind<"label">(labels)).wait();
+  const double mean = static_cast<double>(
+      fit.evaluate_averages(bind<"x">(std::span(x).first(9)), bind<"label">(std::span(labels).first(3))));
+  std::size_t visited = 0;
+  EXPECT_NEAR(fit.evaluate_all_averages(two, bound, [&](const rows&, const std::vector<float>&) { ++visited; }), mean,
+              mean * oracle::tolerance(dtype::f32));
+  EXPECT_EQ(visited, 2u);
+  EXPECT_GT(std::abs(fit.evaluate_all(two, bound) - mean), 1e-4 * mean);
   EXPECT_EQ(support::sentence_of([&] { fit.evaluate_all(std::vector<rows>(), bound); }),
             "evaluate_all: there is no batch; give it a range that has one");
 }

@@ -23,7 +23,8 @@ struct run_options {
   std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };
 
-/// A graph ready to run forward. All that are built from one `parameters` share the weights.
+/// A graph ready to run forward. All that are built from one `parameters` share the weights. One thread at a time calls
+/// it; each thread may have one of its own.
 class inference {
  public:
   /// Unless given, parameters are made without values: init, load or set them. errors: what `program` throws.
@@ -60,7 +61,8 @@ class inference {
     return program().output_as<Number>(name);
   }
 
-  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last.
+  /// Builds the program for these sizes now, so that no run waits for it. What can be read stays what ran last. What is
+  /// returned lives until `most_sizes` other sizes ran or were prepared, or memory was short.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = select({}, sizes);
     programs_.keep();

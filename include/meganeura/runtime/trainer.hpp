@@ -40,10 +40,8 @@ template <class Model, class Loss>
   rethrow_as_error("building a training step");
 }
 
-}  // namespace detail
-
-namespace detail {
 struct visits_nothing {};
+
 }  // namespace detail
 
 /// The whole training step of a model as a graph, see make_training_graph(graph, node_id, optimizer).
@@ -92,7 +90,7 @@ class trainer : public training {
     rethrow_as_error("building a trainer");
   }
 
-  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs of the model and of the
+  /// Submits one step and returns; see training::step for what it waits for. Inputs of the model and of the
   /// loss are bound by name, and symbols that they leave open; a name that neither has, one bound twice, or another
   /// element type, does not compile. errors: those of training::step.
   template <class... Bound>
@@ -112,11 +110,7 @@ class trainer : public training {
   /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
-    static_assert(Model::output_list::index_of("loss") < 0,
-                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
-                  "the number that is minimised; give it another name");
-    const auto values = detail::checked_values<trained>(bound...);
-    return training::evaluate(values.inputs(), values.symbols());
+    return evaluate_of<false>(bound...);
   }
   template <class Values = detail::unbound_values>
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
@@ -131,31 +125,22 @@ class trainer : public training {
   /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
   template <class Batches, class Bind, class Visit = detail::visits_nothing>
   double evaluate_all(Batches&& batches, const Bind& bind, Visit visit = {}) {
-    data::running_mean loss;
-    for (auto&& each : batches) {
-      const float own = std::apply([&](const auto&... bound) { return this->evaluate(bound...); }, bind(each));
-      const auto& outputs = evaluation().program().plan().outputs;
-      const auto first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
-      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
-      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
-    }
-    if (loss.count() > 0) return loss.mean();
-    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    return evaluate_all_of<false>(batches, bind, visit);
   }
   /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
   template <class... Bound>
   float evaluate_averages(const Bound&... bound) {
-    static_assert(Model::output_list::index_of("loss") < 0,
-                  "meganeura: trainer.evaluate_averages(..): the model has a result \"loss\", which is what an "
-                  "evaluation calls the number that is minimised; give it another name");
-    const auto values = detail::checked_values<trained>(bound...);
-    return training::evaluate_averages(values.inputs(), values.symbols());
+    return evaluate_of<true>(bound...);
   }
   template <class Values = detail::unbound_values>
   float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
     (void)detail::expect_bindings<Values>();
     return evaluate_averages();
+  }
+  /// Over a whole set, as evaluate_all.
+  template <class Batches, class Bind, class Visit = detail::visits_nothing>
+  double evaluate_all_averages(Batches&& batches, const Bind& bind, Visit visit = {}) {
+    return evaluate_all_of<true>(batches, bind, visit);
   }
   /// Where a NaN or an infinity comes from: see training::first_not_finite.
   template <class... Bound>
@@ -173,6 +158,31 @@ class trainer : public training {
     return training::read<detail::host_number<trained::template result<Name>.type>>(Name.text);
   }
   using training::read;
+
+ private:
+  template <bool Averages, class... Bound>
+  float evaluate_of(const Bound&... bound) {
+    static_assert(Model::output_list::index_of("loss") < 0,
+                  "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
+                  "the number that is minimised; give it another name");
+    const auto values = detail::checked_values<trained>(bound...);
+    return Averages ? training::evaluate_averages(values.inputs(), values.symbols())
+                    : training::evaluate(values.inputs(), values.symbols());
+  }
+  template <bool Averages, class Batches, class Bind, class Visit>
+  double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
+    data::running_mean loss;
+    for (auto&& each : batches) {
+      const float own = std::apply([&](const auto&... bound) { return evaluate_of<Averages>(bound...); }, bind(each));
+      const auto& outputs = evaluation().program().plan().outputs;
+      const auto first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
+      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
+    }
+    if (loss.count() > 0) return loss.mean();
+    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+  }
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

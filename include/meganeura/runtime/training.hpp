@@ -43,6 +43,7 @@ class pending_step {
 };
 
 /// A graph being trained: owns the optimiser's moments, the step counter, the seed and, unless given, the parameters.
+/// One thread at a time calls it; trainings and sessions that share a device or parameters may run in several.
 class training {
  public:
   /// Minimises `loss`, an f32 number of `forward`: training(gpu, std::move(g), loss, adam{}). Outputs that the graph
@@ -60,7 +61,8 @@ class training {
   /// A handle to the weights.
   [[nodiscard]] meganeura::parameters parameters() const { return parameters_; }
 
-  /// Submits one step and returns at once; at most two of the same sizes are in flight. Inputs are bound by name:
+  /// Submits one step and returns while it runs. What is waited for: the step two before it of the same sizes, and with
+  /// the first one of new sizes, whose program is built then, the step itself. Inputs are bound by name:
   /// run.step({{"x", values}, {"label", labels}}); `sizes` has the symbols that inputs leave open. errors:
   /// invalid_argument for an unknown or unbound input, another element type or size, and for sizes that are not known;
   /// the step then has not happened.
@@ -79,7 +81,8 @@ class training {
     return first_not_finite({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last.
+  /// Builds the program for these sizes now, so that no step waits for it. What can be read stays what ran last. What
+  /// is returned lives until `most_sizes` other sizes ran or were prepared, or memory was short.
   const meganeura::program& prepare(const symbol_extents& sizes) {
     const meganeura::program& made = *select({}, sizes);
     programs_.keep();
@@ -142,7 +145,7 @@ class training {
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
-  /// errors: invalid_argument before the first program is built.
+  /// Empty before the first program is built: what asks it for moments then throws invalid_argument.
   [[nodiscard]] const optimizer_moments& moments() const { return moments_; }
 
   /// What ran last, or before the first step was prepared: plan, report, times, profile and outputs. errors:
