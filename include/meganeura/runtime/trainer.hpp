@@ -110,7 +110,9 @@ class trainer : public training {
   /// training::evaluate.
   template <class... Bound>
   float evaluate(const Bound&... bound) {
-    return evaluate_of<false>(bound...);
+    expect_no_loss();
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate(values.inputs(), values.symbols());
   }
   template <class Values = detail::unbound_values>
   float evaluate(const detail::unbound_values&, const symbol_extents& = {}) {
@@ -130,7 +132,9 @@ class trainer : public training {
   /// The same of running means of the weights, with the option `ema`: see training::evaluate_averages.
   template <class... Bound>
   float evaluate_averages(const Bound&... bound) {
-    return evaluate_of<true>(bound...);
+    expect_no_loss();
+    const auto values = detail::checked_values<trained>(bound...);
+    return training::evaluate_averages(values.inputs(), values.symbols());
   }
   template <class Values = detail::unbound_values>
   float evaluate_averages(const detail::unbound_values&, const symbol_extents& = {}) {
@@ -160,20 +164,19 @@ class trainer : public training {
   using training::read;
 
  private:
-  template <bool Averages, class... Bound>
-  float evaluate_of(const Bound&... bound) {
+  static constexpr void expect_no_loss() {
     static_assert(Model::output_list::index_of("loss") < 0,
                   "meganeura: trainer.evaluate(..): the model has a result \"loss\", which is what an evaluation calls "
                   "the number that is minimised; give it another name");
-    const auto values = detail::checked_values<trained>(bound...);
-    return Averages ? training::evaluate_averages(values.inputs(), values.symbols())
-                    : training::evaluate(values.inputs(), values.symbols());
   }
   template <bool Averages, class Batches, class Bind, class Visit>
   double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
     data::running_mean loss;
     for (auto&& each : batches) {
-      const float own = std::apply([&](const auto&... bound) { return evaluate_of<Averages>(bound...); }, bind(each));
+      const auto one = [&](const auto&... bound) {
+        return Averages ? this->evaluate_averages(bound...) : this->evaluate(bound...);
+      };
+      const float own = std::apply(one, bind(each));
       const auto& outputs = evaluation().program().plan().outputs;
       const auto first =
           std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
