@@ -50,9 +50,9 @@ TEST(activations, at_special_values) {
 
 TEST(activations, densities_at_special_values) {
   expect_all(std::vector<unary_case>{
-      UNARY(logit, {0, 1, 0.5, 0.5 + 0x1p-17, 1e-30, -1, 2, none},
-            {-inf, inf, 0, 0x1p-15, -69.077553, none, none, none}, {}),
-      UNARY(logit, {0.5, 1e-30, 0.25}, {0, -69.077553, -1.0986123}, {4, 1e30, 16.0 / 3}),
+      UNARY(logit, {0, -0.0, 1, 0.5, 0.5 + 0x1p-17, 1e-30, 0.25, -1, 2, none},
+            {-inf, -inf, inf, 0, 0x1p-15, -69.077553, -1.0986123, none, none, none},
+            {inf, inf, inf, 4, 4, 1e30, 16.0 / 3, none, none, none}),
       UNARY(entr, {0, -0.0, 1, 2, -1, inf, none}, {0, 0, 0, -2 * log_2, -inf, -inf, none},
             {0, 0, -1, -1 - log_2, 0, none, 0}),
   });
@@ -60,6 +60,8 @@ TEST(activations, densities_at_special_values) {
       BINARY(logaddexp, {inf, -inf, inf, 1e30, 0, -inf, none, 1000}, {inf, -inf, -inf, 1e30, 0, 3, 1, 999},
              {inf, -inf, inf, 1e30, log_2, 3, none, 1000.3132616875}, {0, 0, 1, 0.5, 0.5, 0, none, e / (1 + e)},
              {1, 1, 0, 0.5, 0.5, 1, none, 1 / (1 + e)}),
+      BINARY(logaddexp, {none, none, inf, -inf}, {inf, -inf, none, none}, {none, none, none, none}, {}, {}),
+      BINARY(logaddexp2, {none, inf}, {-inf, none}, {none, none}, {}, {}),
       BINARY(logaddexp2, {inf, -inf, 0, 200}, {inf, -inf, 0, 199}, {inf, -inf, 1, 200.5849625}, {0, 0, 0.5, 2.0 / 3},
              {1, 1, 0.5, 1.0 / 3}),
       BINARY(xlogy, {0, 0, 0, 2, 0, none}, {0, inf, none, 0, -1, 1}, {0, 0, none, -inf, 0, none}, {}, {}),

@@ -15,10 +15,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 ///
 /// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce
 /// max and min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing
-/// values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the first maximum. A
-/// NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all of it, a
-/// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
-/// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
+/// values), against a constant bound (relu) it is 0 at the bound and of clamp 1, max windows give it to the first
+/// maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all
+/// of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor,
+/// ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
 ///
 /// What is added for a node has its path with "backward" behind it.
 ///

@@ -2,18 +2,19 @@
 // Densities, information and sums of numbers that are known by their logarithms.
 #pragma once
 #include <meganeura/ops/bounds.hpp>
+#include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/exponential.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// -|a - b|; of an infinite larger one a number, so that equal infinities do not make NaN. Of equal numbers it has a
+// -|a - b|; of equal infinities a number, so that they do not make NaN. Of equal numbers it has a
 // slope, and with that of the larger one, which is the second, each gets a half.
 constexpr auto larger_of(value auto a, value auto b) { return select(less(b, a), a, b); }
 constexpr auto minus_distance(value auto a, value auto b) {
-  const auto is_finite = less(abs(larger_of(a, b)), __builtin_inf());
-  return select(is_finite, select(less(b, a), b - a, a - b), -1.0f);
+  const auto is_open = logical_and(equal(a, b), equal(abs(a), __builtin_inf()));
+  return select(is_open, -1.0f, select(less(b, a), b - a, a - b));
 }
 
 // log(x / y) of positive numbers, which keeps its digits where they are nearly equal.
@@ -43,10 +44,17 @@ struct logaddexp2 {
 
 struct logit {
   static constexpr auto forward(value auto x) {
-    const auto is_lower = less(x, 0.5f);
-    const auto q = select(is_lower, x, 1.0f - x);
-    const auto size = log1p((1.0f - (q + q)) / q);
-    return select(is_lower, -size, size);
+    const auto value_at = [](value auto y) {
+      const auto is_lower = less(y, 0.5f);
+      const auto q = select(equal(y, 0.0f), 0.0f, select(is_lower, y, 1.0f - y));  // never -0
+      const auto size = log1p((1.0f - (q + q)) / q);
+      return select(is_lower, -size, size);
+    };
+    const auto slope = [](value auto g, value auto, value auto y) {
+      const auto exists = logical_and(less_equal(0.0f, y), less_equal(y, 1.0f));
+      return g * select(exists, reciprocal(abs(y * (1.0f - y))), __builtin_nanf(""));
+    };
+    return custom_gradient(value_at, slope, x);
   }
 };
 
