@@ -10,6 +10,15 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// The largest body of one module, in nodes. Compile time grows with the cube of it; `call` starts a new body.
 inline constexpr int max_body_nodes = 96;
 
+namespace detail {
+struct another_value {  // whatever it is
+  template <class T>
+  constexpr another_value(const T&) {}  // NOLINT: implicit
+};
+template <auto Graph>
+inline constexpr bool can_change = false;
+}  // namespace detail
+
 /// A value of a model being written: `Graph` is a graph_data, its last node computes the value. Empty, so `auto` and
 /// passing by value are always right, and two handles of one type are the same value.
 template <auto Graph>
@@ -19,6 +28,12 @@ struct expr {
   static constexpr symbolic_shape shape = *Graph.root().shape;
   static constexpr dtype element_type = Graph.root().type;
   [[nodiscard]] static constexpr detail::facts facts() { return detail::facts_of(Graph.root()); }
+
+  constexpr void operator=(detail::another_value) {
+    static_assert(detail::can_change<Graph>,
+                  "meganeura: h = f(h): a value's type is what computes it, so each result has a name of its own: auto "
+                  "next = f(h)");
+  }
 };
 
 /// Anything a forward function takes and returns.
