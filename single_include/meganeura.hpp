@@ -223,6 +223,134 @@ class hash_index {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// A list that keeps its first elements in itself: most lists are short, and passes make thousands of them.
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <type_traits>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// std::vector of what is copied by its bytes, so that no element has to be begun or ended; up to `Inline` elements
+/// need no memory of their own. Iterators are pointers; a move leaves the other empty.
+template <class T, std::size_t Inline>
+class small_vector {
+  static_assert(std::is_trivially_copyable_v<T> && Inline > 0);
+
+ public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
+  small_vector() = default;
+  explicit small_vector(std::size_t count, const T& value = T()) { resize(count, value); }
+  small_vector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
+  template <std::forward_iterator Iterator>
+  small_vector(Iterator first, Iterator last) {
+    append(first, last);
+  }
+  small_vector(const small_vector& other) { append(other.begin(), other.end()); }
+  small_vector(small_vector&& other) noexcept { take(other); }
+  small_vector& operator=(const small_vector& other) {
+    if (this != &other) assign(other.begin(), other.end());
+    return *this;
+  }
+  small_vector& operator=(small_vector&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    take(other);
+    return *this;
+  }
+  ~small_vector() { release(); }
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] T* begin() { return data_; }
+  [[nodiscard]] const T* begin() const { return data_; }
+  [[nodiscard]] T* end() { return data_ + size_; }
+  [[nodiscard]] const T* end() const { return data_ + size_; }
+  [[nodiscard]] T& operator[](std::size_t at) { return data_[at]; }
+  [[nodiscard]] const T& operator[](std::size_t at) const { return data_[at]; }
+  [[nodiscard]] T& front() { return data_[0]; }
+  [[nodiscard]] const T& front() const { return data_[0]; }
+  [[nodiscard]] T& back() { return data_[size_ - 1]; }
+  [[nodiscard]] const T& back() const { return data_[size_ - 1]; }
+
+  void reserve(std::size_t count) {
+    if (count > capacity_) grow(count);
+  }
+  void clear() { size_ = 0; }
+  void push_back(const T& value) {
+    if (size_ < capacity_) {
+      data_[size_++] = value;
+      return;
+    }
+    const T copy = value;  // may lie in here
+    grow(size_ + 1);
+    data_[size_++] = copy;
+  }
+  void pop_back() { --size_; }
+  void resize(std::size_t count, const T& value = T()) {
+    reserve(count);
+    if (count > size_) std::fill(data_ + size_, data_ + count, value);
+    size_ = count;
+  }
+  void assign(std::size_t count, const T& value) {
+    clear();
+    resize(count, value);
+  }
+  /// What is assigned or appended must not lie in here.
+  template <std::forward_iterator Iterator>
+  void assign(Iterator first, Iterator last) {
+    clear();
+    append(first, last);
+  }
+  template <std::forward_iterator Iterator>
+  void append(Iterator first, Iterator last) {
+    const auto count = static_cast<std::size_t>(std::distance(first, last));
+    reserve(size_ + count);
+    std::copy(first, last, data_ + size_);
+    size_ += count;
+  }
+  /// All elements from `first` on.
+  void erase_from(const T* first) { size_ = static_cast<std::size_t>(first - data_); }
+
+  friend bool operator==(const small_vector& a, const small_vector& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  [[nodiscard]] T* inside() { return reinterpret_cast<T*>(inside_); }
+  void release() {
+    if (data_ != inside()) std::allocator<T>().deallocate(data_, capacity_);
+  }
+  void grow(std::size_t least) {
+    const std::size_t capacity = std::max(least, 2 * capacity_);
+    T* const grown = std::allocator<T>().allocate(capacity);
+    std::copy(begin(), end(), grown);
+    release();
+    data_ = grown;
+    capacity_ = capacity;
+  }
+  // This one holds nothing; the other one will.
+  void take(small_vector& other) noexcept {
+    const bool outside = other.data_ != other.inside();
+    data_ = outside ? std::exchange(other.data_, other.inside()) : inside();
+    capacity_ = outside ? std::exchange(other.capacity_, Inline) : Inline;
+    size_ = std::exchange(other.size_, 0);
+    if (!outside) std::copy(other.data_, other.data_ + size_, data_);
+  }
+
+  T* data_ = inside();
+  std::size_t size_ = 0, capacity_ = Inline;
+  alignas(T) std::byte inside_[Inline * sizeof(T)];
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // What a node carries besides its operands: one plain struct a kind, interned in the graph. `each` visits what it is
 // hashed by and, where it is numbers alone, packed into types by.
 // Mixing of 64-bit words, for the hash-consing tables; stable within one process and across runs.
@@ -725,8 +853,6 @@ inline constexpr symbolic_shape dims = detail::make_shape<Extents...>();
 // told in kernels/element.ipp.
 // Division that rounds up.
 
-#include <type_traits>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// a / b rounded up, of a >= 0 and b > 0.
@@ -860,9 +986,6 @@ using host_number = std::conditional_t<is_float(Type), float,
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <algorithm>
-#include <initializer_list>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -1997,131 +2120,6 @@ constexpr symbolic_shape convolution_shape(const convolution_attribute& c, const
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Scalar programs: the hash-consed scalar expression a map applies to one element of each operand.
-// A list that keeps its first elements in itself: most lists are short, and passes make thousands of them.
-
-#include <iterator>
-#include <memory>
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// std::vector of what is copied by its bytes, so that no element has to be begun or ended; up to `Inline` elements
-/// need no memory of their own. Iterators are pointers; a move leaves the other empty.
-template <class T, std::size_t Inline>
-class small_vector {
-  static_assert(std::is_trivially_copyable_v<T> && Inline > 0);
-
- public:
-  using value_type = T;
-  using iterator = T*;
-  using const_iterator = const T*;
-
-  small_vector() = default;
-  explicit small_vector(std::size_t count, const T& value = T()) { resize(count, value); }
-  small_vector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
-  template <std::forward_iterator Iterator>
-  small_vector(Iterator first, Iterator last) {
-    append(first, last);
-  }
-  small_vector(const small_vector& other) { append(other.begin(), other.end()); }
-  small_vector(small_vector&& other) noexcept { take(other); }
-  small_vector& operator=(const small_vector& other) {
-    if (this != &other) assign(other.begin(), other.end());
-    return *this;
-  }
-  small_vector& operator=(small_vector&& other) noexcept {
-    if (this == &other) return *this;
-    release();
-    take(other);
-    return *this;
-  }
-  ~small_vector() { release(); }
-
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] bool empty() const { return size_ == 0; }
-  [[nodiscard]] T* data() { return data_; }
-  [[nodiscard]] const T* data() const { return data_; }
-  [[nodiscard]] T* begin() { return data_; }
-  [[nodiscard]] const T* begin() const { return data_; }
-  [[nodiscard]] T* end() { return data_ + size_; }
-  [[nodiscard]] const T* end() const { return data_ + size_; }
-  [[nodiscard]] T& operator[](std::size_t at) { return data_[at]; }
-  [[nodiscard]] const T& operator[](std::size_t at) const { return data_[at]; }
-  [[nodiscard]] T& front() { return data_[0]; }
-  [[nodiscard]] const T& front() const { return data_[0]; }
-  [[nodiscard]] T& back() { return data_[size_ - 1]; }
-  [[nodiscard]] const T& back() const { return data_[size_ - 1]; }
-
-  void reserve(std::size_t count) {
-    if (count > capacity_) grow(count);
-  }
-  void clear() { size_ = 0; }
-  void push_back(const T& value) {
-    if (size_ < capacity_) {
-      data_[size_++] = value;
-      return;
-    }
-    const T copy = value;  // may lie in here
-    grow(size_ + 1);
-    data_[size_++] = copy;
-  }
-  void pop_back() { --size_; }
-  void resize(std::size_t count, const T& value = T()) {
-    reserve(count);
-    if (count > size_) std::fill(data_ + size_, data_ + count, value);
-    size_ = count;
-  }
-  void assign(std::size_t count, const T& value) {
-    clear();
-    resize(count, value);
-  }
-  /// What is assigned or appended must not lie in here.
-  template <std::forward_iterator Iterator>
-  void assign(Iterator first, Iterator last) {
-    clear();
-    append(first, last);
-  }
-  template <std::forward_iterator Iterator>
-  void append(Iterator first, Iterator last) {
-    const auto count = static_cast<std::size_t>(std::distance(first, last));
-    reserve(size_ + count);
-    std::copy(first, last, data_ + size_);
-    size_ += count;
-  }
-  /// All elements from `first` on.
-  void erase_from(const T* first) { size_ = static_cast<std::size_t>(first - data_); }
-
-  friend bool operator==(const small_vector& a, const small_vector& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
-  }
-
- private:
-  [[nodiscard]] T* inside() { return reinterpret_cast<T*>(inside_); }
-  void release() {
-    if (data_ != inside()) std::allocator<T>().deallocate(data_, capacity_);
-  }
-  void grow(std::size_t least) {
-    const std::size_t capacity = std::max(least, 2 * capacity_);
-    T* const grown = std::allocator<T>().allocate(capacity);
-    std::copy(begin(), end(), grown);
-    release();
-    data_ = grown;
-    capacity_ = capacity;
-  }
-  // This one holds nothing; the other one will.
-  void take(small_vector& other) noexcept {
-    const bool outside = other.data_ != other.inside();
-    data_ = outside ? std::exchange(other.data_, other.inside()) : inside();
-    capacity_ = outside ? std::exchange(other.capacity_, Inline) : Inline;
-    size_ = std::exchange(other.size_, 0);
-    if (!outside) std::copy(other.data_, other.data_ + size_, data_);
-  }
-
-  T* data_ = inside();
-  std::size_t size_ = 0, capacity_ = Inline;
-  alignas(T) std::byte inside_[Inline * sizeof(T)];
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 #include <optional>
 #include <span>
@@ -2656,6 +2654,11 @@ struct graph_output {
   node_id node = no_id;
 };
 
+/// A state or a parameter that an effect writes, and its new value or its gradient.
+struct update {
+  node_id target = no_id, value = no_id;
+};
+
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
 /// and throws error(invalid_argument) with the shapes in the sentence; scalars (rank 0) never broadcast by themselves:
 /// use `expand` or the helpers taking a double. Dtypes of operands must agree unless a function says otherwise. An id
@@ -2754,8 +2757,10 @@ class graph {
   /// With gradients that are multiplied by `scale`, an f32 number, unless it is no_id.
   node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients,
                          node_id scale = no_id);
-  /// That of an optimizer_step.
-  [[nodiscard]] node_id gradient_scale(node_id step) const;
+  /// What an effect writes: the state and its new value, or each parameter and its gradient.
+  [[nodiscard]] small_vector<update, 8> updates(node_id effect) const;
+  /// That of an optimizer_step; no_id of one without and of an assign.
+  [[nodiscard]] node_id gradient_scale(node_id effect) const;
   /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
   void drop_effects();
 
@@ -2877,10 +2882,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 ///
 /// Where a derivative is not unique: maximum and minimum share the gradient evenly among ties (as PyTorch's), reduce
 /// max and min give it to the first extremum along the row (PyTorch's max with a dim; by index, never by comparing
-/// values), against a constant bound (relu, clamp) it is 0 at the bound, max windows give it to the first maximum. A
-/// NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all of it, a
-/// bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor, ceil,
-/// round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
+/// values), against a constant bound (relu) it is 0 at the bound and of clamp 1, max windows give it to the first
+/// maximum. A NaN passes the gradient on (PyTorch's relu and maximum): both operands of a maximum that is NaN get all
+/// of it, a bound does not stop it, and a max window gives it to its first NaN. abs at 0 and the steps (sign, floor,
+/// ceil, round) give 0. Integer indices, comparisons, casts to integers, random and stop_gradient pass nothing on.
 ///
 /// What is added for a node has its path with "backward" behind it.
 ///
@@ -3762,6 +3767,15 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// The largest body of one module, in nodes. Compile time grows with the cube of it; `call` starts a new body.
 inline constexpr int max_body_nodes = 96;
 
+namespace detail {
+struct another_value {  // whatever it is
+  template <class T>
+  constexpr another_value(const T&) {}  // NOLINT: implicit
+};
+template <auto Graph>
+inline constexpr bool can_change = false;
+}  // namespace detail
+
 /// A value of a model being written: `Graph` is a graph_data, its last node computes the value. Empty, so `auto` and
 /// passing by value are always right, and two handles of one type are the same value.
 template <auto Graph>
@@ -3771,6 +3785,12 @@ struct expr {
   static constexpr symbolic_shape shape = *Graph.root().shape;
   static constexpr dtype element_type = Graph.root().type;
   [[nodiscard]] static constexpr detail::facts facts() { return detail::facts_of(Graph.root()); }
+
+  constexpr void operator=(detail::another_value) {
+    static_assert(detail::can_change<Graph>,
+                  "meganeura: h = f(h): a value's type is what computes it, so each result has a name of its own: auto "
+                  "next = f(h)");
+  }
 };
 
 /// Anything a forward function takes and returns.
@@ -14394,12 +14414,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// -|a - b|; of an infinite larger one a number, so that equal infinities do not make NaN. Of equal numbers it has a
+// -|a - b|; of equal infinities a number, so that they do not make NaN. Of equal numbers it has a
 // slope, and with that of the larger one, which is the second, each gets a half.
 constexpr auto larger_of(value auto a, value auto b) { return select(less(b, a), a, b); }
 constexpr auto minus_distance(value auto a, value auto b) {
-  const auto is_finite = less(abs(larger_of(a, b)), __builtin_inf());
-  return select(is_finite, select(less(b, a), b - a, a - b), -1.0f);
+  const auto is_open = logical_and(equal(a, b), equal(abs(a), __builtin_inf()));
+  return select(is_open, -1.0f, select(less(b, a), b - a, a - b));
 }
 
 // log(x / y) of positive numbers, which keeps its digits where they are nearly equal.
@@ -14429,10 +14449,17 @@ struct logaddexp2 {
 
 struct logit {
   static constexpr auto forward(value auto x) {
-    const auto is_lower = less(x, 0.5f);
-    const auto q = select(is_lower, x, 1.0f - x);
-    const auto size = log1p((1.0f - (q + q)) / q);
-    return select(is_lower, -size, size);
+    const auto value_at = [](value auto y) {
+      const auto is_lower = less(y, 0.5f);
+      const auto q = select(equal(y, 0.0f), 0.0f, select(is_lower, y, 1.0f - y));  // never -0
+      const auto size = log1p((1.0f - (q + q)) / q);
+      return select(is_lower, -size, size);
+    };
+    const auto slope = [](value auto g, value auto, value auto y) {
+      const auto exists = logical_and(less_equal(0.0f, y), less_equal(y, 1.0f));
+      return g * select(exists, reciprocal(abs(y * (1.0f - y))), __builtin_nanf(""));
+    };
+    return custom_gradient(value_at, slope, x);
   }
 };
 
@@ -20941,13 +20968,28 @@ MEGANEURA_INLINE std::vector<path_id> path_pool::children(path_id of) const {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+// Pairs; a number that scales gradients stands behind them.
+inline small_vector<update, 8> updates_in(std::span<const node_id> operands) {
+  small_vector<update, 8> all;
+  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) all.push_back({operands[i], operands[i + 1]});
+  return all;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE small_vector<update, 8> graph::updates(node_id effect) const {
+  return detail::updates_in(operands(effect));
+}
+
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
-  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-    const auto found = writers_.find(operands[i]);
+  for (const update& each : detail::updates_in(operands)) {
+    const auto found = writers_.find(each.target);
     if (found == writers_.end()) continue;
     fail(error_category::invalid_argument,
          "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
-         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
+         to_string(nodes_[each.target].kind), get<leaf_attribute>(each.target).name, found->second);
   }
 }
 
@@ -21040,8 +21082,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
   return add_node(op::optimizer_step, dtype::f32, {}, rule, operands);
 }
 
-MEGANEURA_INLINE node_id graph::gradient_scale(node_id step) const {
-  const auto all = operands(step);
+MEGANEURA_INLINE node_id graph::gradient_scale(node_id effect) const {
+  const auto all = operands(effect);
   return all.size() % 2 == 0 ? no_id : all[all.size() - 1];
 }
 
@@ -21096,7 +21138,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   }
   if (is_effect) {
     effects_.push_back(id);
-    for (std::size_t i = 0; i + 1 < copy.size(); i += 2) writers_.emplace(copy[i], id);
+    for (const update& each : updates(id)) writers_.emplace(each.target, id);
   }
   return id;
 }
@@ -28565,16 +28607,16 @@ class replay {
 
   // Whatever part of each parameter lies in this dispatch's run.
   void update(const step& s) {
-    if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
+    if (by_offset_.node != s.node) by_offset_ = updates_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
     const node_id scale = g().gradient_scale(s.node);
     check(s.bindings.size() == moments_of(s.node) + (scale == no_id ? 3 : 4), "an update has other moments");
     if (scale != no_id)
       check(holds(s.bindings[s.bindings.size() - 2].where, scale), "gradients are scaled by something else");
-    auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
-    if (at != by_offset_.operands.begin()) --at;
-    for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
-      const node_id parameter = g().operand(s.node, at->index);
+    auto at = std::ranges::upper_bound(by_offset_.all, run.offset, {}, &update_at::offset);
+    if (at != by_offset_.all.begin()) --at;
+    for (; at != by_offset_.all.end() && at->offset < run.offset + run.bytes; ++at) {
+      const node_id parameter = at->what.target;
       const range& whole = leaves_.at(parameter);
       if (!whole.overlaps(run)) continue;
       const std::uint64_t begin = std::max(whole.offset, run.offset);
@@ -28583,8 +28625,7 @@ class replay {
       const range part{area::parameter, begin, end - begin};
       const range gradient{area::gradient, gradients.offset + (begin - run.offset), end - begin};
       check(holds(part, parameter, skipped), "a parameter is updated twice");
-      check(holds(gradient, g().operand(s.node, at->index + 1), skipped),
-            "a parameter is updated by something that is not its gradient");
+      check(holds(gradient, at->what.value, skipped), "a parameter is updated by something that is not its gradient");
       write(part, parameter | updated, skipped);
       for (std::size_t i = 0; i < moments_of(s.node); ++i) {
         const range& moment = s.bindings[2 + i].where;
@@ -28593,19 +28634,19 @@ class replay {
     }
   }
 
-  struct operand_at {
+  struct update_at {
     std::uint64_t offset;
-    std::size_t index;
+    meganeura::update what;
   };
-  struct ordered_operands {
-    node_id node = no_id;              // an optimizer
-    std::vector<operand_at> operands;  // its parameters
+  struct ordered_updates {
+    node_id node = no_id;  // an optimizer
+    std::vector<update_at> all;
   };
-  [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
-    ordered_operands result{node, {}};
-    for (std::size_t i = 0; i + 1 < g().operands(node).size(); i += 2)
-      result.operands.push_back({leaves_.at(g().operand(node, i)).offset, i});
-    std::ranges::sort(result.operands, {}, &operand_at::offset);
+  [[nodiscard]] ordered_updates updates_by_offset(node_id node) const {
+    ordered_updates result{node, {}};
+    for (const meganeura::update& each : g().updates(node))
+      result.all.push_back({leaves_.at(each.target).offset, each});
+    std::ranges::sort(result.all, {}, &update_at::offset);
     return result;
   }
 
@@ -28615,15 +28656,13 @@ class replay {
     };
     std::unordered_map<node_id, value> after;
     for (node_id effect : g().effects()) {
-      const auto operands = g().operands(effect);
-      for (std::size_t i = 0; i + 1 < operands.size(); i += 2)
-        after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
-      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
-        for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-          const std::string& name = g().get<leaf_attribute>(operands[i]).name;
+      for (const auto& [target, source] : g().updates(effect)) {
+        after[target] = g()[effect].kind == op::assign ? value{source} : target | updated;
+        for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // its own, when the step ends
+          const std::string& name = g().get<leaf_attribute>(target).name;
           const named_tensor* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no place");
-          check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
+          check_value({moment_area(moment), found->offset, needed_bytes(target)}, target | updated, name,
                       "has no moments of its own");
         }
       }
@@ -28644,7 +28683,7 @@ class replay {
   const execution_plan& plan_;
   std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
-  ordered_operands by_offset_;
+  ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
   std::size_t at_ = 0;
   std::uint32_t group_ = 0;
@@ -30470,8 +30509,8 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i + 1 < g.operands(effect).size(); i += 2) {
-      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+    for (const update& each : g.updates(effect)) {
+      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(each.target).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
         list.push_back(
             {moment_name(moments[k], of.name), of.type, of.extents, {plan::moment_area(k), of.offset, of.bytes}});
@@ -35167,8 +35206,8 @@ class arena_placer {
       for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
     for (node_id effect : g_.effects()) {
-      const node_id scale = g_[effect].kind == op::optimizer_step ? g_.gradient_scale(effect) : no_id;
-      if (scale != no_id) places_[scale].last_use = std::max(places_[scale].last_use, places_[effect].level);
+      for (node_id operand : g_.operands(effect))
+        places_[operand].last_use = std::max(places_[operand].last_use, places_[effect].level);
     }
     for (const copy& each : draft_.copies)
       places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);
@@ -35309,7 +35348,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
     }
   }
   for (node_id effect : g().effects()) {
-    for (std::size_t i = 0; i + 1 < g().operands(effect).size(); i += 2) writer[g().operand(effect, i)] = effect;
+    for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
 }
 
@@ -35424,18 +35463,16 @@ class effect_placer {
   }
 
   void place_gradients(node_id effect) {
-    const auto operands = g_.operands(effect);
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      placement& gradient = places_[operands[i + 1]];
-      const range target{area::gradient, draft_.updated_offset(operands[i]), places_[operands[i]].where.bytes};
+    for (const auto& [parameter, value] : g_.updates(effect)) {
+      placement& gradient = places_[value];
+      const range target{area::gradient, draft_.updated_offset(parameter), places_[parameter].where.bytes};
       if (gradient.placed) {
-        draft_.copies.push_back(
-            {.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
+        draft_.copies.push_back({.order = copy::save, .level = gradient.level + 1, .from = value, .to = target});
       } else {
         gradient.placed = true;
         gradient.where = target;
       }
-      if (draft_.is_written(operands[i + 1])) saved_.insert(operands[i + 1]);
+      if (draft_.is_written(value)) saved_.insert(value);
     }
   }
 
@@ -35503,11 +35540,10 @@ class effect_placer {
   void order_effect(node_id effect) {
     std::uint32_t level = 1;
     const auto operands = g_.operands(effect);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      level = std::max(level, places_[operands[i]].level + 1);
-      if (i % 2 == 1 || i + 1 == operands.size()) continue;  // only what is overwritten
-      for (node_id reader : draft_.readers[operands[i]]) level = std::max(level, places_[reader].level + 1);
-      for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
+    for (node_id operand : operands) level = std::max(level, places_[operand].level + 1);
+    for (const update& each : g_.updates(effect)) {
+      for (node_id reader : draft_.readers[each.target]) level = std::max(level, places_[reader].level + 1);
+      for (node_id copied : copied_by_[each.target]) {  // one that is not ordered yet will read what was saved
         if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
       }
     }
@@ -35734,13 +35770,12 @@ class step_writer {
     };
     const auto& rule = g_.get<optimizer_attribute>(id);
     const std::size_t moments = rule.moments.size();
-    const auto operands = g_.operands(id);
     const node_id scale = g_.gradient_scale(id);
     std::vector<run> all;
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      const range& where = places_[operands[i]].where;
+    for (const update& each : g_.updates(id)) {
+      const range& where = places_[each.target].where;
       // With padding: whole vectors.
-      all.push_back({where.offset, draft_.updated_offset(operands[i]), aligned(where.bytes)});
+      all.push_back({where.offset, draft_.updated_offset(each.target), aligned(where.bytes)});
     }
     std::ranges::sort(all, {}, &run::parameters);
     std::vector<run> runs;

@@ -113,9 +113,9 @@ class interpreter<Real>::definitions {
       run_.leaves[graph_.get<leaf_attribute>(graph_.operand(id, 0)).name] = operand(id, 1);
       return;
     }
-    for (std::size_t i = 0; i + 1 < graph_.operands(id).size(); i += 2) {
-      update(graph_.get<optimizer_attribute>(id), graph_.get<leaf_attribute>(graph_.operand(id, i)).name,
-             scaled(operand(id, i + 1), graph_.gradient_scale(id)));
+    for (const auto& [parameter, gradient] : graph_.updates(id)) {
+      update(graph_.get<optimizer_attribute>(id), graph_.get<leaf_attribute>(parameter).name,
+             scaled(run_.values_[gradient], graph_.gradient_scale(id)));
     }
   }
 

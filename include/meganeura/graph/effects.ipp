@@ -10,13 +10,28 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+// Pairs; a number that scales gradients stands behind them.
+inline small_vector<update, 8> updates_in(std::span<const node_id> operands) {
+  small_vector<update, 8> all;
+  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) all.push_back({operands[i], operands[i + 1]});
+  return all;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE small_vector<update, 8> graph::updates(node_id effect) const {
+  return detail::updates_in(operands(effect));
+}
+
 MEGANEURA_INLINE void graph::expect_unwritten(std::span<const node_id> operands) const {
-  for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-    const auto found = writers_.find(operands[i]);
+  for (const update& each : detail::updates_in(operands)) {
+    const auto found = writers_.find(each.target);
     if (found == writers_.end()) continue;
     fail(error_category::invalid_argument,
          "{} \"{}\" is written by %{} already, and a step writes it once; combine the two",
-         to_string(nodes_[operands[i]].kind), get<leaf_attribute>(operands[i]).name, found->second);
+         to_string(nodes_[each.target].kind), get<leaf_attribute>(each.target).name, found->second);
   }
 }
 
@@ -109,8 +124,8 @@ MEGANEURA_INLINE node_id graph::optimizer_step(const optimizer_attribute& rule,
   return add_node(op::optimizer_step, dtype::f32, {}, rule, operands);
 }
 
-MEGANEURA_INLINE node_id graph::gradient_scale(node_id step) const {
-  const auto all = operands(step);
+MEGANEURA_INLINE node_id graph::gradient_scale(node_id effect) const {
+  const auto all = operands(effect);
   return all.size() % 2 == 0 ? no_id : all[all.size() - 1];
 }
 

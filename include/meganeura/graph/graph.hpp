@@ -4,6 +4,7 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/hash_index.hpp>
 #include <meganeura/core/id.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/graph/attribute_pool.hpp>
 #include <meganeura/graph/layer_names.hpp>
@@ -52,6 +53,11 @@ struct tensor_spec {
 struct graph_output {
   std::string name;
   node_id node = no_id;
+};
+
+/// A state or a parameter that an effect writes, and its new value or its gradient.
+struct update {
+  node_id target = no_id, value = no_id;
 };
 
 /// Nodes in topological order (operands precede users), equal nodes shared. Every builder function checks its operands
@@ -152,8 +158,10 @@ class graph {
   /// With gradients that are multiplied by `scale`, an f32 number, unless it is no_id.
   node_id optimizer_step(const optimizer_attribute& rule, std::span<const node_id> parameters_and_gradients,
                          node_id scale = no_id);
-  /// That of an optimizer_step.
-  [[nodiscard]] node_id gradient_scale(node_id step) const;
+  /// What an effect writes: the state and its new value, or each parameter and its gradient.
+  [[nodiscard]] small_vector<update, 8> updates(node_id effect) const;
+  /// That of an optimizer_step; no_id of one without and of an assign.
+  [[nodiscard]] node_id gradient_scale(node_id effect) const;
   /// Takes back every effect so far: a step computes its outputs and leaves states and parameters as they are.
   void drop_effects();
 

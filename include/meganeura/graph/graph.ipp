@@ -52,7 +52,7 @@ MEGANEURA_INLINE node_id graph::add_node(op kind, dtype type, const shape& exten
   }
   if (is_effect) {
     effects_.push_back(id);
-    for (std::size_t i = 0; i + 1 < copy.size(); i += 2) writers_.emplace(copy[i], id);
+    for (const update& each : updates(id)) writers_.emplace(each.target, id);
   }
   return id;
 }

@@ -34,8 +34,8 @@ class arena_placer {
       for (node_id reader : draft_.readers[id]) p.last_use = std::max(p.last_use, places_[reader].level);
     }
     for (node_id effect : g_.effects()) {
-      const node_id scale = g_[effect].kind == op::optimizer_step ? g_.gradient_scale(effect) : no_id;
-      if (scale != no_id) places_[scale].last_use = std::max(places_[scale].last_use, places_[effect].level);
+      for (node_id operand : g_.operands(effect))
+        places_[operand].last_use = std::max(places_[operand].last_use, places_[effect].level);
     }
     for (const copy& each : draft_.copies)
       places_[each.from].last_use = std::max(places_[each.from].last_use, each.level);

@@ -32,7 +32,7 @@ MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_opt
     }
   }
   for (node_id effect : g().effects()) {
-    for (std::size_t i = 0; i + 1 < g().operands(effect).size(); i += 2) writer[g().operand(effect, i)] = effect;
+    for (const update& each : g().updates(effect)) writer[each.target] = effect;
   }
 }
 

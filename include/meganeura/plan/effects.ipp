@@ -52,18 +52,16 @@ class effect_placer {
   }
 
   void place_gradients(node_id effect) {
-    const auto operands = g_.operands(effect);
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      placement& gradient = places_[operands[i + 1]];
-      const range target{area::gradient, draft_.updated_offset(operands[i]), places_[operands[i]].where.bytes};
+    for (const auto& [parameter, value] : g_.updates(effect)) {
+      placement& gradient = places_[value];
+      const range target{area::gradient, draft_.updated_offset(parameter), places_[parameter].where.bytes};
       if (gradient.placed) {
-        draft_.copies.push_back(
-            {.order = copy::save, .level = gradient.level + 1, .from = operands[i + 1], .to = target});
+        draft_.copies.push_back({.order = copy::save, .level = gradient.level + 1, .from = value, .to = target});
       } else {
         gradient.placed = true;
         gradient.where = target;
       }
-      if (draft_.is_written(operands[i + 1])) saved_.insert(operands[i + 1]);
+      if (draft_.is_written(value)) saved_.insert(value);
     }
   }
 
@@ -131,11 +129,10 @@ class effect_placer {
   void order_effect(node_id effect) {
     std::uint32_t level = 1;
     const auto operands = g_.operands(effect);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      level = std::max(level, places_[operands[i]].level + 1);
-      if (i % 2 == 1 || i + 1 == operands.size()) continue;  // only what is overwritten
-      for (node_id reader : draft_.readers[operands[i]]) level = std::max(level, places_[reader].level + 1);
-      for (node_id copied : copied_by_[operands[i]]) {  // one that is not ordered yet will read what was saved
+    for (node_id operand : operands) level = std::max(level, places_[operand].level + 1);
+    for (const update& each : g_.updates(effect)) {
+      for (node_id reader : draft_.readers[each.target]) level = std::max(level, places_[reader].level + 1);
+      for (node_id copied : copied_by_[each.target]) {  // one that is not ordered yet will read what was saved
         if (ordered_.contains(copied)) level = std::max(level, places_[copied].level + 1);
       }
     }

@@ -84,13 +84,12 @@ class step_writer {
     };
     const auto& rule = g_.get<optimizer_attribute>(id);
     const std::size_t moments = rule.moments.size();
-    const auto operands = g_.operands(id);
     const node_id scale = g_.gradient_scale(id);
     std::vector<run> all;
-    for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-      const range& where = places_[operands[i]].where;
+    for (const update& each : g_.updates(id)) {
+      const range& where = places_[each.target].where;
       // With padding: whole vectors.
-      all.push_back({where.offset, draft_.updated_offset(operands[i]), aligned(where.bytes)});
+      all.push_back({where.offset, draft_.updated_offset(each.target), aligned(where.bytes)});
     }
     std::ranges::sort(all, {}, &run::parameters);
     std::vector<run> runs;

@@ -208,16 +208,16 @@ class replay {
 
   // Whatever part of each parameter lies in this dispatch's run.
   void update(const step& s) {
-    if (by_offset_.node != s.node) by_offset_ = operands_by_offset(s.node);
+    if (by_offset_.node != s.node) by_offset_ = updates_by_offset(s.node);
     const range &run = s.bindings.at(0).where, &gradients = s.bindings.at(1).where;
     const node_id scale = g().gradient_scale(s.node);
     check(s.bindings.size() == moments_of(s.node) + (scale == no_id ? 3 : 4), "an update has other moments");
     if (scale != no_id)
       check(holds(s.bindings[s.bindings.size() - 2].where, scale), "gradients are scaled by something else");
-    auto at = std::ranges::upper_bound(by_offset_.operands, run.offset, {}, &operand_at::offset);
-    if (at != by_offset_.operands.begin()) --at;
-    for (; at != by_offset_.operands.end() && at->offset < run.offset + run.bytes; ++at) {
-      const node_id parameter = g().operand(s.node, at->index);
+    auto at = std::ranges::upper_bound(by_offset_.all, run.offset, {}, &update_at::offset);
+    if (at != by_offset_.all.begin()) --at;
+    for (; at != by_offset_.all.end() && at->offset < run.offset + run.bytes; ++at) {
+      const node_id parameter = at->what.target;
       const range& whole = leaves_.at(parameter);
       if (!whole.overlaps(run)) continue;
       const std::uint64_t begin = std::max(whole.offset, run.offset);
@@ -226,8 +226,7 @@ class replay {
       const range part{area::parameter, begin, end - begin};
       const range gradient{area::gradient, gradients.offset + (begin - run.offset), end - begin};
       check(holds(part, parameter, skipped), "a parameter is updated twice");
-      check(holds(gradient, g().operand(s.node, at->index + 1), skipped),
-            "a parameter is updated by something that is not its gradient");
+      check(holds(gradient, at->what.value, skipped), "a parameter is updated by something that is not its gradient");
       write(part, parameter | updated, skipped);
       for (std::size_t i = 0; i < moments_of(s.node); ++i) {
         const range& moment = s.bindings[2 + i].where;
@@ -236,19 +235,19 @@ class replay {
     }
   }
 
-  struct operand_at {
+  struct update_at {
     std::uint64_t offset;
-    std::size_t index;
+    meganeura::update what;
   };
-  struct ordered_operands {
-    node_id node = no_id;              // an optimizer
-    std::vector<operand_at> operands;  // its parameters
+  struct ordered_updates {
+    node_id node = no_id;  // an optimizer
+    std::vector<update_at> all;
   };
-  [[nodiscard]] ordered_operands operands_by_offset(node_id node) const {
-    ordered_operands result{node, {}};
-    for (std::size_t i = 0; i + 1 < g().operands(node).size(); i += 2)
-      result.operands.push_back({leaves_.at(g().operand(node, i)).offset, i});
-    std::ranges::sort(result.operands, {}, &operand_at::offset);
+  [[nodiscard]] ordered_updates updates_by_offset(node_id node) const {
+    ordered_updates result{node, {}};
+    for (const meganeura::update& each : g().updates(node))
+      result.all.push_back({leaves_.at(each.target).offset, each});
+    std::ranges::sort(result.all, {}, &update_at::offset);
     return result;
   }
 
@@ -258,15 +257,13 @@ class replay {
     };
     std::unordered_map<node_id, value> after;
     for (node_id effect : g().effects()) {
-      const auto operands = g().operands(effect);
-      for (std::size_t i = 0; i + 1 < operands.size(); i += 2)
-        after[operands[i]] = g()[effect].kind == op::assign ? value{operands[1]} : operands[i] | updated;
-      for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // each parameter's own, when the step ends
-        for (std::size_t i = 0; i + 1 < operands.size(); i += 2) {
-          const std::string& name = g().get<leaf_attribute>(operands[i]).name;
+      for (const auto& [target, source] : g().updates(effect)) {
+        after[target] = g()[effect].kind == op::assign ? value{source} : target | updated;
+        for (std::size_t moment = 0; moment < moments_of(effect); ++moment) {  // its own, when the step ends
+          const std::string& name = g().get<leaf_attribute>(target).name;
           const named_tensor* found = plan_.updated.find(name);
           check(found && found->name == name, "an updated parameter has no place");
-          check_value({moment_area(moment), found->offset, needed_bytes(operands[i])}, operands[i] | updated, name,
+          check_value({moment_area(moment), found->offset, needed_bytes(target)}, target | updated, name,
                       "has no moments of its own");
         }
       }
@@ -287,7 +284,7 @@ class replay {
   const execution_plan& plan_;
   std::vector<intervals> contents_;
   std::map<node_id, range> leaves_;
-  ordered_operands by_offset_;
+  ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
   std::size_t at_ = 0;
   std::uint32_t group_ = 0;

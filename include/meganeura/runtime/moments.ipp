@@ -32,8 +32,8 @@ inline std::vector<plan::named_range> moments_of(const plan::execution_plan& p) 
   for (node_id effect : g.effects()) {
     if (g[effect].kind != op::optimizer_step) continue;
     const std::vector<std::string>& moments = g.get<optimizer_attribute>(effect).moments;
-    for (std::size_t i = 0; i + 1 < g.operands(effect).size(); i += 2) {
-      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(g.operand(effect, i)).name);
+    for (const update& each : g.updates(effect)) {
+      const plan::named_tensor& of = *p.updated.find(g.get<leaf_attribute>(each.target).name);
       for (std::size_t k = 0; k < moments.size(); ++k) {
         list.push_back(
             {moment_name(moments[k], of.name), of.type, of.extents, {plan::moment_area(k), of.offset, of.bytes}});
