@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A name that is given another value, as tensors of other libraries are.
-// expect: meganeura: h = f\(h\): a value's type is what computes it, so each result has a name of its own: auto next = f\(h\)
+// expect: meganeura: h = f\(h\): a value's type is what computes it, so each result has a name of its own: auto next =
+// f\(h\)
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;
