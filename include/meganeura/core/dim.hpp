@@ -198,6 +198,10 @@ constexpr symbolic_shape extents_of(Extents... extents) {
   (result.push_back(extents), ...);
   return result;
 }
+constexpr symbolic_shape followed_by_ones(symbolic_shape shape, int rank) {
+  while (shape.rank < rank) shape.push_back(1);
+  return shape;
+}
 
 // An extent as a template argument that compilers write shortly, and what that stands for.
 template <dim Extent>

@@ -55,6 +55,9 @@
 #define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
                    "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
+#define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
+  MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
+                   "meganeura: " call ": x has no such axis, or its extent is not known", x)
 // A prediction and its target.
 #define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
   MEGANEURA_EXPECT(                                                                                          \
@@ -71,6 +74,12 @@
                   "meganeura: " call ": an axis is named twice", x)                      \
   MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
                    "meganeura: " call ": x has no such axis", x)
+// Two operands of rows, and the axes of these.
+#define MEGANEURA_EXPECT_ROWS(call, a, b, ...)                                                          \
+  MEGANEURA_CHECK_OPERANDS(call, a, b)                                                                  \
+  MEGANEURA_CHECK_FLOATS(call, a, b)                                                                    \
+  MEGANEURA_EXPECT((::meganeura::detail::are_axes(::meganeura::detail::joint_rank(a, b), __VA_ARGS__)), \
+                   "meganeura: " call ": each axis must be one of theirs, named once", a, b)
 // For functions that are not scalar, in `make`, which knows what they are.
 #define MEGANEURA_CHECK_FITTING(fits, x)                                                                           \
   MEGANEURA_CHECK(fits, fits,                                                                                      \
@@ -86,4 +95,20 @@
                   "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
                   ", x, y)");                                                                                     \
     return false;                                                                                                 \
+  }
+
+// A function of layers::body over the last axes: of values, and of types where `argument` declares its Options. What a
+// window fits is said before and behind the extents.
+#define MEGANEURA_WINDOW(call, axes, extents, body, argument, written, before, behind)     \
+  template <value A, class Given>                                                          \
+  [[nodiscard]] constexpr auto call(A x, Given options) {                                  \
+    MEGANEURA_EXPECT((layers::body::takes(x.facts().type)),                                \
+                     "meganeura: " #call "<" written ">(x): x must be floats; cast it", x) \
+    MEGANEURA_EXPECT((layers::body::fits(x.facts().shape, options, axes)),                 \
+                     "meganeura: " #call "<" written ">(x): " before extents behind, x)    \
+    return detail::layer<layers::body>(fixed_text<"">{}, x, options, c<axes>);             \
+  }                                                                                        \
+  template <argument, value A>                                                             \
+  [[nodiscard]] constexpr auto call(A x) {                                                 \
+    return call(x, c<Options>);                                                            \
   }

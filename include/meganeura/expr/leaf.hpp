@@ -90,8 +90,8 @@ constexpr auto random_of(X x, const symbolic_shape& shape, distribution kind = d
       {.kind = primitive::random, .shape = shape, .function = static_cast<int>(kind), .name = &symbol_of<Name>});
 }
 template <class X>
-constexpr auto number_of(X x, double value) {
-  return x.added(constant_spec(value, dtype::f32));
+constexpr auto number_of(X x, double value, dtype type = dtype::f32) {
+  return x.added(constant_spec(value, type));
 }
 template <class X>
 constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {

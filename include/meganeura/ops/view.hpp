@@ -173,6 +173,13 @@ template <symbolic_shape Shape, value A>
   return reshape(x, c<Shape>);
 }
 
+namespace detail {
+// [n, ..] as [n, .., 1, ..], so that it lies beside x from the axis on.
+constexpr auto beside_axis(value auto each, value auto x, int axis) {
+  return reshape(each, followed_by_ones(each.facts().shape, x.facts().shape.rank - axis));
+}
+}  // namespace detail
+
 /// An axis of extent 1 put in at `axis` of the result: unsqueeze<-1>(x), or unsqueeze(x, -1).
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto unsqueeze(A x, Axis axis) {
