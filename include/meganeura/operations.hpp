@@ -15,6 +15,7 @@
 #include <meganeura/nn/pooling.hpp>
 #include <meganeura/nn/pooling_forms.hpp>
 #include <meganeura/nn/recurrent.hpp>
+#include <meganeura/nn/rope.hpp>
 #include <meganeura/nn/rrelu.hpp>
 #include <meganeura/nn/softmax_forms.hpp>
 #include <meganeura/ops/activations.hpp>

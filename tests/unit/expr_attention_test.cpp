@@ -131,18 +131,26 @@ TEST(expr_attention, rotations_are_scaled_as_their_papers_have_it) {
   const auto yarn = [&](double i) {  // pairs of 32 and 1 turns: 0.1 and 1.6, rounded outwards
     return plain(i) * (1.0 / 8 + 7.0 / 8 * bounded(1 - i / 2));
   };
+  const auto llama3 = [&](double low, double high) {
+    return [=](double i) {
+      const double wave = 2 * pi / plain(i);
+      if (wave > 256 / low) return plain(i) / 8;
+      if (wave < 256 / high) return plain(i);
+      const double smooth = (256 / wave - low) / (high - low);
+      return (1 - smooth) * plain(i) / 8 + smooth * plain(i);
+    };
+  };
+  mn::rope_options wide = with(mn::rope_type::llama3), few_turns = with(mn::rope_type::yarn);
+  wide.low_freq_factor = 0.25f, wide.high_freq_factor = 8;
+  few_turns.beta_fast = 4, few_turns.beta_slow = 0.25f;  // pairs 1.008 and 2.2, rounded outwards
   const std::vector<row> rows{
       {{}, plain},
       {with(mn::rope_type::linear), [&](double i) { return plain(i) / 8; }},
       {with(mn::rope_type::ntk), [&](double i) { return std::pow(1e4 * std::pow(8.0, 8.0 / 6), -i / 4); }},
-      {with(mn::rope_type::llama3),
-       [&](double i) {
-         const double wave = 2 * pi / plain(i);
-         if (wave > 256) return plain(i) / 8;
-         if (wave < 64) return plain(i);
-         const double smooth = (256 / wave - 1) / 3;
-         return (1 - smooth) * plain(i) / 8 + smooth * plain(i);
-       }},
+      {with(mn::rope_type::llama3), llama3(1, 4)},
+      {wide, llama3(0.25, 8)},
+      {few_turns, [&](double i) { return plain(i) * (1.0 / 8 + 7.0 / 8 * bounded(1 - (i - 1) / 2)); },
+       0.1 * std::log(8.0) + 1},
       {with(mn::rope_type::yarn), yarn, 0.1 * std::log(8.0) + 1},
       {longer, yarn, 1.5},
   };
@@ -180,7 +188,7 @@ TEST(expr_attention, what_does_not_fit_is_a_sentence) {
   EXPECT_EQ(
       sentence([&] { (void)mn::rope(t.q, mn::rope_options{.width = 3}); }),
       "rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 positions, the width that "
-      "turns even; found f32 [1, 2, 1, 1]");
+      "turns even, and more than 2 with ntk; found f32 [1, 2, 1, 1]");
   const mn::node_value wide = t.input("wide", mn::dtype::f32, {2, 1, 4}, numbers(8));
   EXPECT_EQ(sentence([&] { (void)mn::rope(wide, mn::rope_options{.type = mn::rope_type::linear, .factor = 0.5f}); }),
             "rope<options>(x): theta is above 1, factor at least 1, and low_freq_factor and beta_slow are below "

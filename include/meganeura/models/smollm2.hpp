@@ -7,6 +7,7 @@
 #include <meganeura/nn/embedding.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/norm.hpp>
+#include <meganeura/nn/rope.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::models {
 

@@ -131,8 +131,8 @@ struct attention_masked {
 
 struct attention_limited {
   static constexpr auto forward(value auto scores, value auto lengths) {
-    symbolic_shape each = lengths.facts().shape;
-    while (each.rank > 0 && each.rank < scores.facts().shape.rank) each.push_back(1);
+    const symbolic_shape given = lengths.facts().shape,
+                         each = given.rank == 0 ? given : detail::followed_by_ones(given, scores.facts().shape.rank);
     return attend::masked(scores, less(attend::key_of(scores), reshape(lengths, each)));
   }
 };
@@ -140,13 +140,12 @@ struct attention_limited {
 struct attention_weights {
   static constexpr auto forward(value auto scores) { return attend::weights_or_zeros(scores); }
   static constexpr auto forward(value auto scores, value auto sinks, bool batch) {
-    symbolic_shape heads;
-    for (int i = batch ? 1 : 0; i < scores.facts().shape.rank - 1; ++i)
-      heads.push_back(i < scores.facts().shape.rank - 2 ? scores.facts().shape[i] : dim(1));
-    const auto sink = maximum(reshape(detail::widened(sinks), heads), -1.5e38f);
-    const auto bounded = maximum(scores, -1.5e38f);
+    const symbolic_shape heads = detail::heads_of(scores.facts().shape, batch);
+    const auto by_heads = reshape(detail::widened(sinks), detail::followed_by_ones(heads, heads.rank + 1));
+    const auto sink = maximum(by_heads, detail::hidden_score);
+    const auto bounded = maximum(scores, detail::hidden_score);
     const auto largest = stop_gradient(maximum(max(bounded, -1), sink));
-    const auto numerator = select(less(bounded, -1e38f), 0.0f, exp(bounded - unsqueeze(largest, -1)));
+    const auto numerator = select(less(bounded, detail::least_seen_score), 0.0f, exp(bounded - unsqueeze(largest, -1)));
     return numerator / unsqueeze(sum(numerator, -1) + exp(sink - largest), -1);
   }
 };

@@ -33,8 +33,7 @@ constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& 
          q.shape.last().coefficient % heads == 0 && k.shape.rank == q.shape.rank && k.shape == v.shape &&
          k.shape.last() == q.shape.last() && (q.shape.rank == 2 || q.shape[0] == k.shape[0]) && is_float(q.type) &&
          k.type == q.type && v.type == q.type && is_probability(options.dropout) &&
-         (!options.causal ||
-          (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
+         (!options.causal || has_key_for_each(q.shape.last(1), k.shape.last(1)));
 }
 constexpr symbolic_shape scores_of_heads(const symbolic_shape& q, const symbolic_shape& k, std::int64_t heads) {
   symbolic_shape result;

@@ -2,7 +2,6 @@
 // Recurrent layers over sequences of a known length, and their cells, under PyTorch's names.
 #pragma once
 #include <meganeura/nn/activation.hpp>
-#include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/linear.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -39,8 +38,7 @@ consteval auto layer_suffix() {
 template <fixed_string Suffix>
 struct recurrent_gates {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
-    const initializer begin = init::uniform(-bound, bound);
+    const initializer begin = bias_of(init::fan_in_uniform, hidden);
     const symbolic_shape filter = extents_of(gates * hidden, x.facts().shape.last());
     const auto weight = parameter_of<joined_text<"weight_ih", Suffix>()>(x, filter, dtype::f32, begin);
     const auto product = make<describe_linear>(x, weight);
@@ -52,18 +50,16 @@ struct recurrent_gates {
 template <fixed_string Suffix>
 struct recurrent_weight {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
     return parameter_of<joined_text<"weight_hh", Suffix>()>(x, extents_of(gates * hidden, hidden), dtype::f32,
-                                                            init::uniform(-bound, bound));
+                                                            bias_of(init::fan_in_uniform, hidden));
   }
 };
 template <fixed_string Suffix>
 struct recurrent_bias {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
     const symbolic_shape shape = extents_of(gates * hidden);
     if (!bias) return expand(number_of(x, 0.0), shape);
-    return parameter_of<joined_text<"bias_hh", Suffix>()>(x, shape, dtype::f32, init::uniform(-bound, bound));
+    return parameter_of<joined_text<"bias_hh", Suffix>()>(x, shape, dtype::f32, bias_of(init::fan_in_uniform, hidden));
   }
 };
 struct recurrent_zeros {
