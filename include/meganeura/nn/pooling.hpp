@@ -56,7 +56,11 @@ constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_optio
 constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
   if (x.rank < axes) return false;
   for (int i = 0; i < axes; ++i) {
-    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
+    if (!x[x.rank - axes + i].is_static()) return false;
+    const pool_axis along = pool_axis_of(x, o, axes, i);
+    if (along.count < 1) return false;
+    // A window of padding alone would have no largest element and no mean.
+    if (along.padding > 0 && (2 * along.padding > along.along().reach() || along.dilation > along.in)) return false;
   }
   return true;
 }
@@ -65,9 +69,6 @@ constexpr bool is_dilated(const pool_options& o, int axes) {
     if (o.dilation[i] != 1) return true;
   }
   return false;
-}
-constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
-  return can_pool(x, o, axes) && !is_dilated(o, axes);
 }
 
 constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
@@ -85,6 +86,10 @@ namespace layers {
 
 /// Windows with gaps are the largest of shifted looks at x, an axis after the other.
 struct max_pool {
+  static constexpr bool takes(dtype) { return true; }
+  static constexpr bool fits(const symbolic_shape& x, const pool_options& o, int axes) {
+    return detail::can_pool(x, o, axes);
+  }
   static constexpr auto forward(value auto x, pool_options options, int axes) {
     if (!detail::is_dilated(options, axes))
       return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
@@ -103,6 +108,10 @@ struct max_pool {
 
 /// Where windows hold unlike numbers of elements, the share of each is computed from its place.
 struct avg_pool {
+  static constexpr bool takes(dtype type) { return is_float(type); }
+  static constexpr bool fits(const symbolic_shape& x, const pool_options& o, int axes) {
+    return detail::can_pool(x, o, axes) && !detail::is_dilated(o, axes);
+  }
   static constexpr auto forward(value auto x, pool_options options, int axes) {
     auto y = detail::window_sums(detail::widened(x), options, axes);
     double share = 1;
@@ -120,8 +129,7 @@ struct avg_pool {
  private:
   // Of each window along the axis the number of elements: [count, 1, ..].
   static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
-    symbolic_shape shape = detail::extents_of(along.count);
-    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
+    const symbolic_shape shape = detail::followed_by_ones(detail::extents_of(along.count), y.facts().shape.rank - axis);
     const std::int64_t border = with_padding ? along.padding : 0;
     const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
     return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
@@ -130,87 +138,28 @@ struct avg_pool {
 
 }  // namespace layers
 
-/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
-/// dilation in halves.
-/// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
-                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool2d(A x) {
-  return max_pool2d(x, c<Options>);
-}
+/// max_pool1d<options>(x), or max_pool1d(x, options), max_pool2d and max_pool3d: the largest element of each window;
+/// padding never wins. gradient: to the first of equal elements, in rows; with dilation in halves.
+/// shapes: [.., w] -> [.., ow], [.., h, w] -> [.., oh, ow], [.., d, h, w] -> [.., od, oh, ow].
+/// errors: "the window must fit into [.., h, w] of known extents, and padding fill at most half of it".
+MEGANEURA_WINDOW(max_pool1d, 1, "[.., w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
+MEGANEURA_WINDOW(max_pool2d, 2, "[.., h, w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
+MEGANEURA_WINDOW(max_pool3d, 3, "[.., d, h, w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
 
-/// The mean of each window; padding counts as zeros unless count_include_pad says no.
-/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
-/// dilation".
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
-                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
-                   "dilation",
-                   x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool2d(A x) {
-  return avg_pool2d(x, c<Options>);
-}
-
-/// max_pool2d of [.., w]: PyTorch's max_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 1),
-                   "meganeura: max_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool1d(A x) {
-  return max_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 3),
-                   "meganeura: max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool3d(A x) {
-  return max_pool3d(x, c<Options>);
-}
-
-/// avg_pool2d of [.., w]: PyTorch's avg_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool1d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 1),
-      "meganeura: avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool1d(A x) {
-  return avg_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool3d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 3),
-      "meganeura: avg_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool3d(A x) {
-  return avg_pool3d(x, c<Options>);
-}
+/// avg_pool1d<options>(x), or avg_pool1d(x, options), avg_pool2d and avg_pool3d: the mean of each window; padding
+/// counts as zeros unless count_include_pad says no. shapes: as max_pool. dtypes: floats, summed in f32. errors: "x
+/// must be floats", as max_pool, "without dilation".
+MEGANEURA_WINDOW(avg_pool1d, 1, "[.., w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
+MEGANEURA_WINDOW(avg_pool2d, 2, "[.., h, w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
+MEGANEURA_WINDOW(avg_pool3d, 3, "[.., d, h, w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
