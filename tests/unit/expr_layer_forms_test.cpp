@@ -174,6 +174,15 @@ TEST(expr_layer_forms, a_padding_token_has_zeros_and_trains_nothing) {
   EXPECT_EQ(run.value(slope).values, (std::vector<double>{1, 2, 0, 0, 0, 0, 7, 8}));
 }
 
+TEST(expr_layer_forms, bilinear_has_a_bias_unless_it_is_told_not_to) {
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 2}));
+  (void)mn::bilinear("b", x, x, 5, false);
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 1u);
+  (void)mn::bilinear("b", x, x, 5);
+  EXPECT_EQ(g.leaves(mn::op::parameter).size(), 2u);
+}
+
 TEST(expr_layer_forms, channels_are_dropped_whole) {
   const std::vector<double> y =
       drawn({20, 10, 3}, std::vector<double>(600, 1.0), [](auto x) { return mn::channel_dropout("drop", x, 0.25); });
@@ -231,10 +240,11 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
             "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6]");
   EXPECT_EQ(
       sentence([&] { (void)mn::avg_pool1d(x, mn::pool_options{.dilation = 2}); }),
-      "avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation; found f32 [2, "
-      "4, 6]");
+      "avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation, and padding fill "
+      "at most half of it; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::max_pool1d(x, mn::pool_options{.window = 7}); }),
-            "max_pool1d<options>(x): the window must fit into [.., w] of known extents; found f32 [2, 4, 6]");
+            "max_pool1d<options>(x): the window must fit into [.., w] of known extents, and padding fill at most half "
+            "of it; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::call<mn::lstm<recurrences::one>>("r", mn::sum(x, 0)); }),
             "call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers; found f32 [4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::call<mn::gru<recurrences::one>>("r", x, x); }),
@@ -254,6 +264,7 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
   EXPECT_EQ(sentence([&] { (void)mn::embedding_bag(x, bags, x); }),
             "embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, weights floats of "
             "their shape and of the table's dtype; found f32 [2, 4, 6], i32 [2, 3], f32 [2, 4, 6]");
-  EXPECT_EQ(sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
-            "layer_norm<name>(x): x needs a last extent that is a number, not a symbol; found f32 [2, 4, 6]");
+  EXPECT_EQ(
+      sentence([&] { (void)mn::layer_norm("n", x, mn::norm_options{.axes = 4}); }),
+      "layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols; found f32 [2, 4, 6]");
 }

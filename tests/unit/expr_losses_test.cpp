@@ -9,9 +9,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mn = meganeura;
@@ -130,6 +132,40 @@ TEST(expr_losses, ends_of_formulas_are_those_of_torch) {
   EXPECT_EQ(compute({0, 1e30, -1e30}, {0, 0, 0}, log_cosh).gradient, (numbers{0, 1, -1}));
 }
 
+TEST(expr_losses, options_choose_among_formulas) {
+  const numbers x{0.5, 2, -3}, y{1, 0, 3};
+  const auto none = mn::loss_reduction::none;
+  const auto expect = [&](const auto& loss, const auto& definition) {
+    const numbers found = compute(x, y, loss).value;
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], definition(x[i], y[i]), 1e-7) << i;
+  };
+  for (const auto& [alpha, gamma] : {std::pair{0.75f, 3.0f}, {-1.0f, 2.0f}, {0.25f, 1.0f}, {0.5f, 0.0f}}) {
+    expect(
+        [&, a = alpha, c = gamma](auto p, auto t) {
+          return mn::focal_loss(p, t, mn::focal_options{a, c, none});
+        },
+        [&, a = alpha, c = gamma](double p, double t) {
+          const double chance = 1 / (1 + std::exp(-p)), share = a < 0 ? 1 : a * t + (1 - a) * (1 - t);
+          const double entropy = -t * std::log(chance) - (1 - t) * std::log(1 - chance);
+          return share * std::pow(chance * (1 - t) + (1 - chance) * t, static_cast<double>(c)) * entropy;
+        });
+  }
+  const mn::poisson_nll_options rates{.log_input = false, .full = true, .epsilon = 4, .reduction = none};
+  expect([&](auto p, auto t) { return mn::poisson_nll_loss(p, t, rates); },
+         [&](double p, double t) {
+           const double stirling = t > 1 ? t * std::log(t) - t + std::log(2 * 3.141592653589793 * t) / 2 : 0;
+           return p - t * std::log(p + 4) + stirling;
+         });
+  const mn::gaussian_nll_options bounded{.full = true, .epsilon = 0.5f, .reduction = none};
+  expect([&](auto p, auto t) { return mn::gaussian_nll_loss(p, t, t, bounded); },
+         [&](double p, double t) {
+           const double variance = std::max(t, 0.5);
+           return (std::log(variance) + (p - t) * (p - t) / variance + std::log(2 * 3.141592653589793)) / 2;
+         });
+  expect([&](auto p, auto t) { return mn::binary_cross_entropy_with_logits_loss(p, t, t + 2.0f, unreduced); },
+         [&](double p, double t) { return (1 - t) * p + (1 + t * (t + 1)) * std::log1p(std::exp(-p)); });
+}
+
 TEST(expr_losses, labels_that_do_not_count_change_nothing) {
   mn::graph g;
   const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 2})), label(g, g.input("label", mn::dtype::i32, {3})),
@@ -184,6 +220,9 @@ TEST(expr_losses, a_trainer_minimises_what_the_function_gives) {
 #undef EXPECT_TRAINS
   expect_trains<mn::huber<"t", mn::huber_options{.delta = 2}>>(
       floats, rows, [](auto x, auto y) { return mn::huber_loss(x, y, mn::huber_options{.delta = 2}); });
+  expect_trains<mn::mean_squared_error<"t", mn::loss_options{mn::loss_reduction::sum}>>(
+      floats, rows,
+      [](auto x, auto y) { return mn::mean_squared_error_loss(x, y, mn::loss_options{mn::loss_reduction::sum}); });
   expect_trains<mn::nll<"t">>(mn::dtype::i32, {4}, [](auto x, auto y) { return mn::nll_loss(x, y); });
   expect_trains<mn::cross_entropy<"t", mn::cross_entropy_options{.axis = 0, .label_smoothing = 0.5f}>>(
       mn::dtype::i32, {3}, [](auto x, auto y) {

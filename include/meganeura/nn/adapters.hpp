@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Small layers around others: low-rank adaptation, squeeze and excite, bilinear forms, dropout of channels.
 #pragma once
+#include <meganeura/core/constexpr_math.hpp>
 #include <meganeura/nn/activation.hpp>
-#include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/dropout.hpp>
 #include <meganeura/nn/linear.hpp>
@@ -58,15 +58,14 @@ struct squeeze_excite {
 struct bilinear {
   static constexpr auto forward(value auto a, value auto b, std::int64_t out, bool with_bias) {
     const std::int64_t rows = a.facts().shape.last().coefficient, columns = b.facts().shape.last().coefficient;
-    const double bound = 1 / detail::square_root(static_cast<double>(rows));
+    const initializer begin = detail::bias_of(init::fan_in_uniform, rows);
     const dtype type = a.facts().type;
-    const auto weight =
-        detail::parameter_of<"weight">(a, detail::extents_of(out, rows, columns), type, init::uniform(-bound, bound));
+    const auto weight = detail::parameter_of<"weight">(a, detail::extents_of(out, rows, columns), type, begin);
     const auto flat = reshape(permute(weight, 0, 2, 1), detail::extents_of(out * columns, rows));
     const auto turned = split_heads(detail::make<detail::describe_linear>(a, flat), out);
     const auto product = detail::narrowed(sum(detail::widened(turned) * detail::widened(unsqueeze(b, -2)), -1), a);
     if (!with_bias) return product;
-    return product + detail::parameter_of<"bias">(a, detail::extents_of(out), type, init::uniform(-bound, bound));
+    return product + detail::parameter_of<"bias">(a, detail::extents_of(out), type, begin);
   }
 };
 
@@ -74,8 +73,8 @@ struct bilinear {
 struct channel_dropout {
   static constexpr auto forward(value auto x, detail::number p) {
     const auto kept = [&] {
-      symbolic_shape channels = detail::extents_of(x.facts().shape[0], x.facts().shape[1]);
-      while (channels.rank < x.facts().shape.rank) channels.push_back(1);
+      const symbolic_shape shape = x.facts().shape,
+                           channels = detail::followed_by_ones(detail::extents_of(shape[0], shape[1]), shape.rank);
       const auto drawn = detail::random_of<"mask">(x, channels);
       const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
       return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
@@ -109,8 +108,8 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<lora
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
   MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x)
-  MEGANEURA_EXPECT((out >= 1 && static_cast<lora_options>(options).rank >= 1),
-                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1", x)
+  MEGANEURA_EXPECT((out >= 1 && lora_options(options).rank >= 1 && lora_options(options).alpha >= 0),
+                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x)
   return detail::layer<layers::lora_linear>(name, x, out, options);
 }
 template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
@@ -156,7 +155,7 @@ template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, va
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
                   "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
   MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
@@ -171,7 +170,7 @@ template <fixed_string Name, detail::number P, value A>
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
                   "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
   return detail::layer<layers::alpha_dropout>(name, x, p);

@@ -17,6 +17,9 @@ struct batch_norm_options {
 };
 
 namespace detail {
+constexpr bool is_sound(const batch_norm_options& options) {
+  return options.epsilon >= 0 && options.momentum >= 0 && options.momentum <= 1;
+}
 constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1].is_static(); }
 }  // namespace detail
 
@@ -58,12 +61,7 @@ struct batch_norm {
     return centred * along(rsqrt(variance + options.epsilon), centred);
   }
 
-  // [c] as [c, 1, ..], to broadcast over x.
-  static constexpr auto along(value auto channels, value auto x) {
-    symbolic_shape shape = channels.facts().shape;
-    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
-    return reshape(channels, shape);
-  }
+  static constexpr auto along(value auto channels, value auto x) { return detail::beside_axis(channels, x, 1); }
 
   // All axes but that of the channels, as bits.
   static constexpr int others(value auto x) { return ((1 << x.facts().shape.rank) - 1) & ~2; }
@@ -80,12 +78,14 @@ struct batch_norm {
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32; the running ones are f32. gradient: through the
 /// batch's mean and variance. source: arXiv 1502.03167. Other programs' files may hold "num_batches_tracked" besides:
 /// tell load to ignore "*.num_batches_tracked".
-/// errors: "x must be [n, c, ..] with c a number", "x must be floats".
+/// errors: "x must be [n, c, ..] with c a number", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
                    "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: batch_norm<name>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x)
   return detail::layer<layers::batch_norm>(name, x, options);
 }
 template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>

@@ -25,7 +25,7 @@ constexpr bool has_groups(const symbolic_shape& x, std::int64_t groups) {
   return x.rank >= 2 && x[1].is_static() && groups >= 1 && x[1].coefficient % groups == 0;
 }
 // All but the first two axes as one.
-constexpr dim places_of(const symbolic_shape& x) { return x.rank == 2 ? dim(1) : flattened(x, 2, x.rank - 1); }
+constexpr dim spatial_places(const symbolic_shape& x) { return x.rank == 2 ? dim(1) : flattened(x, 2, x.rank - 1); }
 }  // namespace detail
 
 namespace layers {
@@ -34,7 +34,7 @@ namespace layers {
 struct group_norm {
   static constexpr auto forward(value auto x, std::int64_t groups, group_norm_options options) {
     const symbolic_shape shape = x.facts().shape;
-    const dim places = detail::places_of(shape);
+    const dim places = detail::spatial_places(shape);
     const auto rows = reshape(
         detail::widened(x),
         detail::extents_of(shape[0], groups, places.with(places.coefficient * (shape[1].coefficient / groups))));
@@ -50,17 +50,16 @@ struct group_norm {
   // A parameter [c] as [c, 1, ..].
   template <fixed_string Name>
   static constexpr auto along(value auto x, const initializer& begin) {
-    symbolic_shape shape = detail::extents_of(x.facts().shape[1]);
-    const auto each = detail::widened(detail::parameter_of<Name>(x, shape, x.facts().type, begin));
-    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
-    return reshape(each, shape);
+    const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
+    return detail::beside_axis(detail::widened(detail::parameter_of<Name>(x, channels, x.facts().type, begin)), x, 1);
   }
 };
 
 struct local_response_norm {
   static constexpr auto forward(value auto x, local_response_options options) {
     const symbolic_shape shape = x.facts().shape;
-    const auto wide = reshape(detail::widened(x), detail::extents_of(shape[0], shape[1], detail::places_of(shape)));
+    const auto wide =
+        reshape(detail::widened(x), detail::extents_of(shape[0], shape[1], detail::spatial_places(shape)));
     const window_attribute neighbours{.kind = reduce_kind::sum,
                                       .spatial = 2,
                                       .window = {options.size, 1, 1},
@@ -81,9 +80,7 @@ struct weight_norm {
     const auto wide = detail::widened(v);
     const auto rows = flatten(wide, 1, -1);
     const auto length = sqrt(sum(rows * rows, -1));
-    symbolic_shape shape = length.facts().shape;
-    while (shape.rank < v.facts().shape.rank) shape.push_back(1);
-    return detail::narrowed(wide * reshape(flatten(detail::widened(g), 0, -1) / length, shape), v);
+    return detail::narrowed(wide * detail::beside_axis(flatten(detail::widened(g), 0, -1) / length, v, 0), v);
   }
 };
 
@@ -109,8 +106,7 @@ struct weight_norm_conv {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
         detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
-    symbolic_shape each = detail::extents_of(out);
-    while (each.rank < filter.rank) each.push_back(1);
+    const symbolic_shape each = detail::followed_by_ones(detail::extents_of(out), filter.rank);
     const auto g = detail::parameter_of<"weight_g">(x, each, in.type, init::constant(weight_norm_linear::mean_length));
     const auto v = detail::parameter_of<"weight_v">(x, filter, in.type, options.weight);
     const auto y = convolution(x, weight_norm::forward(v, g), options);
@@ -129,6 +125,8 @@ template <detail::name_like Name, value A, class Groups, class Options = fixed<g
   MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
                    "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x)
   MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x)
+  MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
+                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x)
   return detail::layer<layers::group_norm>(name, x, groups, options);
 }
 template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
@@ -144,6 +142,8 @@ template <detail::name_like Name, value A, class Options = fixed<group_norm_opti
                    "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
                    x)
   MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x)
+  MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
+                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x)
   if constexpr (detail::all_typed<A>::value) {
     return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
   } else {
@@ -159,7 +159,7 @@ template <fixed_string Name, group_norm_options Options = group_norm_options{.af
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. errors: "x must be [n, c, ..] of known extents".
 template <value A, class Options>
 [[nodiscard]] constexpr auto local_response_norm(A x, Options options) {
-  MEGANEURA_EXPECT((detail::has_groups(x.facts().shape, 1) && detail::places_of(x.facts().shape).is_static() &&
+  MEGANEURA_EXPECT((detail::has_groups(x.facts().shape, 1) && detail::spatial_places(x.facts().shape).is_static() &&
                     static_cast<local_response_options>(options).size >= 1),
                    "meganeura: local_response_norm<options>(x): x must be [n, c, ..] of known extents but for n, and "
                    "size is at least 1",

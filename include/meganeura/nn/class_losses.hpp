@@ -39,12 +39,12 @@ struct binary_cross_entropy : detail::pairwise_loss<binary_cross_entropy> {
 struct binary_cross_entropy_with_logits : detail::pairwise_loss<binary_cross_entropy_with_logits> {
   using pairwise_loss::forward;
   static constexpr auto forward(value auto logits, value auto target, value auto weight, loss_options options) {
-    const auto x = detail::widened(logits), y = detail::widened(target);
+    const auto y = detail::widened(target);
     const auto share = y * (detail::widened(weight) - 1.0f) + 1.0f;
-    return detail::reduced_loss((1.0f - y) * x + share * detail::log_of_one_and_exp(-x), options.reduction);
+    return detail::reduced_loss(each(detail::widened(logits), y, options, share), options.reduction);
   }
-  static constexpr auto each(value auto x, value auto y, loss_options) {
-    return (1.0f - y) * x + detail::log_of_one_and_exp(-x);
+  static constexpr auto each(value auto x, value auto y, loss_options, value auto... share) {
+    return (1.0f - y) * x + (detail::log_of_one_and_exp(-x) * ... * share);
   }
 };
 

@@ -2,6 +2,7 @@
 // Convolution layer.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/view.hpp>
 #include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -21,9 +22,7 @@ constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv
 constexpr auto biased(value auto y, std::int64_t fan_in, const conv_options& options) {
   const auto bias =
       parameter_of<"bias">(y, extents_of(y.facts().shape[1]), y.facts().type, bias_of(options.bias_begin, fan_in));
-  symbolic_shape shape = bias.facts().shape;
-  while (shape.rank < y.facts().shape.rank - 1) shape.push_back(1);
-  return y + reshape(bias, shape);
+  return y + beside_axis(bias, y, 1);
 }
 }  // namespace detail
 
@@ -48,7 +47,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
       "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: conv2d<name, out, options>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
                    "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),

@@ -132,6 +132,9 @@ template <value Anchor, value Positive, value Negative, class Options>
       "meganeura: triplet_margin_loss<options>(anchor, positive, negative): all must be rows [.., width] of "
       "one shape and dtype",
       anchor, positive, negative)
+  MEGANEURA_EXPECT(triplet_options(options).p > 0,
+                   "meganeura: triplet_margin_loss<options>(anchor, positive, negative): p must be above 0", anchor,
+                   positive, negative)
   return detail::layer<layers::triplet_margin>(fixed_text<"">{}, anchor, positive, negative, options);
 }
 template <triplet_options Options = triplet_options{}, value Anchor, value Positive, value Negative>

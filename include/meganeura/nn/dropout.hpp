@@ -8,7 +8,6 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr number number_of(number p) { return p; }
 constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
 // Its argument is what a compiler shows.
 template <number P>
@@ -35,9 +34,9 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
                   "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: dropout<name, p>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x)
   return detail::layer<layers::dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>

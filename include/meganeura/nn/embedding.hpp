@@ -27,13 +27,16 @@ struct embedding {
 
 /// A learned row for each token: embedding<"embed", rows, width>(tokens), or embedding("embed", tokens, rows, width) at
 /// run time; rows begin normal of deviation 1, as torch.nn.Embedding's. shapes: [..] i32 -> [.., width]. errors:
-/// "tokens must be i32". Tokens outside 0 .. rows-1 give zeros and train nothing; the option `checks` names them.
+/// "tokens must be i32", "padding_index must be a row, or -1". Tokens outside 0 .. rows-1 give zeros and train nothing;
+/// the option `checks` names them.
 template <detail::name_like Name, value A, class Rows, class Width, class Options = fixed<embedding_options{}>>
 [[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width, Options options = {}) {
   MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
                    "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
   MEGANEURA_EXPECT((rows >= 1 && width >= 1),
                    "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
+  MEGANEURA_EXPECT((embedding_options(options).padding_index >= -1 && embedding_options(options).padding_index < rows),
+                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", tokens)
   return detail::layer<layers::embedding>(name, tokens, rows, width, options);
 }
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_options Options = embedding_options{},

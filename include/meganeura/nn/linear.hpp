@@ -55,7 +55,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: linear<name, out>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x)
   MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x)
   return detail::layer<layers::linear>(name, x, out, options);
 }

@@ -17,12 +17,21 @@ enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
   int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]
-  float label_smoothing = 0;         // the share of the target that all classes have alike
+  float label_smoothing = 0;         // the share of the target that all classes have alike, from 0 to 1
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
 };
 
+struct loss_options {
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const loss_options&, const loss_options&) = default;
+};
+
 namespace detail {
+
+constexpr bool is_sound(const cross_entropy_options& options) {
+  return options.label_smoothing >= 0 && options.label_smoothing <= 1;
+}
 
 constexpr auto reduced_loss(value auto losses, loss_reduction how) {
   if (how == loss_reduction::none) return losses;
@@ -60,16 +69,30 @@ constexpr bool can_weigh(const facts& logits, const facts& weights, int axis) {
          weights.shape[0] == logits.shape[normal_axis(axis, logits.shape.rank)];
 }
 
+// A layer of `Rule::each(prediction, target, options)`, in f32 and reduced.
+template <class Rule>
+struct pairwise_loss {
+  static constexpr bool is_sound(const auto&) { return true; }
+  static constexpr auto forward(value auto prediction, value auto target, auto options) {
+    return reduced_loss(Rule::each(widened(prediction), widened(target), options), options.reduction);
+  }
+};
+
+// The same as a trainer's loss.
+template <class Layer, auto Options>
+struct pairwise_module {
+  static constexpr auto forward(value auto prediction, value auto target) {
+    MEGANEURA_EXPECT(is_float(prediction.facts().type),
+                     "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
+    static_assert(Layer::is_sound(Options),
+                  "meganeura: trainer<model, loss>: an option of the loss is outside of its range");
+    return layer<Layer>(fixed_text<"">{}, prediction, target, c<Options>);
+  }
+};
+
 template <symbolic_shape Logits, int Axis>
 constexpr tensor_type label_type() {
   return {dtype::i32, interned_shape<label_shape(Logits, Axis)>};
-}
-
-// [classes] as [classes, 1, ..], to broadcast over scores.
-constexpr auto along_classes(value auto each, value auto scores, int axis) {
-  symbolic_shape shape = each.facts().shape;
-  while (shape.rank < scores.facts().shape.rank - axis) shape.push_back(1);
-  return reshape(each, shape);
 }
 
 // Labels beside scores of classes along an axis.
@@ -88,7 +111,7 @@ struct class_labels {
 
   // No one-hot tensor, no gather.
   [[nodiscard]] constexpr Value picked_of(Value scores) const {
-    const Value index = along_classes(coordinates_of(scores, extents_of(classes), 0), scores, axis);
+    const Value index = beside_axis(coordinates_of(scores, extents_of(classes), 0), scores, axis);
     return sum(select(equal(index, unsqueeze(label, axis)), scores, 0.0f), axis);
   }
 
@@ -145,7 +168,7 @@ struct cross_entropy {
     const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
     const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
     const auto each = detail::widened(weights);
-    const auto along = detail::along_classes(each, logits, axis);
+    const auto along = detail::beside_axis(each, logits, axis);
     if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options) * along, axis, options);
     const detail::class_labels labels(logits, target, options);
     const double smooth = static_cast<double>(options.label_smoothing);
@@ -171,11 +194,8 @@ struct cross_entropy {
   }
 };
 
-struct mean_squared_error {
-  static constexpr auto forward(value auto prediction, value auto target) {
-    const auto difference = detail::widened(prediction) - detail::widened(target);
-    return mean(difference * difference);
-  }
+struct squared_error : detail::pairwise_loss<squared_error> {
+  static constexpr auto each(value auto x, value auto y, loss_options) { return (x - y) * (x - y); }
 };
 
 }  // namespace layers
@@ -195,6 +215,8 @@ template <value Logits, value Labels, class Options>
       "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
       "classes, which must be a number, or shares of its shape and dtype",
       logits, labels)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: cross_entropy_loss(logits, labels): label_smoothing must be from 0 to 1", logits, labels)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, options);
 }
 template <value Logits, value Labels, value Weights, class Options>
@@ -207,6 +229,9 @@ template <value Logits, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",
                    logits, labels, weights)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: cross_entropy_loss(logits, labels, weights): label_smoothing must be from 0 to 1",
+                   logits, labels, weights)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, weights, options);
 }
 template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels, value... Weights>
@@ -214,13 +239,16 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
   return cross_entropy_loss(logits, labels, weights..., c<Options>);
 }
 
-/// Mean over all elements of (prediction - target)^2, of floats in f32.
-template <value A, value B>
+/// (prediction - target)^2 of floats, in f32; mean_squared_error_loss(prediction, target, loss_options{..}) at run
+/// time. errors: "both must be floats of one shape and dtype".
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("mean_squared_error_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::squared_error>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  MEGANEURA_EXPECT((detail::are_of_one_type(prediction.facts(), target.facts()) && is_float(target.facts().type)),
-                   "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
-                   prediction, target)
-  return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
+  return mean_squared_error_loss(prediction, target, c<Options>);
 }
 
 /// Labels that a loss compares the model's first result with: i32, of its shape less the axis of the classes.
@@ -239,11 +267,6 @@ struct cross_entropy_module {
     return cross_entropy_loss<Options>(logits, label);
   }
 };
-struct mean_squared_error_module {
-  static constexpr auto forward(value auto prediction, value auto wanted) {
-    return mean_squared_error_loss(prediction, wanted);
-  }
-};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
@@ -251,7 +274,7 @@ template <fixed_string Label, cross_entropy_options Options = cross_entropy_opti
 struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label, Options.axis>> {};
 
 /// mean_squared_error_loss of a model's result, with what is bound by this name.
-template <fixed_string Target>
-struct mean_squared_error : loss<detail::mean_squared_error_module, target<Target>> {};
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct mean_squared_error : loss<detail::pairwise_module<layers::squared_error, Options>, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -2,28 +2,26 @@
 // Losses of a prediction beside a target of its shape, as torch.nn.functional has them: as functions of values, and as
 // what a trainer minimises, trainer<mlp, huber<"target">>.
 #pragma once
+#include <meganeura/core/constexpr_math.hpp>
 #include <meganeura/nn/loss.hpp>
 #include <meganeura/ops/exponential.hpp>
 #include <meganeura/ops/trigonometry.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-struct loss_options {
-  loss_reduction reduction = loss_reduction::mean;
-  friend constexpr bool operator==(const loss_options&, const loss_options&) = default;
-};
-/// beta: where the parabola meets the line; 0: no parabola.
+/// beta: where the parabola meets the line; 0: no parabola; not below.
 struct smooth_l1_options {
   float beta = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const smooth_l1_options&, const smooth_l1_options&) = default;
 };
+/// delta: the distance where the parabola ends; above 0.
 struct huber_options {
   float delta = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const huber_options&, const huber_options&) = default;
 };
-/// q: the share of targets that are to lie below the prediction.
+/// q: the share of targets that are to lie below the prediction; from 0 to 1.
 struct quantile_options {
   float q = 0.5f;
   loss_reduction reduction = loss_reduction::mean;
@@ -53,31 +51,9 @@ namespace detail {
 
 constexpr double as_double(float x) { return static_cast<double>(x); }
 
-// A layer of `Rule::each(prediction, target, options)`, in f32 and reduced.
-template <class Rule>
-struct pairwise_loss {
-  static constexpr auto forward(value auto prediction, value auto target, auto options) {
-    return reduced_loss(Rule::each(widened(prediction), widened(target), options), options.reduction);
-  }
-};
-
-// The same as a trainer's loss.
-template <class Layer, auto Options>
-struct pairwise_module {
-  static constexpr auto forward(value auto prediction, value auto target) {
-    MEGANEURA_EXPECT(is_float(prediction.facts().type),
-                     "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
-    return layer<Layer>(fixed_text<"">{}, prediction, target, c<Options>);
-  }
-};
-
 }  // namespace detail
 
 namespace layers {
-
-struct squared_error : detail::pairwise_loss<squared_error> {
-  static constexpr auto each(value auto x, value auto y, loss_options) { return (x - y) * (x - y); }
-};
 
 struct l1 : detail::pairwise_loss<l1> {
   static constexpr auto each(value auto x, value auto y, loss_options) { return abs(x - y); }
@@ -85,6 +61,7 @@ struct l1 : detail::pairwise_loss<l1> {
 
 // Of a distance, `bend` where the parabola ends: d^2 / 2 and then bend (d - bend / 2).
 struct huber : detail::pairwise_loss<huber> {
+  static constexpr bool is_sound(huber_options options) { return options.delta > 0; }
   static constexpr auto each(value auto x, value auto y, huber_options options) {
     const auto distance = abs(x - y);
     const double bend = detail::as_double(options.delta);
@@ -95,6 +72,7 @@ struct huber : detail::pairwise_loss<huber> {
 };
 
 struct smooth_l1 : detail::pairwise_loss<smooth_l1> {
+  static constexpr bool is_sound(smooth_l1_options options) { return options.beta >= 0; }
   static constexpr auto each(value auto x, value auto y, smooth_l1_options options) {
     if (options.beta == 0) return abs(x - y);
     return huber::each(x, y, {.delta = options.beta}) * (1 / detail::as_double(options.beta));
@@ -106,12 +84,13 @@ struct log_cosh : detail::pairwise_loss<log_cosh> {
     const auto difference = x - y;
     const auto inside = less(abs(difference), 4.0f);
     const auto half = sinh(select(inside, difference, 0.0f) * 0.5f);  // cosh(d) = 1 + 2 sinh(d / 2)^2: digits near 0
-    const auto far = abs(difference) + log1p(exp(abs(difference) * -2.0f)) - 0.6931471805599453;
+    const auto far = abs(difference) + log1p(exp(abs(difference) * -2.0f)) - detail::log_of_2;
     return select(inside, log1p(half * half * 2.0f), far);
   }
 };
 
 struct quantile : detail::pairwise_loss<quantile> {
+  static constexpr bool is_sound(quantile_options options) { return options.q >= 0 && options.q <= 1; }
   static constexpr auto each(value auto x, value auto y, quantile_options options) {
     const auto above = y - x;
     return maximum(above * detail::as_double(options.q), above * (detail::as_double(options.q) - 1));
@@ -136,7 +115,7 @@ struct poisson_nll : detail::pairwise_loss<poisson_nll> {
   static constexpr auto log_factorial(value auto y) {
     const auto many = less(1.0f, y);
     const auto count = select(many, y, 1.0f);
-    return select(many, count * log(count) - count + log(count * 6.283185307179586) * 0.5f, 0.0f);
+    return select(many, count * log(count) - count + log(count * detail::two_pi) * 0.5f, 0.0f);
   }
 };
 
@@ -147,7 +126,8 @@ struct gaussian_nll {
     const auto square = given + stop_gradient(relu(detail::as_double(options.epsilon) - given));
     const auto difference = detail::widened(prediction) - detail::widened(target);
     const auto losses = (log(square) + difference * difference / square) * 0.5f;
-    return detail::reduced_loss(options.full ? losses + 0.9189385332046727 : losses, options.reduction);
+    return detail::reduced_loss(options.full ? losses + detail::natural_log(detail::two_pi) / 2 : losses,
+                                options.reduction);
   }
 };
 
@@ -156,17 +136,6 @@ struct gaussian_nll {
 // prediction, target: floats of one shape and dtype, computed in f32, as the result is: [] or, with
 // loss_reduction::none, of their shape. Each has a form of run time, huber_loss(prediction, target, huber_options{..}),
 // and one for a trainer, where the target is bound by its name. errors: "both must be floats of one shape and dtype".
-
-/// (prediction - target)^2 with a choice of reduction.
-template <value A, value B, class Options>
-[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target, Options options) {
-  MEGANEURA_EXPECT_ALIKE("mean_squared_error_loss<options>(prediction, target)", prediction, target)
-  return detail::layer<layers::squared_error>(fixed_text<"">{}, prediction, target, options);
-}
-template <loss_options Options, value A, value B>
-[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  return mean_squared_error_loss(prediction, target, c<Options>);
-}
 
 /// |prediction - target|. torch.nn.functional.l1_loss.
 template <value A, value B, class Options>
@@ -185,6 +154,9 @@ struct l1 : loss<detail::pairwise_module<layers::l1, Options>, target<Target>> {
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto smooth_l1_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("smooth_l1_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::smooth_l1::is_sound(options),
+                   "meganeura: smooth_l1_loss<options>(prediction, target): beta must be at least 0", prediction,
+                   target)
   return detail::layer<layers::smooth_l1>(fixed_text<"">{}, prediction, target, options);
 }
 template <smooth_l1_options Options = smooth_l1_options{}, value A, value B>
@@ -198,6 +170,8 @@ struct smooth_l1 : loss<detail::pairwise_module<layers::smooth_l1, Options>, tar
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto huber_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("huber_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::huber::is_sound(options),
+                   "meganeura: huber_loss<options>(prediction, target): delta must be above 0", prediction, target)
   return detail::layer<layers::huber>(fixed_text<"">{}, prediction, target, options);
 }
 template <huber_options Options = huber_options{}, value A, value B>
@@ -224,6 +198,8 @@ struct log_cosh_error : loss<detail::pairwise_module<layers::log_cosh, Options>,
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto quantile_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("quantile_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::quantile::is_sound(options),
+                   "meganeura: quantile_loss<options>(prediction, target): q must be from 0 to 1", prediction, target)
   return detail::layer<layers::quantile>(fixed_text<"">{}, prediction, target, options);
 }
 template <quantile_options Options = quantile_options{}, value A, value B>

@@ -74,11 +74,15 @@ struct layer_norm {
 
 /// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
 /// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+/// errors: "x needs as many last extents as `axes` says", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-                   "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
+                   "meganeura: rms_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x)
+  MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
+                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x)
   return detail::layer<layers::rms_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -87,12 +91,15 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
-/// source: arXiv 1607.06450.
+/// source: arXiv 1607.06450. errors: as rms_norm.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-                   "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(
+      detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
+      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x)
+  MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x)
+  MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
+                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x)
   return detail::layer<layers::layer_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>

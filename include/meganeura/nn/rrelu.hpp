@@ -23,10 +23,13 @@ struct rrelu {
 
 /// leaky_relu with, in training, a slope for each element drawn uniformly between low and high, and evaluating their
 /// mean: rrelu<"act">(x) for 1/8 and 1/3, rrelu<"act", 0.1, 0.2>(x), or rrelu("act", x, 0.1, 0.2) at run time. shapes,
-/// dtypes: those of x, floats. Two of them have two names. source: arXiv 1505.00853. errors: "x must be floats".
+/// dtypes: those of x, floats. Two of them have two names. source: arXiv 1505.00853. errors: "x must be floats", "low
+/// must not be above high".
 template <detail::name_like Name, value A, class Low, class High>
 [[nodiscard]] constexpr auto rrelu(const Name& name, A x, Low low, High high) {
   MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x)
+  MEGANEURA_EXPECT(detail::number(low).value <= detail::number(high).value,
+                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x)
   return detail::layer<layers::rrelu>(name, x, low, high);
 }
 template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1.0 / 3, value A>

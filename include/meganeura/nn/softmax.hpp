@@ -37,7 +37,7 @@ struct log_softmax {
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto softmax(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("softmax<axis>(x)", x)
   return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
 }
 template <int Axis = -1, value A>
@@ -49,7 +49,7 @@ template <int Axis = -1, value A>
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("log_softmax<axis>(x)", x)
   return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
 }
 template <int Axis = -1, value A>
