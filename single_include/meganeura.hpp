@@ -816,6 +816,10 @@ constexpr symbolic_shape extents_of(Extents... extents) {
   (result.push_back(extents), ...);
   return result;
 }
+constexpr symbolic_shape followed_by_ones(symbolic_shape shape, int rank) {
+  while (shape.rank < rank) shape.push_back(1);
+  return shape;
+}
 
 // An extent as a template argument that compilers write shortly, and what that stands for.
 template <dim Extent>
@@ -3306,6 +3310,9 @@ struct mnist_data {
 #define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
                    "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
+#define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
+  MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
+                   "meganeura: " call ": x has no such axis, or its extent is not known", x)
 // A prediction and its target.
 #define MEGANEURA_EXPECT_ALIKE(call, a, b)                                                                   \
   MEGANEURA_EXPECT(                                                                                          \
@@ -3322,6 +3329,12 @@ struct mnist_data {
                   "meganeura: " call ": an axis is named twice", x)                      \
   MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
                    "meganeura: " call ": x has no such axis", x)
+// Two operands of rows, and the axes of these.
+#define MEGANEURA_EXPECT_ROWS(call, a, b, ...)                                                          \
+  MEGANEURA_CHECK_OPERANDS(call, a, b)                                                                  \
+  MEGANEURA_CHECK_FLOATS(call, a, b)                                                                    \
+  MEGANEURA_EXPECT((::meganeura::detail::are_axes(::meganeura::detail::joint_rank(a, b), __VA_ARGS__)), \
+                   "meganeura: " call ": each axis must be one of theirs, named once", a, b)
 // For functions that are not scalar, in `make`, which knows what they are.
 #define MEGANEURA_CHECK_FITTING(fits, x)                                                                           \
   MEGANEURA_CHECK(fits, fits,                                                                                      \
@@ -3337,6 +3350,22 @@ struct mnist_data {
                   "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
                   ", x, y)");                                                                                     \
     return false;                                                                                                 \
+  }
+
+// A function of layers::body over the last axes: of values, and of types where `argument` declares its Options. What a
+// window fits is said before and behind the extents.
+#define MEGANEURA_WINDOW(call, axes, extents, body, argument, written, before, behind)     \
+  template <value A, class Given>                                                          \
+  [[nodiscard]] constexpr auto call(A x, Given options) {                                  \
+    MEGANEURA_EXPECT((layers::body::takes(x.facts().type)),                                \
+                     "meganeura: " #call "<" written ">(x): x must be floats; cast it", x) \
+    MEGANEURA_EXPECT((layers::body::fits(x.facts().shape, options, axes)),                 \
+                     "meganeura: " #call "<" written ">(x): " before extents behind, x)    \
+    return detail::layer<layers::body>(fixed_text<"">{}, x, options, c<axes>);             \
+  }                                                                                        \
+  template <argument, value A>                                                             \
+  [[nodiscard]] constexpr auto call(A x) {                                                 \
+    return call(x, c<Options>);                                                            \
   }
 // Typed values: an empty handle whose template argument is the graph that computes it.
 // Constants as function arguments: one call takes sizes and axes known while compiling, and plain ones.
@@ -4305,8 +4334,8 @@ constexpr auto random_of(X x, const symbolic_shape& shape, distribution kind = d
       {.kind = primitive::random, .shape = shape, .function = static_cast<int>(kind), .name = &symbol_of<Name>});
 }
 template <class X>
-constexpr auto number_of(X x, double value) {
-  return x.added(constant_spec(value, dtype::f32));
+constexpr auto number_of(X x, double value, dtype type = dtype::f32) {
+  return x.added(constant_spec(value, type));
 }
 template <class X>
 constexpr auto coordinates_of(X x, const symbolic_shape& shape, int axis) {
@@ -6358,86 +6387,86 @@ template <value A>
 /// 1 / x.
 template <value A>
 [[nodiscard]] constexpr auto reciprocal(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: reciprocal(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("reciprocal(x)", a)
   return detail::unary<scalar_op::reciprocal>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto sqrt(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sqrt(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("sqrt(x)", a)
   return detail::unary<scalar_op::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <value A>
 [[nodiscard]] constexpr auto rsqrt(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: rsqrt(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("rsqrt(x)", a)
   return detail::unary<scalar_op::rsqrt>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto exp(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: exp(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("exp(x)", a)
   return detail::unary<scalar_op::exp>(a);
 }
 
 /// Natural logarithm.
 template <value A>
 [[nodiscard]] constexpr auto log(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: log(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("log(x)", a)
   return detail::unary<scalar_op::log>(a);
 }
 
 /// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <value A>
 [[nodiscard]] constexpr auto sin(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sin(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("sin(x)", a)
   return detail::unary<scalar_op::sin>(a);
 }
 
 /// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <value A>
 [[nodiscard]] constexpr auto cos(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: cos(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("cos(x)", a)
   return detail::unary<scalar_op::cos>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto tanh(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: tanh(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("tanh(x)", a)
   return detail::unary<scalar_op::tanh>(a);
 }
 
 /// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 template <value A>
 [[nodiscard]] constexpr auto erf(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: erf(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("erf(x)", a)
   return detail::unary<scalar_op::erf>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto floor(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: floor(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("floor(x)", a)
   return detail::unary<scalar_op::floor>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto ceil(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: ceil(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("ceil(x)", a)
   return detail::unary<scalar_op::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <value A>
 [[nodiscard]] constexpr auto round(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: round(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("round(x)", a)
   return detail::unary<scalar_op::round>(a);
 }
 
 /// Towards zero.
 template <value A>
 [[nodiscard]] constexpr auto trunc(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: trunc(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("trunc(x)", a)
   return detail::unary<scalar_op::trunc>(a);
 }
 
@@ -6489,7 +6518,7 @@ constexpr auto counted(A condition, Type type) {
   if constexpr (is_expr<A>) {
     return select(condition, apply<constant_node(1, Type::value)>(), apply<constant_node(0, Type::value)>());
   } else {
-    return select(condition, condition.added(constant_spec(1, type)), condition.added(constant_spec(0, type)));
+    return select(condition, number_of(condition, 1, type), number_of(condition, 0, type));
   }
 }
 }  // namespace detail
@@ -6600,6 +6629,7 @@ struct gelu_tanh {
 /// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
 template <value A>
 [[nodiscard]] constexpr auto sigmoid(A x) {
+  MEGANEURA_EXPECT_FLOATS("sigmoid(x)", x)
   return detail::layer<layers::sigmoid>(fixed_text<"">{}, x);
 }
 
@@ -6607,6 +6637,7 @@ template <value A>
 /// source: arXiv 1702.03118.
 template <value A>
 [[nodiscard]] constexpr auto silu(A x) {
+  MEGANEURA_EXPECT_FLOATS("silu(x)", x)
   return detail::layer<layers::silu>(fixed_text<"">{}, x);
 }
 
@@ -6614,6 +6645,7 @@ template <value A>
 /// x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
 template <value A>
 [[nodiscard]] constexpr auto gelu(A x) {
+  MEGANEURA_EXPECT_FLOATS("gelu(x)", x)
   return detail::layer<layers::gelu>(fixed_text<"">{}, x);
 }
 
@@ -6621,6 +6653,7 @@ template <value A>
 /// approximate="tanh". Ends as gelu's.
 template <value A>
 [[nodiscard]] constexpr auto gelu_tanh(A x) {
+  MEGANEURA_EXPECT_FLOATS("gelu_tanh(x)", x)
   return detail::layer<layers::gelu_tanh>(fixed_text<"">{}, x);
 }
 
@@ -6638,6 +6671,8 @@ template <value A, value B>
                    up)
   MEGANEURA_EXPECT(detail::both_fit(gate, up), "meganeura: swiglu(gate, up): dtypes must agree; cast one operand", gate,
                    up)
+  MEGANEURA_EXPECT(is_float(detail::common_type(gate, up)),
+                   "meganeura: swiglu(gate, up): operands must be floats; cast them", gate, up)
   return detail::gated(detail::adapted(gate, up), detail::adapted(up, gate));
 }
 
@@ -7018,6 +7053,13 @@ template <symbolic_shape Shape, value A>
   return reshape(x, c<Shape>);
 }
 
+namespace detail {
+// [n, ..] as [n, .., 1, ..], so that it lies beside x from the axis on.
+constexpr auto beside_axis(value auto each, value auto x, int axis) {
+  return reshape(each, followed_by_ones(each.facts().shape, x.facts().shape.rank - axis));
+}
+}  // namespace detail
+
 /// An axis of extent 1 put in at `axis` of the result: unsqueeze<-1>(x), or unsqueeze(x, -1).
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto unsqueeze(A x, Axis axis) {
@@ -7163,6 +7205,9 @@ struct batch_norm_options {
 };
 
 namespace detail {
+constexpr bool is_sound(const batch_norm_options& options) {
+  return options.epsilon >= 0 && options.momentum >= 0 && options.momentum <= 1;
+}
 constexpr bool has_channels(const symbolic_shape& x) { return x.rank >= 2 && x[1].is_static(); }
 }  // namespace detail
 
@@ -7204,12 +7249,7 @@ struct batch_norm {
     return centred * along(rsqrt(variance + options.epsilon), centred);
   }
 
-  // [c] as [c, 1, ..], to broadcast over x.
-  static constexpr auto along(value auto channels, value auto x) {
-    symbolic_shape shape = channels.facts().shape;
-    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
-    return reshape(channels, shape);
-  }
+  static constexpr auto along(value auto channels, value auto x) { return detail::beside_axis(channels, x, 1); }
 
   // All axes but that of the channels, as bits.
   static constexpr int others(value auto x) { return ((1 << x.facts().shape.rank) - 1) & ~2; }
@@ -7226,12 +7266,14 @@ struct batch_norm {
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32; the running ones are f32. gradient: through the
 /// batch's mean and variance. source: arXiv 1502.03167. Other programs' files may hold "num_batches_tracked" besides:
 /// tell load to ignore "*.num_batches_tracked".
-/// errors: "x must be [n, c, ..] with c a number", "x must be floats".
+/// errors: "x must be [n, c, ..] with c a number", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
                    "meganeura: batch_norm<name>(x): x must be [n, c, ..] with c a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: batch_norm<name>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("batch_norm<name>(x)", x)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: batch_norm<name>(x): epsilon must be at least 0, and momentum from 0 to 1", x)
   return detail::layer<layers::batch_norm>(name, x, options);
 }
 template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, value A>
@@ -7346,9 +7388,7 @@ constexpr bool fits_groups(const symbolic_shape& x, std::int64_t out, const conv
 constexpr auto biased(value auto y, std::int64_t fan_in, const conv_options& options) {
   const auto bias =
       parameter_of<"bias">(y, extents_of(y.facts().shape[1]), y.facts().type, bias_of(options.bias_begin, fan_in));
-  symbolic_shape shape = bias.facts().shape;
-  while (shape.rank < y.facts().shape.rank - 1) shape.push_back(1);
-  return y + reshape(bias, shape);
+  return y + beside_axis(bias, y, 1);
 }
 }  // namespace detail
 
@@ -7373,7 +7413,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
   MEGANEURA_EXPECT(
       detail::is_geometry(options, 2),
       "meganeura: conv2d<name, out, options>(x): kernel, stride, dilation and groups are at least 1, padding 0", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: conv2d<name, out, options>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("conv2d<name, out, options>(x)", x)
   MEGANEURA_EXPECT(detail::fits_groups(x.facts().shape, out, options, 2),
                    "meganeura: conv2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::has_room(x.facts().shape, options),
@@ -7392,7 +7432,6 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-constexpr number number_of(number p) { return p; }
 constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
 // Its argument is what a compiler shows.
 template <number P>
@@ -7419,9 +7458,9 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
                   "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: dropout<name, p>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x)
   return detail::layer<layers::dropout>(name, x, p);
 }
 template <fixed_string Name, detail::number P, value A>
@@ -7514,13 +7553,16 @@ struct embedding {
 
 /// A learned row for each token: embedding<"embed", rows, width>(tokens), or embedding("embed", tokens, rows, width) at
 /// run time; rows begin normal of deviation 1, as torch.nn.Embedding's. shapes: [..] i32 -> [.., width]. errors:
-/// "tokens must be i32". Tokens outside 0 .. rows-1 give zeros and train nothing; the option `checks` names them.
+/// "tokens must be i32", "padding_index must be a row, or -1". Tokens outside 0 .. rows-1 give zeros and train nothing;
+/// the option `checks` names them.
 template <detail::name_like Name, value A, class Rows, class Width, class Options = fixed<embedding_options{}>>
 [[nodiscard]] constexpr auto embedding(const Name& name, A tokens, Rows rows, Width width, Options options = {}) {
   MEGANEURA_EXPECT(tokens.facts().type == dtype::i32,
                    "meganeura: embedding<name, rows, width>(tokens): tokens must be i32", tokens)
   MEGANEURA_EXPECT((rows >= 1 && width >= 1),
                    "meganeura: embedding<name, rows, width>(tokens): rows and width are at least 1", tokens)
+  MEGANEURA_EXPECT((embedding_options(options).padding_index >= -1 && embedding_options(options).padding_index < rows),
+                   "meganeura: embedding<name, rows, width>(tokens): padding_index must be a row, or -1", tokens)
   return detail::layer<layers::embedding>(name, tokens, rows, width, options);
 }
 template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_options Options = embedding_options{},
@@ -7669,7 +7711,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<line
 [[nodiscard]] constexpr auto linear(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
                    "meganeura: linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: linear<name, out>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("linear<name, out>(x)", x)
   MEGANEURA_EXPECT(out >= 1, "meganeura: linear<name, out>(x): out is at least 1", x)
   return detail::layer<layers::linear>(name, x, out, options);
 }
@@ -7865,7 +7907,7 @@ struct log_softmax {
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto softmax(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: softmax<axis>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("softmax<axis>(x)", x)
   return detail::layer<layers::softmax>(fixed_text<"">{}, x, axis);
 }
 template <int Axis = -1, value A>
@@ -7877,7 +7919,7 @@ template <int Axis = -1, value A>
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto log_softmax(A x, Axis axis) {
   MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: log_softmax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: log_softmax<axis>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT_FLOATS("log_softmax<axis>(x)", x)
   return detail::layer<layers::log_softmax>(fixed_text<"">{}, x, axis);
 }
 template <int Axis = -1, value A>
@@ -7896,12 +7938,21 @@ enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
   int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]
-  float label_smoothing = 0;         // the share of the target that all classes have alike
+  float label_smoothing = 0;         // the share of the target that all classes have alike, from 0 to 1
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const cross_entropy_options&, const cross_entropy_options&) = default;
 };
 
+struct loss_options {
+  loss_reduction reduction = loss_reduction::mean;
+  friend constexpr bool operator==(const loss_options&, const loss_options&) = default;
+};
+
 namespace detail {
+
+constexpr bool is_sound(const cross_entropy_options& options) {
+  return options.label_smoothing >= 0 && options.label_smoothing <= 1;
+}
 
 constexpr auto reduced_loss(value auto losses, loss_reduction how) {
   if (how == loss_reduction::none) return losses;
@@ -7939,16 +7990,30 @@ constexpr bool can_weigh(const facts& logits, const facts& weights, int axis) {
          weights.shape[0] == logits.shape[normal_axis(axis, logits.shape.rank)];
 }
 
+// A layer of `Rule::each(prediction, target, options)`, in f32 and reduced.
+template <class Rule>
+struct pairwise_loss {
+  static constexpr bool is_sound(const auto&) { return true; }
+  static constexpr auto forward(value auto prediction, value auto target, auto options) {
+    return reduced_loss(Rule::each(widened(prediction), widened(target), options), options.reduction);
+  }
+};
+
+// The same as a trainer's loss.
+template <class Layer, auto Options>
+struct pairwise_module {
+  static constexpr auto forward(value auto prediction, value auto target) {
+    MEGANEURA_EXPECT(is_float(prediction.facts().type),
+                     "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
+    static_assert(Layer::is_sound(Options),
+                  "meganeura: trainer<model, loss>: an option of the loss is outside of its range");
+    return layer<Layer>(fixed_text<"">{}, prediction, target, c<Options>);
+  }
+};
+
 template <symbolic_shape Logits, int Axis>
 constexpr tensor_type label_type() {
   return {dtype::i32, interned_shape<label_shape(Logits, Axis)>};
-}
-
-// [classes] as [classes, 1, ..], to broadcast over scores.
-constexpr auto along_classes(value auto each, value auto scores, int axis) {
-  symbolic_shape shape = each.facts().shape;
-  while (shape.rank < scores.facts().shape.rank - axis) shape.push_back(1);
-  return reshape(each, shape);
 }
 
 // Labels beside scores of classes along an axis.
@@ -7967,7 +8032,7 @@ struct class_labels {
 
   // No one-hot tensor, no gather.
   [[nodiscard]] constexpr Value picked_of(Value scores) const {
-    const Value index = along_classes(coordinates_of(scores, extents_of(classes), 0), scores, axis);
+    const Value index = beside_axis(coordinates_of(scores, extents_of(classes), 0), scores, axis);
     return sum(select(equal(index, unsqueeze(label, axis)), scores, 0.0f), axis);
   }
 
@@ -8024,7 +8089,7 @@ struct cross_entropy {
     const int axis = detail::normal_axis(options.axis, logits.facts().shape.rank);
     const auto shifted = detail::shifted_by_max(detail::widened(logits), axis);
     const auto each = detail::widened(weights);
-    const auto along = detail::along_classes(each, logits, axis);
+    const auto along = detail::beside_axis(each, logits, axis);
     if (is_float(target.facts().type)) return of_shares(shifted, shares(target, axis, options) * along, axis, options);
     const detail::class_labels labels(logits, target, options);
     const double smooth = static_cast<double>(options.label_smoothing);
@@ -8050,11 +8115,8 @@ struct cross_entropy {
   }
 };
 
-struct mean_squared_error {
-  static constexpr auto forward(value auto prediction, value auto target) {
-    const auto difference = detail::widened(prediction) - detail::widened(target);
-    return mean(difference * difference);
-  }
+struct squared_error : detail::pairwise_loss<squared_error> {
+  static constexpr auto each(value auto x, value auto y, loss_options) { return (x - y) * (x - y); }
 };
 
 }  // namespace layers
@@ -8074,6 +8136,8 @@ template <value Logits, value Labels, class Options>
       "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
       "classes, which must be a number, or shares of its shape and dtype",
       logits, labels)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: cross_entropy_loss(logits, labels): label_smoothing must be from 0 to 1", logits, labels)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, options);
 }
 template <value Logits, value Labels, value Weights, class Options>
@@ -8086,6 +8150,9 @@ template <value Logits, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",
                    logits, labels, weights)
+  MEGANEURA_EXPECT(detail::is_sound(options),
+                   "meganeura: cross_entropy_loss(logits, labels, weights): label_smoothing must be from 0 to 1",
+                   logits, labels, weights)
   return detail::layer<layers::cross_entropy>(fixed_text<"">{}, logits, labels, weights, options);
 }
 template <cross_entropy_options Options = cross_entropy_options{}, value Logits, value Labels, value... Weights>
@@ -8093,13 +8160,16 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Logits,
   return cross_entropy_loss(logits, labels, weights..., c<Options>);
 }
 
-/// Mean over all elements of (prediction - target)^2, of floats in f32.
-template <value A, value B>
+/// (prediction - target)^2 of floats, in f32; mean_squared_error_loss(prediction, target, loss_options{..}) at run
+/// time. errors: "both must be floats of one shape and dtype".
+template <value A, value B, class Options>
+[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target, Options options) {
+  MEGANEURA_EXPECT_ALIKE("mean_squared_error_loss<options>(prediction, target)", prediction, target)
+  return detail::layer<layers::squared_error>(fixed_text<"">{}, prediction, target, options);
+}
+template <loss_options Options = loss_options{}, value A, value B>
 [[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  MEGANEURA_EXPECT((detail::are_of_one_type(prediction.facts(), target.facts()) && is_float(target.facts().type)),
-                   "meganeura: mean_squared_error_loss(prediction, target): both must be floats of one shape and dtype",
-                   prediction, target)
-  return detail::layer<layers::mean_squared_error>(fixed_text<"">{}, prediction, target);
+  return mean_squared_error_loss(prediction, target, c<Options>);
 }
 
 /// Labels that a loss compares the model's first result with: i32, of its shape less the axis of the classes.
@@ -8118,11 +8188,6 @@ struct cross_entropy_module {
     return cross_entropy_loss<Options>(logits, label);
   }
 };
-struct mean_squared_error_module {
-  static constexpr auto forward(value auto prediction, value auto wanted) {
-    return mean_squared_error_loss(prediction, wanted);
-  }
-};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
@@ -8130,8 +8195,8 @@ template <fixed_string Label, cross_entropy_options Options = cross_entropy_opti
 struct cross_entropy : loss<detail::cross_entropy_module<Options>, labels<Label, Options.axis>> {};
 
 /// mean_squared_error_loss of a model's result, with what is bound by this name.
-template <fixed_string Target>
-struct mean_squared_error : loss<detail::mean_squared_error_module, target<Target>> {};
+template <fixed_string Target, loss_options Options = loss_options{}>
+struct mean_squared_error : loss<detail::pairwise_module<layers::squared_error, Options>, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Normalisation over the last axis or axes.
@@ -8205,11 +8270,15 @@ struct layer_norm {
 
 /// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
 /// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+/// errors: "x needs as many last extents as `axes` says", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-                   "meganeura: rms_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: rms_norm<name>(x): x must be floats; cast it", x)
+                   "meganeura: rms_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("rms_norm<name>(x)", x)
+  MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
+                   "meganeura: rms_norm<name>(x): epsilon must be at least 0", x)
   return detail::layer<layers::rms_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -8218,12 +8287,15 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 }
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
-/// source: arXiv 1607.06450.
+/// source: arXiv 1607.06450. errors: as rms_norm.
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto layer_norm(const Name& name, A x, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
-                   "meganeura: layer_norm<name>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: layer_norm<name>(x): x must be floats; cast it", x)
+  MEGANEURA_EXPECT(
+      detail::has_last_extents(x.facts().shape, static_cast<norm_options>(options).axes),
+      "meganeura: layer_norm<name>(x): x needs as many last extents as `axes` says, of numbers, not symbols", x)
+  MEGANEURA_EXPECT_FLOATS("layer_norm<name>(x)", x)
+  MEGANEURA_EXPECT(static_cast<norm_options>(options).epsilon >= 0,
+                   "meganeura: layer_norm<name>(x): epsilon must be at least 0", x)
   return detail::layer<layers::layer_norm>(name, x, options);
 }
 template <fixed_string Name, norm_options Options = norm_options{}, value A>
@@ -8389,7 +8461,205 @@ template <int Axis = 0, value X, value Rows, value Position>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Small layers around others: low-rank adaptation, squeeze and excite, bilinear forms, dropout of channels.
-// Rotary positions and scaled dot-product attention with grouped queries, from primitives.
+// What of <cmath> is computed while compiling, which it cannot be in Clang 14.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+inline constexpr double log_of_2 = 0.69314718055994530942, two_pi = 6.283185307179586;
+
+// log(x) = log(m) + k log(2), 1 <= m < 2, by the series of atanh.
+constexpr double natural_log(double x) {
+  double exponent = 0;
+  for (; x >= 2; x /= 2) exponent += log_of_2;
+  for (; x < 1; x *= 2) exponent -= log_of_2;
+  const double t = (x - 1) / (x + 1);
+  double sum = 0, power = t;
+  for (int i = 1; i < 60; i += 2, power *= t * t) sum += power / i;
+  return exponent + 2 * sum;
+}
+
+constexpr double square_root(double x) {
+  double root = x > 1 ? x : 1;
+  for (int i = 0; i < 64; ++i) root = (root + x / root) / 2;  // Newton, from above
+  return root;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What is added is alpha / rank times a product of two thin matrices.
+struct lora_options {
+  int rank = 8;
+  float alpha = 16;
+  bool bias = true;
+  friend constexpr bool operator==(const lora_options&, const lora_options&) = default;
+};
+
+namespace layers {
+
+/// linear's parameters, "lora_A" [rank, in] and "lora_B" [out, rank], which begins as zeros.
+struct lora_linear {
+  static constexpr auto forward(value auto x, std::int64_t out, lora_options options) {
+    const detail::facts in = x.facts();
+    const auto down = detail::parameter_of<"lora_A">(x, detail::extents_of(options.rank, in.shape.last()), in.type,
+                                                     init::fan_in_uniform);
+    const auto up = detail::parameter_of<"lora_B">(x, detail::extents_of(out, options.rank), in.type, init::zeros);
+    const auto thin = detail::make<detail::describe_linear>(detail::make<detail::describe_linear>(x, down), up);
+    return linear::forward(x, out, linear_options{.bias = options.bias}) +
+           thin * (static_cast<double>(options.alpha) / options.rank);
+  }
+};
+
+/// Parameters "fc1.weight" [squeezed, c, 1, 1], "fc1.bias", "fc2.weight" [c, squeezed, 1, 1] and "fc2.bias".
+struct squeeze_excite {
+  static constexpr auto forward(value auto x, std::int64_t squeezed) {
+    const std::int64_t channels = x.facts().shape[1].coefficient;
+    const auto all = unsqueeze(unsqueeze(mean(x, -1, -2), -1), -1);
+    const auto few = relu(mixed<"fc1.weight", "fc1.bias">(all, squeezed));
+    return x * detail::narrowed(sigmoid::forward(mixed<"fc2.weight", "fc2.bias">(few, channels)), x);
+  }
+
+ private:
+  template <fixed_string Weight, fixed_string Bias>
+  static constexpr auto mixed(value auto x, std::int64_t out) {
+    const std::int64_t in = x.facts().shape[1].coefficient;
+    const dtype type = x.facts().type;
+    const auto weight = detail::parameter_of<Weight>(x, detail::extents_of(out, in, 1, 1), type, init::fan_in_uniform);
+    const auto bias =
+        detail::parameter_of<Bias>(x, detail::extents_of(out), type, detail::bias_of(init::fan_in_uniform, in));
+    return convolution(x, weight, conv_options{.kernel = 1}) + reshape(bias, detail::extents_of(out, 1, 1));
+  }
+};
+
+/// Parameters "weight" [out, a's width, b's width] and "bias" [out].
+struct bilinear {
+  static constexpr auto forward(value auto a, value auto b, std::int64_t out, bool with_bias) {
+    const std::int64_t rows = a.facts().shape.last().coefficient, columns = b.facts().shape.last().coefficient;
+    const initializer begin = detail::bias_of(init::fan_in_uniform, rows);
+    const dtype type = a.facts().type;
+    const auto weight = detail::parameter_of<"weight">(a, detail::extents_of(out, rows, columns), type, begin);
+    const auto flat = reshape(permute(weight, 0, 2, 1), detail::extents_of(out * columns, rows));
+    const auto turned = split_heads(detail::make<detail::describe_linear>(a, flat), out);
+    const auto product = detail::narrowed(sum(detail::widened(turned) * detail::widened(unsqueeze(b, -2)), -1), a);
+    if (!with_bias) return product;
+    return product + detail::parameter_of<"bias">(a, detail::extents_of(out), type, begin);
+  }
+};
+
+/// A stream of random numbers "mask", one for each channel.
+struct channel_dropout {
+  static constexpr auto forward(value auto x, detail::number p) {
+    const auto kept = [&] {
+      const symbolic_shape shape = x.facts().shape,
+                           channels = detail::followed_by_ones(detail::extents_of(shape[0], shape[1]), shape.rank);
+      const auto drawn = detail::random_of<"mask">(x, channels);
+      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
+      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
+    };
+    return when_training(x, kept, [&] { return x; });
+  }
+};
+
+/// A stream of random numbers "mask".
+struct alpha_dropout {
+  static constexpr auto forward(value auto x, detail::number p) {
+    const auto kept = [&] {
+      constexpr double end = -1.7580993408473766;  // of selu, far to the left
+      const double share = p.value,
+                   scale = share < 1 ? 1 / detail::square_root((end * end * share + 1) * (1 - share)) : 0;
+      const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
+      const auto mixed = select(less(drawn, share), end, detail::widened(x));
+      return detail::narrowed(mixed * scale - end * scale * share, x);
+    };
+    return when_training(x, kept, [&] { return x; });
+  }
+};
+
+}  // namespace layers
+
+/// linear and what a low rank adds to it: lora_linear<"fc", out>(x). Its weight and bias are linear's, so that files of
+/// a linear model load into them; a trainer freezes them by name, {.frozen = {"*.weight", "*.bias"}}.
+/// shapes: [.., in] -> [.., out]. source: arXiv 2106.09685; names are loralib's.
+template <detail::name_like Name, value A, class Out, class Options = fixed<lora_options{}>>
+[[nodiscard]] constexpr auto lora_linear(const Name& name, A x, Out out, Options options = {}) {
+  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
+                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
+  MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x)
+  MEGANEURA_EXPECT((out >= 1 && lora_options(options).rank >= 1 && lora_options(options).alpha >= 0),
+                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1, and alpha at least 0", x)
+  return detail::layer<layers::lora_linear>(name, x, out, options);
+}
+template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
+[[nodiscard]] constexpr auto lora_linear(A x) {
+  return lora_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
+}
+
+/// x times a share for each channel, which two products make of the channels' means: squeeze_excite<"se", squeezed>(x).
+/// torchvision.ops.SqueezeExcitation. shapes: [n, c, h, w], unchanged. source: arXiv 1709.01507.
+template <detail::name_like Name, value A, class Squeezed>
+[[nodiscard]] constexpr auto squeeze_excite(const Name& name, A x, Squeezed squeezed) {
+  MEGANEURA_EXPECT((x.facts().shape.rank == 4 && x.facts().shape[1].is_static() && squeezed >= 1),
+                   "meganeura: squeeze_excite<name, squeezed>(x): x must be [n, c, h, w] with c a number, squeezed at "
+                   "least 1",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x)
+  return detail::layer<layers::squeeze_excite>(name, x, squeezed);
+}
+template <fixed_string Name, std::int64_t Squeezed, value A>
+[[nodiscard]] constexpr auto squeeze_excite(A x) {
+  return squeeze_excite(fixed_text<Name>{}, x, c<Squeezed>);
+}
+
+/// a^T W b for each of `out` matrices, plus a bias: bilinear<"form", out>(a, b). torch.nn.Bilinear.
+/// shapes: a [.., i], b [.., j] -> [.., out].
+template <detail::name_like Name, value A, value B, class Out, class WithBias = fixed<true>>
+[[nodiscard]] constexpr auto bilinear(const Name& name, A a, B b, Out out, WithBias with_bias = {}) {
+  MEGANEURA_EXPECT((detail::has_last_extent(a.facts().shape) && detail::has_last_extent(b.facts().shape) && out >= 1 &&
+                    detail::reduced_shape(a.facts().shape, 1u << (a.facts().shape.rank - 1)) ==
+                        detail::reduced_shape(b.facts().shape, 1u << (b.facts().shape.rank - 1))),
+                   "meganeura: bilinear<name, out>(a, b): a and b must be rows [.., i] and [.., j], as many, i and j "
+                   "numbers",
+                   a, b)
+  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
+                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", a, b)
+  return detail::layer<layers::bilinear>(name, a, b, out, with_bias);
+}
+template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, value B>
+[[nodiscard]] constexpr auto bilinear(A a, B b) {
+  return bilinear(fixed_text<Name>{}, a, b, c<Out>, c<WithBias>);
+}
+
+/// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
+template <detail::name_like Name, value A, class P>
+[[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
+                  "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
+  MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
+  return detail::layer<layers::channel_dropout>(name, x, p);
+}
+template <fixed_string Name, detail::number P, value A>
+[[nodiscard]] constexpr auto channel_dropout(A x) {
+  return channel_dropout(fixed_text<Name>{}, x, c<P>);
+}
+
+/// dropout beside selu: what is dropped becomes selu's lower end, and mean and variance stay 0 and 1.
+/// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
+template <detail::name_like Name, value A, class P>
+[[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
+  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
+                  "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
+  return detail::layer<layers::alpha_dropout>(name, x, p);
+}
+template <fixed_string Name, detail::number P, value A>
+[[nodiscard]] constexpr auto alpha_dropout(A x) {
+  return alpha_dropout(fixed_text<Name>{}, x, c<P>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Scaled dot-product attention with grouped queries, from primitives.
 // Products with sums over labelled axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -8494,24 +8764,6 @@ template <fixed_string Labels, value A, value B>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// How angles are made smaller for texts longer than those of the training, under the names that configurations of
-/// checkpoints have ("rope_scaling"). linear: all by the factor. ntk: by a greater theta. yarn (arXiv 2309.00071) and
-/// llama3: slow pairs by the factor, fast ones not.
-enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
-
-/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
-/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
-struct rope_options {
-  float theta = 1e4f;
-  bool interleaved = false;
-  int width = 0;
-  rope_type type = rope_type::none;
-  float factor = 1, original_max_position_embeddings = 8192;
-  float low_freq_factor = 1, high_freq_factor = 4;            // of llama3
-  float beta_fast = 32, beta_slow = 1, attention_factor = 0;  // of yarn
-  friend constexpr bool operator==(const rope_options&, const rope_options&) = default;
-};
-
 /// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
 /// added; 0: none. window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance
 /// times 2^(-8 i / heads) for head i from 1 on.
@@ -8526,24 +8778,6 @@ struct gqa_options {
 
 namespace detail {
 
-// <cmath> is not constexpr in Clang 14. log(x) = log(m) + k log(2), 1 <= m < 2, by the series of atanh.
-constexpr double natural_log(double x) {
-  constexpr double log_of_2 = 0.69314718055994530942;
-  double exponent = 0;
-  for (; x >= 2; x /= 2) exponent += log_of_2;
-  for (; x < 1; x *= 2) exponent -= log_of_2;
-  const double t = (x - 1) / (x + 1);
-  double sum = 0, power = t;
-  for (int i = 1; i < 60; i += 2, power *= t * t) sum += power / i;
-  return exponent + 2 * sum;
-}
-
-constexpr double square_root(double x) {
-  double root = x > 1 ? x : 1;
-  for (int i = 0; i < 64; ++i) root = (root + x / root) / 2;  // Newton, from above
-  return root;
-}
-
 // [.., positions, kv group, width] -> [.., positions, kv, group, width]
 constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& k) {
   symbolic_shape result = q;
@@ -8554,20 +8788,7 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
-// Neighbouring floats lie further apart than positions from there on.
-inline constexpr std::int64_t max_rope_position = std::int64_t{1} << 24;
-
-constexpr bool can_rotate(const facts& x, rope_options options) {
-  if (x.shape.rank < 3 || x.shape.rank >= max_rank || !x.shape.last().is_static() || !is_float(x.type)) return false;
-  const std::int64_t width = options.width == 0 ? x.shape.last().coefficient : options.width;
-  return width >= 2 && width % 2 == 0 && width <= x.shape.last().coefficient &&
-         (!x.shape.last(2).is_static() || x.shape.last(2).coefficient <= max_rope_position);
-}
-constexpr bool is_scaling(rope_options options) {
-  return options.theta > 1 && options.factor >= 1 && options.original_max_position_embeddings > 0 &&
-         options.low_freq_factor < options.high_freq_factor && options.beta_slow > 0 &&
-         options.beta_slow < options.beta_fast;
-}
+constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.window >= 0; }
 
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
@@ -8575,94 +8796,24 @@ constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, cons
   return q.last() == k.last() && (q.rank == 3 || q[0] == k[0]) && q.last(1).coefficient % k.last(1).coefficient == 0;
 }
 
-constexpr bool can_mask(const symbolic_shape& q, const symbolic_shape& k, const gqa_options& options) {
-  return !options.causal || (k.last(2).sum() + q.last(2).with(-q.last(2).coefficient).sum()).least() >= 0;
+constexpr bool has_key_for_each(const dim& queries, const dim& keys) {
+  return (keys.sum() + queries.with(-queries.coefficient).sum()).least() >= 0;
 }
+
+// The heads of scores [b?, heads, t, s] or [b?, kv heads, group, t, s].
+constexpr symbolic_shape heads_of(const symbolic_shape& scores, bool batch) {
+  symbolic_shape result;
+  for (int i = batch ? 1 : 0; i < scores.rank - 2; ++i) result.push_back(scores[i]);
+  return result;
+}
+
+// Of a key that a query does not see: not infinity, as a row of nothing else would be inf - inf in softmax. Scores
+// below the second one are such keys'.
+inline constexpr float hidden_score = -1.5e38f, least_seen_score = -1e38f;
 
 }  // namespace detail
 
 namespace layers {
-
-struct rope {
-  static constexpr auto forward(value auto x, rope_options options) { return placed(x, as_float(counted(x)), options); }
-  static constexpr auto forward(value auto x, value auto first, rope_options options) {
-    return placed(x, known(counted(x) + first), options);
-  }
-
- private:
-  // [position, 1, 1, 1], to broadcast over heads and pairs
-  static constexpr auto counted(value auto x) {
-    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
-  }
-  static constexpr auto as_float(value auto place) { return cast<dtype::f32>(place); }
-  // Infinite, of which sine and cosine are NaN, where it is beyond what f32 counts.
-  static constexpr auto known(value auto place) {
-    constexpr std::int64_t most = detail::max_rope_position;
-    return select(logical_and(less_equal(place, most), less_equal(-most, place)), as_float(place),
-                  static_cast<double>(__builtin_inff()));
-  }
-
-  static constexpr auto placed(value auto x, value auto position, rope_options options) {
-    const std::int64_t all = x.facts().shape.last().coefficient, width = options.width == 0 ? all : options.width;
-    if (width == all) return turned(x, position, options);
-    return concat(-1, turned(slice(x, -1, 0, width), position, options), slice(x, -1, width, all - width));
-  }
-
-  static constexpr auto turned(value auto x, value auto position, rope_options options) {
-    const symbolic_shape shape = x.facts().shape;
-    const std::int64_t half = shape.last().coefficient / 2;
-    const int axis = options.interleaved ? -1 : -2;  // of the two elements of a pair
-    const auto pairs = reshape(detail::widened(x), options.interleaved ? detail::split_last(shape, half, 2)
-                                                                       : detail::split_last(shape, 2, half));
-    const auto pair = cast<dtype::f32>(
-        detail::coordinates_of(x, options.interleaved ? detail::extents_of(half, 1) : detail::extents_of(half), 0));
-    const auto angle = position * speed(pair, static_cast<double>(2 * half), options);
-    const double longer = length(options);
-    const auto kept = pairs * scaled(cos(angle), longer);
-    const auto partner = flip(pairs, axis);
-    const auto sine = scaled(sin(angle), longer);
-    // -1 for the first of a pair, 1 for the second
-    const auto side = options.interleaved ? detail::extents_of(2) : detail::extents_of(2, 1);
-    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, side, 0)) * 2.0f - 1.0f;
-    return detail::narrowed(reshape(kept + partner * (sine * sign), shape), x);
-  }
-  static constexpr auto scaled(value auto x, double by) { return by == 1 ? x : x * by; }
-  static constexpr double length(rope_options options) {
-    if (options.type != rope_type::yarn) return 1;
-    return options.attention_factor != 0 ? static_cast<double>(options.attention_factor)
-                                         : 0.1 * detail::natural_log(static_cast<double>(options.factor)) + 1;
-  }
-
-  // theta^(-2 i / width) for pair i, scaled.
-  static constexpr auto speed(value auto pair, double width, rope_options options) {
-    constexpr double turn = 6.283185307179586;
-    const double factor = static_cast<double>(options.factor),
-                 original = static_cast<double>(options.original_max_position_embeddings);
-    double log_theta = detail::natural_log(static_cast<double>(options.theta));
-    if (options.type == rope_type::ntk) log_theta += detail::natural_log(factor) * width / (width - 2);
-    const auto plain = exp(pair * (-2 * log_theta / width));
-    const auto mixed = [&](auto share) {  // of the plain speed
-      return plain * (minimum(maximum(share, 0.0), 1.0) * (1 - 1 / factor) + 1 / factor);
-    };
-    if (options.type == rope_type::linear) return plain * (1 / factor);
-    if (options.type == rope_type::llama3) {
-      const double low = static_cast<double>(options.low_freq_factor);
-      return mixed((plain * (original / turn) - low) * (1 / (static_cast<double>(options.high_freq_factor) - low)));
-    }
-    if (options.type == rope_type::yarn) {
-      const auto place = [&](float turns) {
-        return width * detail::natural_log(original / (static_cast<double>(turns) * turn)) / (2 * log_theta);
-      };
-      const auto within = [&](double at) { return at < 0 ? 0 : at > width - 1 ? width - 1 : at; };
-      const double first = within(static_cast<double>(static_cast<std::int64_t>(within(place(options.beta_fast))))),
-                   exact = within(place(options.beta_slow)),
-                   whole = static_cast<double>(static_cast<std::int64_t>(exact)),
-                   last = within(whole < exact ? whole + 1 : whole), end = last > first ? last : first + 0.001;
-      return mixed((pair - end) * (-1 / (end - first)));
-    }
-    return plain;
-  }
-};
 
 /// In steps: scores of f32 [b?, heads, t, s] or, where queries share keys, [b?, kv heads, group, t, s], their softmax,
 /// and what it weighs.
@@ -8689,7 +8840,7 @@ struct attend {
   }
 
   static constexpr auto masked(value auto scores, value auto sees) {
-    return select(sees, scores, -1.5e38f);  // not infinity: a row of nothing else would be inf - inf in softmax
+    return select(sees, scores, detail::hidden_score);
   }
   static constexpr auto key_of(value auto scores) { return detail::coordinates_of(scores, square(scores), 1); }
 
@@ -8698,8 +8849,8 @@ struct attend {
     return options.window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
   }
   static constexpr auto weights_or_zeros(value auto scores) {
-    const auto bounded = maximum(scores, -1.5e38f);
-    return select(less(bounded, -1e38f), 0.0f, softmax::forward(bounded, -1));
+    const auto bounded = maximum(scores, detail::hidden_score);
+    return select(less(bounded, detail::least_seen_score), 0.0f, softmax::forward(bounded, -1));
   }
 
   static constexpr auto mixed(value auto weights, value auto v, dtype type) {
@@ -8741,40 +8892,20 @@ struct attend {
 
   // Heads beyond the greatest power of 2 have those between the first ones', of twice as many.
   static constexpr auto slopes(value auto scores, bool batch) {
-    symbolic_shape shape = scores.facts().shape;
-    symbolic_shape heads;
-    std::int64_t count = 1, even = 1;
-    for (int i = batch ? 1 : 0; i < shape.rank; ++i) {
-      heads.push_back(i < shape.rank - 2 ? shape[i] : dim(1));
-      count *= heads.last().coefficient;
-    }
+    const symbolic_shape heads = detail::heads_of(scores.facts().shape, batch);
+    const std::int64_t count = heads.coefficient();
+    std::int64_t even = 1;
     while (2 * even <= count) even *= 2;
-    const double step = -8 * 0.69314718055994530942 / static_cast<double>(even);
+    const double step = -8 * detail::log_of_2 / static_cast<double>(even);
     const auto head = detail::coordinates_of(scores, detail::extents_of(count), 0);
     const auto place = select(less(head, even), head * 2 + 2, (head - even) * 2 + 1);
-    return reshape(exp(cast<dtype::f32>(place) * (step / 2)), heads);
+    return reshape(exp(cast<dtype::f32>(place) * (step / 2)), detail::followed_by_ones(heads, heads.rank + 2));
   }
 };
 
 }  // namespace layers
 
 namespace detail {
-
-template <class Options, value A, value... Position>
-constexpr auto rotated(Options options, A x, Position... position) {
-  MEGANEURA_EXPECT(can_rotate(x.facts(), options),
-                   "meganeura: rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 "
-                   "positions, the width that turns even",
-                   x)
-  MEGANEURA_EXPECT(
-      is_scaling(options),
-      "meganeura: rope<options>(x): theta is above 1, factor at least 1, and low_freq_factor and beta_slow "
-      "are below high_freq_factor and beta_fast",
-      x)
-  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
-                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
-  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
-}
 
 struct no_operand {};
 constexpr no_operand operand_or_none() { return {}; }
@@ -8815,7 +8946,9 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
                    "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
-  MEGANEURA_EXPECT((value<Position> || can_mask(q.facts().shape, k.facts().shape, options)),
+  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and window are at least 0", q, k, v)
+  MEGANEURA_EXPECT((value<Position> || !static_cast<gqa_options>(options).causal ||
+                    has_key_for_each(q.facts().shape.last(2), k.facts().shape.last(2))),
                    "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
                    k, v)
   MEGANEURA_EXPECT((floats_of_one_type(q.facts(), k.facts()) && floats_of_one_type(k.facts(), v.facts())),
@@ -8829,32 +8962,14 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
 
 }  // namespace detail
 
-/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
-/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
-/// rope<options>(x, position), from an i32 number of run time: rows of positions beyond 2^24, which f32 does not count
-/// one by one, are NaN then. Counted from 0 there are at most 2^24.
-/// shapes: [.., positions, heads, width], unchanged. dtypes: floats, computed in f32. source: RoFormer, arXiv
-/// 2104.09864, eq. 34. errors: "x must be floats [.., positions, heads, width]", "position must be one i32".
-template <value A, class Options>
-  requires(!value<Options>)
-[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
-template <value A, value Position, class Options>
-[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
-  return detail::rotated(options, x, position);
-}
-template <rope_options Options = rope_options{}, value A, value... Position>
-[[nodiscard]] constexpr auto rope(A x, Position... position) {
-  return detail::rotated(c<Options>, x, position...);
-}
-
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
 /// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
 /// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
 /// in it, an i32 number of run time from 0 on, and sees nothing behind itself. Masks, lengths and sinks:
 /// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
 /// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
-/// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query". cost:
-/// 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
+/// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query",
+/// "softcap and window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
   requires std::is_convertible_v<Options, gqa_options>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
@@ -8867,181 +8982,6 @@ template <value Q, value K, value V, value Position, class Options>
 template <gqa_options Options = gqa_options{}, value Q, value K, value V, value... Position>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, Position... position) {
   return detail::attended<detail::whole_attention>(c<Options>, q, k, v, detail::operand_or_none(position...));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// What is added is alpha / rank times a product of two thin matrices.
-struct lora_options {
-  int rank = 8;
-  float alpha = 16;
-  bool bias = true;
-  friend constexpr bool operator==(const lora_options&, const lora_options&) = default;
-};
-
-namespace layers {
-
-/// linear's parameters, "lora_A" [rank, in] and "lora_B" [out, rank], which begins as zeros.
-struct lora_linear {
-  static constexpr auto forward(value auto x, std::int64_t out, lora_options options) {
-    const detail::facts in = x.facts();
-    const auto down = detail::parameter_of<"lora_A">(x, detail::extents_of(options.rank, in.shape.last()), in.type,
-                                                     init::fan_in_uniform);
-    const auto up = detail::parameter_of<"lora_B">(x, detail::extents_of(out, options.rank), in.type, init::zeros);
-    const auto thin = detail::make<detail::describe_linear>(detail::make<detail::describe_linear>(x, down), up);
-    return linear::forward(x, out, linear_options{.bias = options.bias}) +
-           thin * (static_cast<double>(options.alpha) / options.rank);
-  }
-};
-
-/// Parameters "fc1.weight" [squeezed, c, 1, 1], "fc1.bias", "fc2.weight" [c, squeezed, 1, 1] and "fc2.bias".
-struct squeeze_excite {
-  static constexpr auto forward(value auto x, std::int64_t squeezed) {
-    const std::int64_t channels = x.facts().shape[1].coefficient;
-    const auto all = unsqueeze(unsqueeze(mean(x, -1, -2), -1), -1);
-    const auto few = relu(mixed<"fc1.weight", "fc1.bias">(all, squeezed));
-    return x * detail::narrowed(sigmoid::forward(mixed<"fc2.weight", "fc2.bias">(few, channels)), x);
-  }
-
- private:
-  template <fixed_string Weight, fixed_string Bias>
-  static constexpr auto mixed(value auto x, std::int64_t out) {
-    const std::int64_t in = x.facts().shape[1].coefficient;
-    const dtype type = x.facts().type;
-    const auto weight = detail::parameter_of<Weight>(x, detail::extents_of(out, in, 1, 1), type, init::fan_in_uniform);
-    const auto bias =
-        detail::parameter_of<Bias>(x, detail::extents_of(out), type, detail::bias_of(init::fan_in_uniform, in));
-    return convolution(x, weight, conv_options{.kernel = 1}) + reshape(bias, detail::extents_of(out, 1, 1));
-  }
-};
-
-/// Parameters "weight" [out, a's width, b's width] and "bias" [out].
-struct bilinear {
-  static constexpr auto forward(value auto a, value auto b, std::int64_t out, bool with_bias) {
-    const std::int64_t rows = a.facts().shape.last().coefficient, columns = b.facts().shape.last().coefficient;
-    const double bound = 1 / detail::square_root(static_cast<double>(rows));
-    const dtype type = a.facts().type;
-    const auto weight =
-        detail::parameter_of<"weight">(a, detail::extents_of(out, rows, columns), type, init::uniform(-bound, bound));
-    const auto flat = reshape(permute(weight, 0, 2, 1), detail::extents_of(out * columns, rows));
-    const auto turned = split_heads(detail::make<detail::describe_linear>(a, flat), out);
-    const auto product = detail::narrowed(sum(detail::widened(turned) * detail::widened(unsqueeze(b, -2)), -1), a);
-    if (!with_bias) return product;
-    return product + detail::parameter_of<"bias">(a, detail::extents_of(out), type, init::uniform(-bound, bound));
-  }
-};
-
-/// A stream of random numbers "mask", one for each channel.
-struct channel_dropout {
-  static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
-      symbolic_shape channels = detail::extents_of(x.facts().shape[0], x.facts().shape[1]);
-      while (channels.rank < x.facts().shape.rank) channels.push_back(1);
-      const auto drawn = detail::random_of<"mask">(x, channels);
-      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
-      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
-    };
-    return when_training(x, kept, [&] { return x; });
-  }
-};
-
-/// A stream of random numbers "mask".
-struct alpha_dropout {
-  static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
-      constexpr double end = -1.7580993408473766;  // of selu, far to the left
-      const double share = p.value,
-                   scale = share < 1 ? 1 / detail::square_root((end * end * share + 1) * (1 - share)) : 0;
-      const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
-      const auto mixed = select(less(drawn, share), end, detail::widened(x));
-      return detail::narrowed(mixed * scale - end * scale * share, x);
-    };
-    return when_training(x, kept, [&] { return x; });
-  }
-};
-
-}  // namespace layers
-
-/// linear and what a low rank adds to it: lora_linear<"fc", out>(x). Its weight and bias are linear's, so that files of
-/// a linear model load into them; a trainer freezes them by name, {.frozen = {"*.weight", "*.bias"}}.
-/// shapes: [.., in] -> [.., out]. source: arXiv 2106.09685; names are loralib's.
-template <detail::name_like Name, value A, class Out, class Options = fixed<lora_options{}>>
-[[nodiscard]] constexpr auto lora_linear(const Name& name, A x, Out out, Options options = {}) {
-  MEGANEURA_EXPECT(detail::has_last_extent(x.facts().shape),
-                   "meganeura: lora_linear<name, out>(x): x needs a last extent that is a number, not a symbol", x)
-  MEGANEURA_EXPECT_FLOATS("lora_linear<name, out>(x)", x)
-  MEGANEURA_EXPECT((out >= 1 && static_cast<lora_options>(options).rank >= 1),
-                   "meganeura: lora_linear<name, out>(x): out and rank are at least 1", x)
-  return detail::layer<layers::lora_linear>(name, x, out, options);
-}
-template <fixed_string Name, std::int64_t Out, lora_options Options = lora_options{}, value A>
-[[nodiscard]] constexpr auto lora_linear(A x) {
-  return lora_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
-}
-
-/// x times a share for each channel, which two products make of the channels' means: squeeze_excite<"se", squeezed>(x).
-/// torchvision.ops.SqueezeExcitation. shapes: [n, c, h, w], unchanged. source: arXiv 1709.01507.
-template <detail::name_like Name, value A, class Squeezed>
-[[nodiscard]] constexpr auto squeeze_excite(const Name& name, A x, Squeezed squeezed) {
-  MEGANEURA_EXPECT((x.facts().shape.rank == 4 && x.facts().shape[1].is_static() && squeezed >= 1),
-                   "meganeura: squeeze_excite<name, squeezed>(x): x must be [n, c, h, w] with c a number, squeezed at "
-                   "least 1",
-                   x)
-  MEGANEURA_EXPECT_FLOATS("squeeze_excite<name, squeezed>(x)", x)
-  return detail::layer<layers::squeeze_excite>(name, x, squeezed);
-}
-template <fixed_string Name, std::int64_t Squeezed, value A>
-[[nodiscard]] constexpr auto squeeze_excite(A x) {
-  return squeeze_excite(fixed_text<Name>{}, x, c<Squeezed>);
-}
-
-/// a^T W b for each of `out` matrices, plus a bias: bilinear<"form", out>(a, b). torch.nn.Bilinear.
-/// shapes: a [.., i], b [.., j] -> [.., out].
-template <detail::name_like Name, value A, value B, class Out, class WithBias = fixed<true>>
-[[nodiscard]] constexpr auto bilinear(const Name& name, A a, B b, Out out, WithBias with_bias = {}) {
-  MEGANEURA_EXPECT((detail::has_last_extent(a.facts().shape) && detail::has_last_extent(b.facts().shape) && out >= 1 &&
-                    detail::reduced_shape(a.facts().shape, 1u << (a.facts().shape.rank - 1)) ==
-                        detail::reduced_shape(b.facts().shape, 1u << (b.facts().shape.rank - 1))),
-                   "meganeura: bilinear<name, out>(a, b): a and b must be rows [.., i] and [.., j], as many, i and j "
-                   "numbers",
-                   a, b)
-  MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
-                   "meganeura: bilinear<name, out>(a, b): both must be floats of one dtype; cast them", a, b)
-  return detail::layer<layers::bilinear>(name, a, b, out, with_bias);
-}
-template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, value B>
-[[nodiscard]] constexpr auto bilinear(A a, B b) {
-  return bilinear(fixed_text<Name>{}, a, b, c<Out>, c<WithBias>);
-}
-
-/// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
-template <detail::name_like Name, value A, class P>
-[[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
-                  "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
-  MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
-  return detail::layer<layers::channel_dropout>(name, x, p);
-}
-template <fixed_string Name, detail::number P, value A>
-[[nodiscard]] constexpr auto channel_dropout(A x) {
-  return channel_dropout(fixed_text<Name>{}, x, c<P>);
-}
-
-/// dropout beside selu: what is dropped becomes selu's lower end, and mean and variance stay 0 and 1.
-/// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
-template <detail::name_like Name, value A, class P>
-[[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number_of(p)>,
-                  "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
-  MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
-  return detail::layer<layers::alpha_dropout>(name, x, p);
-}
-template <fixed_string Name, detail::number P, value A>
-[[nodiscard]] constexpr auto alpha_dropout(A x) {
-  return alpha_dropout(fixed_text<Name>{}, x, c<P>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -9242,8 +9182,8 @@ struct attention_masked {
 
 struct attention_limited {
   static constexpr auto forward(value auto scores, value auto lengths) {
-    symbolic_shape each = lengths.facts().shape;
-    while (each.rank > 0 && each.rank < scores.facts().shape.rank) each.push_back(1);
+    const symbolic_shape given = lengths.facts().shape,
+                         each = given.rank == 0 ? given : detail::followed_by_ones(given, scores.facts().shape.rank);
     return attend::masked(scores, less(attend::key_of(scores), reshape(lengths, each)));
   }
 };
@@ -9251,13 +9191,12 @@ struct attention_limited {
 struct attention_weights {
   static constexpr auto forward(value auto scores) { return attend::weights_or_zeros(scores); }
   static constexpr auto forward(value auto scores, value auto sinks, bool batch) {
-    symbolic_shape heads;
-    for (int i = batch ? 1 : 0; i < scores.facts().shape.rank - 1; ++i)
-      heads.push_back(i < scores.facts().shape.rank - 2 ? scores.facts().shape[i] : dim(1));
-    const auto sink = maximum(reshape(detail::widened(sinks), heads), -1.5e38f);
-    const auto bounded = maximum(scores, -1.5e38f);
+    const symbolic_shape heads = detail::heads_of(scores.facts().shape, batch);
+    const auto by_heads = reshape(detail::widened(sinks), detail::followed_by_ones(heads, heads.rank + 1));
+    const auto sink = maximum(by_heads, detail::hidden_score);
+    const auto bounded = maximum(scores, detail::hidden_score);
     const auto largest = stop_gradient(maximum(max(bounded, -1), sink));
-    const auto numerator = select(less(bounded, -1e38f), 0.0f, exp(bounded - unsqueeze(largest, -1)));
+    const auto numerator = select(less(bounded, detail::least_seen_score), 0.0f, exp(bounded - unsqueeze(largest, -1)));
     return numerator / unsqueeze(sum(numerator, -1) + exp(sink - largest), -1);
   }
 };
@@ -9388,7 +9327,7 @@ constexpr bool has_groups(const symbolic_shape& x, std::int64_t groups) {
   return x.rank >= 2 && x[1].is_static() && groups >= 1 && x[1].coefficient % groups == 0;
 }
 // All but the first two axes as one.
-constexpr dim places_of(const symbolic_shape& x) { return x.rank == 2 ? dim(1) : flattened(x, 2, x.rank - 1); }
+constexpr dim spatial_places(const symbolic_shape& x) { return x.rank == 2 ? dim(1) : flattened(x, 2, x.rank - 1); }
 }  // namespace detail
 
 namespace layers {
@@ -9397,7 +9336,7 @@ namespace layers {
 struct group_norm {
   static constexpr auto forward(value auto x, std::int64_t groups, group_norm_options options) {
     const symbolic_shape shape = x.facts().shape;
-    const dim places = detail::places_of(shape);
+    const dim places = detail::spatial_places(shape);
     const auto rows = reshape(
         detail::widened(x),
         detail::extents_of(shape[0], groups, places.with(places.coefficient * (shape[1].coefficient / groups))));
@@ -9413,17 +9352,16 @@ struct group_norm {
   // A parameter [c] as [c, 1, ..].
   template <fixed_string Name>
   static constexpr auto along(value auto x, const initializer& begin) {
-    symbolic_shape shape = detail::extents_of(x.facts().shape[1]);
-    const auto each = detail::widened(detail::parameter_of<Name>(x, shape, x.facts().type, begin));
-    while (shape.rank < x.facts().shape.rank - 1) shape.push_back(1);
-    return reshape(each, shape);
+    const symbolic_shape channels = detail::extents_of(x.facts().shape[1]);
+    return detail::beside_axis(detail::widened(detail::parameter_of<Name>(x, channels, x.facts().type, begin)), x, 1);
   }
 };
 
 struct local_response_norm {
   static constexpr auto forward(value auto x, local_response_options options) {
     const symbolic_shape shape = x.facts().shape;
-    const auto wide = reshape(detail::widened(x), detail::extents_of(shape[0], shape[1], detail::places_of(shape)));
+    const auto wide =
+        reshape(detail::widened(x), detail::extents_of(shape[0], shape[1], detail::spatial_places(shape)));
     const window_attribute neighbours{.kind = reduce_kind::sum,
                                       .spatial = 2,
                                       .window = {options.size, 1, 1},
@@ -9444,9 +9382,7 @@ struct weight_norm {
     const auto wide = detail::widened(v);
     const auto rows = flatten(wide, 1, -1);
     const auto length = sqrt(sum(rows * rows, -1));
-    symbolic_shape shape = length.facts().shape;
-    while (shape.rank < v.facts().shape.rank) shape.push_back(1);
-    return detail::narrowed(wide * reshape(flatten(detail::widened(g), 0, -1) / length, shape), v);
+    return detail::narrowed(wide * detail::beside_axis(flatten(detail::widened(g), 0, -1) / length, v, 0), v);
   }
 };
 
@@ -9472,8 +9408,7 @@ struct weight_norm_conv {
     const detail::facts in = x.facts();
     const symbolic_shape filter =
         detail::filter_shape(out, in.shape[1].coefficient / options.groups, options, in.shape.rank - 2);
-    symbolic_shape each = detail::extents_of(out);
-    while (each.rank < filter.rank) each.push_back(1);
+    const symbolic_shape each = detail::followed_by_ones(detail::extents_of(out), filter.rank);
     const auto g = detail::parameter_of<"weight_g">(x, each, in.type, init::constant(weight_norm_linear::mean_length));
     const auto v = detail::parameter_of<"weight_v">(x, filter, in.type, options.weight);
     const auto y = convolution(x, weight_norm::forward(v, g), options);
@@ -9492,6 +9427,8 @@ template <detail::name_like Name, value A, class Groups, class Options = fixed<g
   MEGANEURA_EXPECT(detail::has_groups(x.facts().shape, groups),
                    "meganeura: group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups", x)
   MEGANEURA_EXPECT_FLOATS("group_norm<name, groups>(x)", x)
+  MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
+                   "meganeura: group_norm<name, groups>(x): epsilon must be at least 0", x)
   return detail::layer<layers::group_norm>(name, x, groups, options);
 }
 template <fixed_string Name, std::int64_t Groups, group_norm_options Options = group_norm_options{}, value A>
@@ -9507,6 +9444,8 @@ template <detail::name_like Name, value A, class Options = fixed<group_norm_opti
                    "meganeura: instance_norm<name>(x): x must be [n, c, ..] with c a number and at least one axis more",
                    x)
   MEGANEURA_EXPECT_FLOATS("instance_norm<name>(x)", x)
+  MEGANEURA_EXPECT(group_norm_options(options).epsilon >= 0,
+                   "meganeura: instance_norm<name>(x): epsilon must be at least 0", x)
   if constexpr (detail::all_typed<A>::value) {
     return detail::layer<layers::group_norm>(name, x, c<A::facts().shape[1].coefficient>, options);
   } else {
@@ -9522,7 +9461,7 @@ template <fixed_string Name, group_norm_options Options = group_norm_options{.af
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. errors: "x must be [n, c, ..] of known extents".
 template <value A, class Options>
 [[nodiscard]] constexpr auto local_response_norm(A x, Options options) {
-  MEGANEURA_EXPECT((detail::has_groups(x.facts().shape, 1) && detail::places_of(x.facts().shape).is_static() &&
+  MEGANEURA_EXPECT((detail::has_groups(x.facts().shape, 1) && detail::spatial_places(x.facts().shape).is_static() &&
                     static_cast<local_response_options>(options).size >= 1),
                    "meganeura: local_response_norm<options>(x): x must be [n, c, ..] of known extents but for n, and "
                    "size is at least 1",
@@ -9721,22 +9660,19 @@ template <value A>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-struct loss_options {
-  loss_reduction reduction = loss_reduction::mean;
-  friend constexpr bool operator==(const loss_options&, const loss_options&) = default;
-};
-/// beta: where the parabola meets the line; 0: no parabola.
+/// beta: where the parabola meets the line; 0: no parabola; not below.
 struct smooth_l1_options {
   float beta = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const smooth_l1_options&, const smooth_l1_options&) = default;
 };
+/// delta: the distance where the parabola ends; above 0.
 struct huber_options {
   float delta = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const huber_options&, const huber_options&) = default;
 };
-/// q: the share of targets that are to lie below the prediction.
+/// q: the share of targets that are to lie below the prediction; from 0 to 1.
 struct quantile_options {
   float q = 0.5f;
   loss_reduction reduction = loss_reduction::mean;
@@ -9766,31 +9702,9 @@ namespace detail {
 
 constexpr double as_double(float x) { return static_cast<double>(x); }
 
-// A layer of `Rule::each(prediction, target, options)`, in f32 and reduced.
-template <class Rule>
-struct pairwise_loss {
-  static constexpr auto forward(value auto prediction, value auto target, auto options) {
-    return reduced_loss(Rule::each(widened(prediction), widened(target), options), options.reduction);
-  }
-};
-
-// The same as a trainer's loss.
-template <class Layer, auto Options>
-struct pairwise_module {
-  static constexpr auto forward(value auto prediction, value auto target) {
-    MEGANEURA_EXPECT(is_float(prediction.facts().type),
-                     "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
-    return layer<Layer>(fixed_text<"">{}, prediction, target, c<Options>);
-  }
-};
-
 }  // namespace detail
 
 namespace layers {
-
-struct squared_error : detail::pairwise_loss<squared_error> {
-  static constexpr auto each(value auto x, value auto y, loss_options) { return (x - y) * (x - y); }
-};
 
 struct l1 : detail::pairwise_loss<l1> {
   static constexpr auto each(value auto x, value auto y, loss_options) { return abs(x - y); }
@@ -9798,6 +9712,7 @@ struct l1 : detail::pairwise_loss<l1> {
 
 // Of a distance, `bend` where the parabola ends: d^2 / 2 and then bend (d - bend / 2).
 struct huber : detail::pairwise_loss<huber> {
+  static constexpr bool is_sound(huber_options options) { return options.delta > 0; }
   static constexpr auto each(value auto x, value auto y, huber_options options) {
     const auto distance = abs(x - y);
     const double bend = detail::as_double(options.delta);
@@ -9808,6 +9723,7 @@ struct huber : detail::pairwise_loss<huber> {
 };
 
 struct smooth_l1 : detail::pairwise_loss<smooth_l1> {
+  static constexpr bool is_sound(smooth_l1_options options) { return options.beta >= 0; }
   static constexpr auto each(value auto x, value auto y, smooth_l1_options options) {
     if (options.beta == 0) return abs(x - y);
     return huber::each(x, y, {.delta = options.beta}) * (1 / detail::as_double(options.beta));
@@ -9819,12 +9735,13 @@ struct log_cosh : detail::pairwise_loss<log_cosh> {
     const auto difference = x - y;
     const auto inside = less(abs(difference), 4.0f);
     const auto half = sinh(select(inside, difference, 0.0f) * 0.5f);  // cosh(d) = 1 + 2 sinh(d / 2)^2: digits near 0
-    const auto far = abs(difference) + log1p(exp(abs(difference) * -2.0f)) - 0.6931471805599453;
+    const auto far = abs(difference) + log1p(exp(abs(difference) * -2.0f)) - detail::log_of_2;
     return select(inside, log1p(half * half * 2.0f), far);
   }
 };
 
 struct quantile : detail::pairwise_loss<quantile> {
+  static constexpr bool is_sound(quantile_options options) { return options.q >= 0 && options.q <= 1; }
   static constexpr auto each(value auto x, value auto y, quantile_options options) {
     const auto above = y - x;
     return maximum(above * detail::as_double(options.q), above * (detail::as_double(options.q) - 1));
@@ -9849,7 +9766,7 @@ struct poisson_nll : detail::pairwise_loss<poisson_nll> {
   static constexpr auto log_factorial(value auto y) {
     const auto many = less(1.0f, y);
     const auto count = select(many, y, 1.0f);
-    return select(many, count * log(count) - count + log(count * 6.283185307179586) * 0.5f, 0.0f);
+    return select(many, count * log(count) - count + log(count * detail::two_pi) * 0.5f, 0.0f);
   }
 };
 
@@ -9860,7 +9777,8 @@ struct gaussian_nll {
     const auto square = given + stop_gradient(relu(detail::as_double(options.epsilon) - given));
     const auto difference = detail::widened(prediction) - detail::widened(target);
     const auto losses = (log(square) + difference * difference / square) * 0.5f;
-    return detail::reduced_loss(options.full ? losses + 0.9189385332046727 : losses, options.reduction);
+    return detail::reduced_loss(options.full ? losses + detail::natural_log(detail::two_pi) / 2 : losses,
+                                options.reduction);
   }
 };
 
@@ -9869,17 +9787,6 @@ struct gaussian_nll {
 // prediction, target: floats of one shape and dtype, computed in f32, as the result is: [] or, with
 // loss_reduction::none, of their shape. Each has a form of run time, huber_loss(prediction, target, huber_options{..}),
 // and one for a trainer, where the target is bound by its name. errors: "both must be floats of one shape and dtype".
-
-/// (prediction - target)^2 with a choice of reduction.
-template <value A, value B, class Options>
-[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target, Options options) {
-  MEGANEURA_EXPECT_ALIKE("mean_squared_error_loss<options>(prediction, target)", prediction, target)
-  return detail::layer<layers::squared_error>(fixed_text<"">{}, prediction, target, options);
-}
-template <loss_options Options, value A, value B>
-[[nodiscard]] constexpr auto mean_squared_error_loss(A prediction, B target) {
-  return mean_squared_error_loss(prediction, target, c<Options>);
-}
 
 /// |prediction - target|. torch.nn.functional.l1_loss.
 template <value A, value B, class Options>
@@ -9898,6 +9805,9 @@ struct l1 : loss<detail::pairwise_module<layers::l1, Options>, target<Target>> {
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto smooth_l1_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("smooth_l1_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::smooth_l1::is_sound(options),
+                   "meganeura: smooth_l1_loss<options>(prediction, target): beta must be at least 0", prediction,
+                   target)
   return detail::layer<layers::smooth_l1>(fixed_text<"">{}, prediction, target, options);
 }
 template <smooth_l1_options Options = smooth_l1_options{}, value A, value B>
@@ -9911,6 +9821,8 @@ struct smooth_l1 : loss<detail::pairwise_module<layers::smooth_l1, Options>, tar
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto huber_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("huber_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::huber::is_sound(options),
+                   "meganeura: huber_loss<options>(prediction, target): delta must be above 0", prediction, target)
   return detail::layer<layers::huber>(fixed_text<"">{}, prediction, target, options);
 }
 template <huber_options Options = huber_options{}, value A, value B>
@@ -9937,6 +9849,8 @@ struct log_cosh_error : loss<detail::pairwise_module<layers::log_cosh, Options>,
 template <value A, value B, class Options>
 [[nodiscard]] constexpr auto quantile_loss(A prediction, B target, Options options) {
   MEGANEURA_EXPECT_ALIKE("quantile_loss<options>(prediction, target)", prediction, target)
+  MEGANEURA_EXPECT(layers::quantile::is_sound(options),
+                   "meganeura: quantile_loss<options>(prediction, target): q must be from 0 to 1", prediction, target)
   return detail::layer<layers::quantile>(fixed_text<"">{}, prediction, target, options);
 }
 template <quantile_options Options = quantile_options{}, value A, value B>
@@ -10027,12 +9941,12 @@ struct binary_cross_entropy : detail::pairwise_loss<binary_cross_entropy> {
 struct binary_cross_entropy_with_logits : detail::pairwise_loss<binary_cross_entropy_with_logits> {
   using pairwise_loss::forward;
   static constexpr auto forward(value auto logits, value auto target, value auto weight, loss_options options) {
-    const auto x = detail::widened(logits), y = detail::widened(target);
+    const auto y = detail::widened(target);
     const auto share = y * (detail::widened(weight) - 1.0f) + 1.0f;
-    return detail::reduced_loss((1.0f - y) * x + share * detail::log_of_one_and_exp(-x), options.reduction);
+    return detail::reduced_loss(each(detail::widened(logits), y, options, share), options.reduction);
   }
-  static constexpr auto each(value auto x, value auto y, loss_options) {
-    return (1.0f - y) * x + detail::log_of_one_and_exp(-x);
+  static constexpr auto each(value auto x, value auto y, loss_options, value auto... share) {
+    return (1.0f - y) * x + (detail::log_of_one_and_exp(-x) * ... * share);
   }
 };
 
@@ -10813,6 +10727,9 @@ template <value Anchor, value Positive, value Negative, class Options>
       "meganeura: triplet_margin_loss<options>(anchor, positive, negative): all must be rows [.., width] of "
       "one shape and dtype",
       anchor, positive, negative)
+  MEGANEURA_EXPECT(triplet_options(options).p > 0,
+                   "meganeura: triplet_margin_loss<options>(anchor, positive, negative): p must be above 0", anchor,
+                   positive, negative)
   return detail::layer<layers::triplet_margin>(fixed_text<"">{}, anchor, positive, negative, options);
 }
 template <triplet_options Options = triplet_options{}, value Anchor, value Positive, value Negative>
@@ -10849,8 +10766,7 @@ constexpr bool can_attend_by_heads(const facts& q, const facts& k, const facts& 
          q.shape.last().coefficient % heads == 0 && k.shape.rank == q.shape.rank && k.shape == v.shape &&
          k.shape.last() == q.shape.last() && (q.shape.rank == 2 || q.shape[0] == k.shape[0]) && is_float(q.type) &&
          k.type == q.type && v.type == q.type && is_probability(options.dropout) &&
-         (!options.causal ||
-          (k.shape.last(1).sum() + q.shape.last(1).with(-q.shape.last(1).coefficient).sum()).least() >= 0);
+         (!options.causal || has_key_for_each(q.shape.last(1), k.shape.last(1)));
 }
 constexpr symbolic_shape scores_of_heads(const symbolic_shape& q, const symbolic_shape& k, std::int64_t heads) {
   symbolic_shape result;
@@ -11101,7 +11017,11 @@ constexpr window_attribute geometry_of(const symbolic_shape& x, const pool_optio
 constexpr bool can_pool(const symbolic_shape& x, const pool_options& o, int axes) {
   if (x.rank < axes) return false;
   for (int i = 0; i < axes; ++i) {
-    if (!x[x.rank - axes + i].is_static() || pool_axis_of(x, o, axes, i).count < 1) return false;
+    if (!x[x.rank - axes + i].is_static()) return false;
+    const pool_axis along = pool_axis_of(x, o, axes, i);
+    if (along.count < 1) return false;
+    // A window of padding alone would have no largest element and no mean.
+    if (along.padding > 0 && (2 * along.padding > along.along().reach() || along.dilation > along.in)) return false;
   }
   return true;
 }
@@ -11110,9 +11030,6 @@ constexpr bool is_dilated(const pool_options& o, int axes) {
     if (o.dilation[i] != 1) return true;
   }
   return false;
-}
-constexpr bool can_average(const symbolic_shape& x, const pool_options& o, int axes) {
-  return can_pool(x, o, axes) && !is_dilated(o, axes);
 }
 
 constexpr node_spec describe_pool(const facts& x, reduce_kind kind, const pool_options& o, int axes) {
@@ -11130,6 +11047,10 @@ namespace layers {
 
 /// Windows with gaps are the largest of shifted looks at x, an axis after the other.
 struct max_pool {
+  static constexpr bool takes(dtype) { return true; }
+  static constexpr bool fits(const symbolic_shape& x, const pool_options& o, int axes) {
+    return detail::can_pool(x, o, axes);
+  }
   static constexpr auto forward(value auto x, pool_options options, int axes) {
     if (!detail::is_dilated(options, axes))
       return x.added(detail::describe_pool(x.facts(), reduce_kind::max, options, axes), &x, 1);
@@ -11148,6 +11069,10 @@ struct max_pool {
 
 /// Where windows hold unlike numbers of elements, the share of each is computed from its place.
 struct avg_pool {
+  static constexpr bool takes(dtype type) { return is_float(type); }
+  static constexpr bool fits(const symbolic_shape& x, const pool_options& o, int axes) {
+    return detail::can_pool(x, o, axes) && !detail::is_dilated(o, axes);
+  }
   static constexpr auto forward(value auto x, pool_options options, int axes) {
     auto y = detail::window_sums(detail::widened(x), options, axes);
     double share = 1;
@@ -11165,8 +11090,7 @@ struct avg_pool {
  private:
   // Of each window along the axis the number of elements: [count, 1, ..].
   static constexpr auto held(value auto y, const detail::pool_axis& along, int axis, bool with_padding) {
-    symbolic_shape shape = detail::extents_of(along.count);
-    while (shape.rank < y.facts().shape.rank - axis) shape.push_back(1);
+    const symbolic_shape shape = detail::followed_by_ones(detail::extents_of(along.count), y.facts().shape.rank - axis);
     const std::int64_t border = with_padding ? along.padding : 0;
     const auto first = detail::coordinates_of(y, shape, 0) * along.stride - along.padding;
     return cast<dtype::f32>(minimum(first + along.window, along.in + border) - maximum(first, -border));
@@ -11175,88 +11099,29 @@ struct avg_pool {
 
 }  // namespace layers
 
-/// The largest element of each window; padding never wins. gradient: to the first of equal elements, in rows; with
-/// dilation in halves.
-/// shapes: [.., h, w] -> [.., oh, ow]. errors: "the window must fit".
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 2),
-                   "meganeura: max_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool2d(A x) {
-  return max_pool2d(x, c<Options>);
-}
+/// max_pool1d<options>(x), or max_pool1d(x, options), max_pool2d and max_pool3d: the largest element of each window;
+/// padding never wins. gradient: to the first of equal elements, in rows; with dilation in halves.
+/// shapes: [.., w] -> [.., ow], [.., h, w] -> [.., oh, ow], [.., d, h, w] -> [.., od, oh, ow].
+/// errors: "the window must fit into [.., h, w] of known extents, and padding fill at most half of it".
+MEGANEURA_WINDOW(max_pool1d, 1, "[.., w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
+MEGANEURA_WINDOW(max_pool2d, 2, "[.., h, w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
+MEGANEURA_WINDOW(max_pool3d, 3, "[.., d, h, w]", max_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ", " of known extents, and padding fill at most half of it")
 
-/// The mean of each window; padding counts as zeros unless count_include_pad says no.
-/// shapes: as max_pool2d. dtypes: floats, summed in f32. errors: "x must be floats", "the window must fit, without
-/// dilation".
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(is_float(x.facts().type), "meganeura: avg_pool2d<options>(x): x must be floats; cast it", x)
-  MEGANEURA_EXPECT(detail::can_average(x.facts().shape, options, 2),
-                   "meganeura: avg_pool2d<options>(x): the window must fit into [.., h, w] of known extents, without "
-                   "dilation",
-                   x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool2d(A x) {
-  return avg_pool2d(x, c<Options>);
-}
-
-/// max_pool2d of [.., w]: PyTorch's max_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 1),
-                   "meganeura: max_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool1d(A x) {
-  return max_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto max_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, options, 3),
-                   "meganeura: max_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
-  return detail::layer<layers::max_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto max_pool3d(A x) {
-  return max_pool3d(x, c<Options>);
-}
-
-/// avg_pool2d of [.., w]: PyTorch's avg_pool1d.
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool1d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 1),
-      "meganeura: avg_pool1d<options>(x): the window must fit into [.., w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool1d(A x) {
-  return avg_pool1d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto avg_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("avg_pool3d<options>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_average(x.facts().shape, options, 3),
-      "meganeura: avg_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents, without dilation", x)
-  return detail::layer<layers::avg_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <pool_options Options = pool_options{}, value A>
-[[nodiscard]] constexpr auto avg_pool3d(A x) {
-  return avg_pool3d(x, c<Options>);
-}
+/// avg_pool1d<options>(x), or avg_pool1d(x, options), avg_pool2d and avg_pool3d: the mean of each window; padding
+/// counts as zeros unless count_include_pad says no. shapes: as max_pool. dtypes: floats, summed in f32. errors: "x
+/// must be floats", as max_pool, "without dilation".
+MEGANEURA_WINDOW(avg_pool1d, 1, "[.., w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
+MEGANEURA_WINDOW(avg_pool2d, 2, "[.., h, w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
+MEGANEURA_WINDOW(avg_pool3d, 3, "[.., d, h, w]", avg_pool, pool_options Options = pool_options{}, "options",
+                 "the window must fit into ",
+                 " of known extents, without dilation, and padding fill at most half of it")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Norms of windows, and pooling into a given number of windows, over one to three axes.
@@ -11276,11 +11141,36 @@ namespace detail {
 constexpr pool_options windows_of(const lp_pool_options& o) {
   return {.window = o.window, .stride = o.stride, .ceil_mode = o.ceil_mode};
 }
+
+// Window i of n goes from floor(i in / n) to ceil((i + 1) in / n), an axis after the other: `reduced` takes an axis
+// away, and `unequal` makes windows of unlike lengths. Their ends are computed in 32 bits.
 constexpr bool can_adapt(const symbolic_shape& x, const spatial& out, int axes) {
   for (int i = 0; i < axes; ++i) {
     if (x.rank < axes || !x[x.rank - axes + i].is_static() || out[i] < 1) return false;
+    const std::int64_t in = x[x.rank - axes + i].coefficient;
+    if (in % out[i] != 0 && in >= (std::int64_t{1} << 31) / out[i]) return false;
   }
   return true;
+}
+constexpr auto adapted_windows(value auto x, const spatial& out, int axes, const auto& reduced, const auto& unequal) {
+  for (int i = 0; i < axes; ++i) {
+    const int axis = x.facts().shape.rank - axes + i;
+    const std::int64_t in = x.facts().shape[axis].coefficient;
+    if (out[i] == 1) {
+      x = unsqueeze(reduced(x, axis), axis);
+    } else if (in % out[i] == 0) {
+      symbolic_shape parts = with_axis(x.facts().shape, axis + 1);
+      parts[axis] = out[i], parts[axis + 1] = in / out[i];
+      x = reduced(reshape(x, parts), axis + 1);
+    } else {
+      x = unequal(x, axis, in, out[i]);
+    }
+  }
+  return x;
+}
+constexpr auto first_of_window(value auto window, std::int64_t in, std::int64_t out) { return window * in / out; }
+constexpr auto end_of_window(value auto window, std::int64_t in, std::int64_t out) {
+  return (window * in + (in + out - 1)) / out;
 }
 
 }  // namespace detail
@@ -11288,6 +11178,10 @@ constexpr bool can_adapt(const symbolic_shape& x, const spatial& out, int axes) 
 namespace layers {
 
 struct lp_pool {
+  static constexpr bool takes(dtype type) { return is_float(type); }
+  static constexpr bool fits(const symbolic_shape& x, const lp_pool_options& o, int axes) {
+    return detail::can_pool(x, detail::windows_of(o), axes) && o.p > 0 && o.p < __builtin_inff();
+  }
   static constexpr auto forward(value auto x, lp_pool_options options, int axes) {
     const auto wide = abs(detail::widened(x));
     const double p = static_cast<double>(options.p);
@@ -11299,25 +11193,17 @@ struct lp_pool {
   }
 };
 
-// Window i of n goes from floor(i in / n) to ceil((i + 1) in / n).
 struct adaptive_avg_pool {
+  static constexpr bool takes(dtype type) { return is_float(type); }
+  static constexpr bool fits(const symbolic_shape& x, const spatial& out, int axes) {
+    return detail::can_adapt(x, out, axes);
+  }
   static constexpr auto forward(value auto x, spatial out, int axes) {
-    auto y = detail::widened(x);
-    for (int i = 0; i < axes; ++i) {
-      const int axis = x.facts().shape.rank - axes + i;
-      const std::int64_t in = x.facts().shape[axis].coefficient;
-      if (out[i] == 1) {
-        y = mean(y, axis);
-        y = unsqueeze(y, axis);
-      } else if (in % out[i] == 0) {
-        symbolic_shape parts = detail::with_axis(y.facts().shape, axis + 1);
-        parts[axis] = out[i], parts[axis + 1] = in / out[i];
-        y = mean(reshape(y, parts), axis + 1);
-      } else {
-        y = weighed(y, axis, in, out[i]);
-      }
-    }
-    return detail::narrowed(y, x);
+    const auto reduced = [](value auto y, int axis) { return mean(y, axis); };
+    const auto unequal = [](value auto y, int axis, std::int64_t in, std::int64_t to) {
+      return weighed(y, axis, in, to);
+    };
+    return detail::narrowed(detail::adapted_windows(detail::widened(x), out, axes, reduced, unequal), x);
   }
 
  private:
@@ -11325,7 +11211,7 @@ struct adaptive_avg_pool {
   static constexpr auto weighed(value auto y, int axis, std::int64_t in, std::int64_t out) {
     const symbolic_shape square = detail::extents_of(in, out);
     const auto place = detail::coordinates_of(y, square, 0), window = detail::coordinates_of(y, square, 1);
-    const auto first = window * in / out, end = (window * in + (in + out - 1)) / out;
+    const auto first = detail::first_of_window(window, in, out), end = detail::end_of_window(window, in, out);
     const auto inside = logical_and(less_equal(first, place), less(place, end));
     const auto shares = select(inside, reciprocal(cast<dtype::f32>(end - first)), 0.0f);
     const int rank = y.facts().shape.rank;
@@ -11338,21 +11224,16 @@ struct adaptive_avg_pool {
 };
 
 struct adaptive_max_pool {
+  static constexpr bool takes(dtype) { return true; }
+  static constexpr bool fits(const symbolic_shape& x, const spatial& out, int axes) {
+    return detail::can_adapt(x, out, axes);
+  }
   static constexpr auto forward(value auto x, spatial out, int axes) {
-    for (int i = 0; i < axes; ++i) {
-      const int axis = x.facts().shape.rank - axes + i;
-      const std::int64_t in = x.facts().shape[axis].coefficient;
-      if (out[i] == 1) {
-        x = unsqueeze(max(x, axis), axis);
-      } else if (in % out[i] == 0) {
-        symbolic_shape parts = detail::with_axis(x.facts().shape, axis + 1);
-        parts[axis] = out[i], parts[axis + 1] = in / out[i];
-        x = max(reshape(x, parts), axis + 1);
-      } else {
-        x = max(gather(x, taps(x, in, out[i]), axis), axis + 1);
-      }
-    }
-    return x;
+    const auto reduced = [](value auto y, int axis) { return max(y, axis); };
+    const auto unequal = [](value auto y, int axis, std::int64_t in, std::int64_t to) {
+      return max(gather(y, taps(y, in, to), axis), axis + 1);
+    };
+    return detail::adapted_windows(x, out, axes, reduced, unequal);
   }
 
  private:
@@ -11360,133 +11241,43 @@ struct adaptive_max_pool {
   static constexpr auto taps(value auto x, std::int64_t in, std::int64_t out) {
     const symbolic_shape table = detail::extents_of(out, (in + out - 1) / out + 1);
     const auto window = detail::coordinates_of(x, table, 0), tap = detail::coordinates_of(x, table, 1);
-    return minimum(window * in / out + tap, (window * in + (in + out - 1)) / out - 1);
+    return minimum(detail::first_of_window(window, in, out) + tap, detail::end_of_window(window, in, out) - 1);
   }
 };
 
 }  // namespace layers
 
-/// The p-norm of each window of [.., w]: sum(|x|^p)^(1 / p), in f32. Where all are 0 its gradient is 0.
+/// lp_pool1d<options>(x), or lp_pool1d(x, options), lp_pool2d and lp_pool3d: the p-norm of each window,
+/// sum(|x|^p)^(1 / p), in f32. Where all are 0 its gradient is 0. shapes: as max_pool. dtypes: floats. errors: "x must
+/// be floats", "p must be a number above 0, and the window must fit into [.., h, w] of known extents".
 /// torch.nn.functional.lp_pool1d, which takes x^p instead of |x|^p.
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool1d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 1),
-                   "meganeura: lp_pool1d<options>(x): the window must fit into [.., w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool1d(A x) {
-  return lp_pool1d(x, c<Options>);
-}
+MEGANEURA_WINDOW(lp_pool1d, 1, "[.., w]", lp_pool, lp_pool_options Options = lp_pool_options{}, "options",
+                 "p must be a number above 0, and the window must fit into ", " of known extents")
+MEGANEURA_WINDOW(lp_pool2d, 2, "[.., h, w]", lp_pool, lp_pool_options Options = lp_pool_options{}, "options",
+                 "p must be a number above 0, and the window must fit into ", " of known extents")
+MEGANEURA_WINDOW(lp_pool3d, 3, "[.., d, h, w]", lp_pool, lp_pool_options Options = lp_pool_options{}, "options",
+                 "p must be a number above 0, and the window must fit into ", " of known extents")
 
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool2d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 2),
-                   "meganeura: lp_pool2d<options>(x): the window must fit into [.., h, w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool2d(A x) {
-  return lp_pool2d(x, c<Options>);
-}
+/// Means of as many windows as are asked for, adaptive_avg_pool1d<7>(x), or adaptive_avg_pool1d(x, spatial(7)): window
+/// i of n goes from floor(i w / n) to ceil((i + 1) w / n). Of two and three axes adaptive_avg_pool2d<{3, 4}>(x) and
+/// adaptive_avg_pool3d; adaptive_avg_pool2d<1>(x) is the global mean, ONNX's GlobalAveragePool.
+/// shapes: [.., w] -> [.., n]. dtypes: floats, computed in f32. errors: "x must be floats", "known extents".
+MEGANEURA_WINDOW(adaptive_avg_pool1d, 1, "[.., w]", adaptive_avg_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
+MEGANEURA_WINDOW(adaptive_avg_pool2d, 2, "[.., h, w]", adaptive_avg_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
+MEGANEURA_WINDOW(adaptive_avg_pool3d, 3, "[.., d, h, w]", adaptive_avg_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
 
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto lp_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("lp_pool3d<options>(x)", x)
-  MEGANEURA_EXPECT(detail::can_pool(x.facts().shape, detail::windows_of(options), 3),
-                   "meganeura: lp_pool3d<options>(x): the window must fit into [.., d, h, w] of known extents", x)
-  return detail::layer<layers::lp_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <lp_pool_options Options = lp_pool_options{}, value A>
-[[nodiscard]] constexpr auto lp_pool3d(A x) {
-  return lp_pool3d(x, c<Options>);
-}
-
-/// Means of as many windows as are asked for, adaptive_avg_pool1d<7>(x): window i of n goes from floor(i w / n) to
-/// ceil((i + 1) w / n). shapes: [.., w] -> [.., n]. dtypes: floats, computed in f32. errors: "known extents".
-/// adaptive_avg_pool2d<1>(x) is the global mean, ONNX's GlobalAveragePool.
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool1d<out>(x)", x)
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
-                   "meganeura: adaptive_avg_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool1d(A x) {
-  return adaptive_avg_pool1d(x, c<Options>);
-}
-
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool2d<out>(x)", x)
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
-                   "meganeura: adaptive_avg_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
-                   x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool2d(A x) {
-  return adaptive_avg_pool2d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT_FLOATS("adaptive_avg_pool3d<out>(x)", x)
-  MEGANEURA_EXPECT(
-      detail::can_adapt(x.facts().shape, options, 3),
-      "meganeura: adaptive_avg_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_avg_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_avg_pool3d(A x) {
-  return adaptive_avg_pool3d(x, c<Options>);
-}
-
-/// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool1d.
-/// gradient: to one of equal elements.
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool1d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 1),
-                   "meganeura: adaptive_max_pool1d<out>(x): x must be [.., w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<1>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool1d(A x) {
-  return adaptive_max_pool1d(x, c<Options>);
-}
-
-/// The same of [.., h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool2d(A x, Options options) {
-  MEGANEURA_EXPECT(detail::can_adapt(x.facts().shape, options, 2),
-                   "meganeura: adaptive_max_pool2d<out>(x): x must be [.., h, w] of known extents, and out at least 1",
-                   x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<2>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool2d(A x) {
-  return adaptive_max_pool2d(x, c<Options>);
-}
-
-/// The same of [.., d, h, w].
-template <value A, class Options>
-[[nodiscard]] constexpr auto adaptive_max_pool3d(A x, Options options) {
-  MEGANEURA_EXPECT(
-      detail::can_adapt(x.facts().shape, options, 3),
-      "meganeura: adaptive_max_pool3d<out>(x): x must be [.., d, h, w] of known extents, and out at least 1", x)
-  return detail::layer<layers::adaptive_max_pool>(fixed_text<"">{}, x, options, c<3>);
-}
-template <spatial Options, value A>
-[[nodiscard]] constexpr auto adaptive_max_pool3d(A x) {
-  return adaptive_max_pool3d(x, c<Options>);
-}
+/// The largest elements of as many windows as are asked for, which lie as those of adaptive_avg_pool:
+/// adaptive_max_pool1d<7>(x), adaptive_max_pool2d and adaptive_max_pool3d. dtypes: numbers. gradient: to one of equal
+/// elements.
+MEGANEURA_WINDOW(adaptive_max_pool1d, 1, "[.., w]", adaptive_max_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
+MEGANEURA_WINDOW(adaptive_max_pool2d, 2, "[.., h, w]", adaptive_max_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
+MEGANEURA_WINDOW(adaptive_max_pool3d, 3, "[.., d, h, w]", adaptive_max_pool, spatial Options, "out", "x must be ",
+                 " of known extents, and out at least 1; the product of both below 2^31 where out does not divide it")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Recurrent layers over sequences of a known length, and their cells, under PyTorch's names.
@@ -11525,8 +11316,7 @@ consteval auto layer_suffix() {
 template <fixed_string Suffix>
 struct recurrent_gates {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
-    const initializer begin = init::uniform(-bound, bound);
+    const initializer begin = bias_of(init::fan_in_uniform, hidden);
     const symbolic_shape filter = extents_of(gates * hidden, x.facts().shape.last());
     const auto weight = parameter_of<joined_text<"weight_ih", Suffix>()>(x, filter, dtype::f32, begin);
     const auto product = make<describe_linear>(x, weight);
@@ -11538,18 +11328,16 @@ struct recurrent_gates {
 template <fixed_string Suffix>
 struct recurrent_weight {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
     return parameter_of<joined_text<"weight_hh", Suffix>()>(x, extents_of(gates * hidden, hidden), dtype::f32,
-                                                            init::uniform(-bound, bound));
+                                                            bias_of(init::fan_in_uniform, hidden));
   }
 };
 template <fixed_string Suffix>
 struct recurrent_bias {
   static constexpr auto forward(value auto x, std::int64_t gates, std::int64_t hidden, bool bias) {
-    const double bound = 1 / square_root(static_cast<double>(hidden));
     const symbolic_shape shape = extents_of(gates * hidden);
     if (!bias) return expand(number_of(x, 0.0), shape);
-    return parameter_of<joined_text<"bias_hh", Suffix>()>(x, shape, dtype::f32, init::uniform(-bound, bound));
+    return parameter_of<joined_text<"bias_hh", Suffix>()>(x, shape, dtype::f32, bias_of(init::fan_in_uniform, hidden));
   }
 };
 struct recurrent_zeros {
@@ -11811,6 +11599,171 @@ struct gru_cell : detail::recurrent_cell<detail::gru_step, O> {};
 /// torch.nn.RNNCell of tanh, as gru_cell.
 template <recurrent_options O>
 struct rnn_cell : detail::recurrent_cell<detail::rnn_step, O> {};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Rotary positions.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// How angles are made smaller for texts longer than those of the training, under the names that configurations of
+/// checkpoints have ("rope_scaling"). linear: all by the factor. ntk: by a greater theta. yarn (arXiv 2309.00071) and
+/// llama3: slow pairs by the factor, fast ones not.
+enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
+
+/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
+/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
+struct rope_options {
+  float theta = 1e4f;
+  bool interleaved = false;
+  int width = 0;
+  rope_type type = rope_type::none;
+  float factor = 1, original_max_position_embeddings = 8192;
+  float low_freq_factor = 1, high_freq_factor = 4;            // of llama3
+  float beta_fast = 32, beta_slow = 1, attention_factor = 0;  // of yarn
+  friend constexpr bool operator==(const rope_options&, const rope_options&) = default;
+};
+
+namespace detail {
+
+// Neighbouring floats lie further apart than positions from there on.
+inline constexpr std::int64_t max_rope_position = std::int64_t{1} << 24;
+
+constexpr bool can_rotate(const facts& x, rope_options options) {
+  if (x.shape.rank < 3 || x.shape.rank >= max_rank || !x.shape.last().is_static() || !is_float(x.type)) return false;
+  const std::int64_t width = options.width == 0 ? x.shape.last().coefficient : options.width;
+  return width >= (options.type == rope_type::ntk ? 4 : 2) && width % 2 == 0 && width <= x.shape.last().coefficient &&
+         (!x.shape.last(2).is_static() || x.shape.last(2).coefficient <= max_rope_position);
+}
+constexpr bool is_scaling(rope_options options) {
+  return options.theta > 1 && options.factor >= 1 && options.original_max_position_embeddings > 0 &&
+         options.low_freq_factor < options.high_freq_factor && options.beta_slow > 0 &&
+         options.beta_slow < options.beta_fast;
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct rope {
+  static constexpr auto forward(value auto x, rope_options options) { return placed(x, as_float(counted(x)), options); }
+  static constexpr auto forward(value auto x, value auto first, rope_options options) {
+    return placed(x, known(counted(x) + first), options);
+  }
+
+ private:
+  // [position, 1, 1, 1], to broadcast over heads and pairs
+  static constexpr auto counted(value auto x) {
+    return detail::coordinates_of(x, detail::extents_of(x.facts().shape.last(2), 1, 1, 1), 0);
+  }
+  static constexpr auto as_float(value auto place) { return cast<dtype::f32>(place); }
+  // Infinite, of which sine and cosine are NaN, where it is beyond what f32 counts.
+  static constexpr auto known(value auto place) {
+    constexpr std::int64_t most = detail::max_rope_position;
+    return select(logical_and(less_equal(place, most), less_equal(-most, place)), as_float(place),
+                  static_cast<double>(__builtin_inff()));
+  }
+
+  static constexpr auto placed(value auto x, value auto position, rope_options options) {
+    const std::int64_t all = x.facts().shape.last().coefficient, width = options.width == 0 ? all : options.width;
+    if (width == all) return turned(x, position, options);
+    return concat(-1, turned(slice(x, -1, 0, width), position, options), slice(x, -1, width, all - width));
+  }
+
+  static constexpr auto turned(value auto x, value auto position, rope_options options) {
+    const symbolic_shape shape = x.facts().shape;
+    const std::int64_t half = shape.last().coefficient / 2;
+    const int axis = options.interleaved ? -1 : -2;  // of the two elements of a pair
+    const auto pairs = reshape(detail::widened(x), options.interleaved ? detail::split_last(shape, half, 2)
+                                                                       : detail::split_last(shape, 2, half));
+    const auto pair = cast<dtype::f32>(
+        detail::coordinates_of(x, options.interleaved ? detail::extents_of(half, 1) : detail::extents_of(half), 0));
+    const auto angle = position * speed(pair, static_cast<double>(2 * half), options);
+    const double longer = length(options);
+    const auto kept = pairs * scaled(cos(angle), longer);
+    const auto partner = flip(pairs, axis);
+    const auto sine = scaled(sin(angle), longer);
+    // -1 for the first of a pair, 1 for the second
+    const auto side = options.interleaved ? detail::extents_of(2) : detail::extents_of(2, 1);
+    const auto sign = cast<dtype::f32>(detail::coordinates_of(x, side, 0)) * 2.0f - 1.0f;
+    return detail::narrowed(reshape(kept + partner * (sine * sign), shape), x);
+  }
+  static constexpr auto scaled(value auto x, double by) { return by == 1 ? x : x * by; }
+  static constexpr double length(rope_options options) {
+    if (options.type != rope_type::yarn) return 1;
+    return options.attention_factor != 0 ? static_cast<double>(options.attention_factor)
+                                         : 0.1 * detail::natural_log(static_cast<double>(options.factor)) + 1;
+  }
+
+  // theta^(-2 i / width) for pair i, scaled.
+  static constexpr auto speed(value auto pair, double width, rope_options options) {
+    const double factor = static_cast<double>(options.factor),
+                 original = static_cast<double>(options.original_max_position_embeddings);
+    double log_theta = detail::natural_log(static_cast<double>(options.theta));
+    if (options.type == rope_type::ntk) log_theta += detail::natural_log(factor) * width / (width - 2);
+    const auto plain = exp(pair * (-2 * log_theta / width));
+    const auto mixed = [&](auto share) {  // of the plain speed
+      return plain * (minimum(maximum(share, 0.0), 1.0) * (1 - 1 / factor) + 1 / factor);
+    };
+    if (options.type == rope_type::linear) return plain * (1 / factor);
+    if (options.type == rope_type::llama3) {
+      const double low = static_cast<double>(options.low_freq_factor);
+      return mixed((plain * (original / detail::two_pi) - low) *
+                   (1 / (static_cast<double>(options.high_freq_factor) - low)));
+    }
+    if (options.type == rope_type::yarn) {
+      const auto place = [&](float turns) {
+        return width * detail::natural_log(original / (static_cast<double>(turns) * detail::two_pi)) / (2 * log_theta);
+      };
+      const auto within = [&](double at) { return at < 0 ? 0 : at > width - 1 ? width - 1 : at; };
+      const double first = within(static_cast<double>(static_cast<std::int64_t>(within(place(options.beta_fast))))),
+                   exact = within(place(options.beta_slow)),
+                   whole = static_cast<double>(static_cast<std::int64_t>(exact)),
+                   last = within(whole < exact ? whole + 1 : whole), end = last > first ? last : first + 0.001;
+      return mixed((pair - end) * (-1 / (end - first)));
+    }
+    return plain;
+  }
+};
+
+}  // namespace layers
+
+namespace detail {
+
+template <class Options, value A, value... Position>
+constexpr auto rotated(Options options, A x, Position... position) {
+  MEGANEURA_EXPECT(can_rotate(x.facts(), options),
+                   "meganeura: rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 "
+                   "positions, the width that turns even, and more than 2 with ntk",
+                   x)
+  MEGANEURA_EXPECT(
+      is_scaling(options),
+      "meganeura: rope<options>(x): theta is above 1, factor at least 1, and low_freq_factor and beta_slow "
+      "are below high_freq_factor and beta_fast",
+      x)
+  MEGANEURA_EXPECT((is_position(position.facts()) && ... && true),
+                   "meganeura: rope<options>(x, position): position must be one i32, of shape []", x, position...)
+  return layer<layers::rope>(fixed_text<"">{}, x, position..., options);
+}
+
+}  // namespace detail
+
+/// Rotary position embedding: element i of a head and element i + width / 2 turn by position theta^(-2 i / width),
+/// position counted along the third axis from the end ("rotate half", as Llama checkpoints have it), from 0 or, in
+/// rope<options>(x, position), from an i32 number of run time: rows of positions beyond 2^24, which f32 does not count
+/// one by one, are NaN then. Counted from 0 there are at most 2^24.
+/// shapes: [.., positions, heads, width], unchanged. dtypes: floats, computed in f32. source: RoFormer, arXiv
+/// 2104.09864, eq. 34. errors: "x must be floats [.., positions, heads, width]", "position must be one i32".
+template <value A, class Options>
+  requires(!value<Options>)
+[[nodiscard]] constexpr auto rope(A x, Options options) { return detail::rotated(options, x); }
+template <value A, value Position, class Options>
+[[nodiscard]] constexpr auto rope(A x, Position position, Options options) {
+  return detail::rotated(options, x, position);
+}
+template <rope_options Options = rope_options{}, value A, value... Position>
+[[nodiscard]] constexpr auto rope(A x, Position... position) {
+  return detail::rotated(c<Options>, x, position...);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The leaky relu of random slopes.
@@ -12326,10 +12279,13 @@ struct rrelu {
 
 /// leaky_relu with, in training, a slope for each element drawn uniformly between low and high, and evaluating their
 /// mean: rrelu<"act">(x) for 1/8 and 1/3, rrelu<"act", 0.1, 0.2>(x), or rrelu("act", x, 0.1, 0.2) at run time. shapes,
-/// dtypes: those of x, floats. Two of them have two names. source: arXiv 1505.00853. errors: "x must be floats".
+/// dtypes: those of x, floats. Two of them have two names. source: arXiv 1505.00853. errors: "x must be floats", "low
+/// must not be above high".
 template <detail::name_like Name, value A, class Low, class High>
 [[nodiscard]] constexpr auto rrelu(const Name& name, A x, Low low, High high) {
   MEGANEURA_EXPECT_FLOATS("rrelu<name, low, high>(x)", x)
+  MEGANEURA_EXPECT(detail::number(low).value <= detail::number(high).value,
+                   "meganeura: rrelu<name, low, high>(x): low must not be above high", x)
   return detail::layer<layers::rrelu>(name, x, low, high);
 }
 template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1.0 / 3, value A>
@@ -12338,7 +12294,448 @@ template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Softmax of the negative, and with noise that makes it a sample.
+// Softmax of the negative, with noise that makes it a sample, and with zeros.
+// Sums, products, extrema and logarithms of sums of exponentials of what stands before along an axis.
+// Variance, deviation and the logarithm of a sum of exponentials over axes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// How many degrees of freedom a variance leaves out: variance<-1>(x, c<correction{0}>) divides by n.
+struct correction {
+  int by = 1;
+  friend constexpr bool operator==(const correction&, const correction&) = default;
+};
+
+namespace detail {
+
+template <class T>
+concept correction_like = std::is_convertible_v<T, correction>;
+
+// The axes as one argument of a layer: bit i for axis i.
+template <value A, class... Axes>
+constexpr auto axes_of([[maybe_unused]] A x, Axes... axes) {
+  if constexpr (is_expr<A>) {
+    return c<axis_bits(A::facts().shape.rank, known<Axes>()...)>;
+  } else {
+    return axis_bits(x.facts().shape.rank, axes...);
+  }
+}
+
+constexpr auto reduced(value auto x, reduce_kind kind, int axes) { return make<describe_reduce_of>(x, kind, axes); }
+
+constexpr symbolic_shape kept_shape(symbolic_shape shape, int axes) {
+  for (int i = 0; i < shape.rank; ++i) {
+    if (axes >> i & 1) shape[i] = 1;
+  }
+  return shape;
+}
+// What was reduced over the axes, to stand beside x again.
+constexpr auto beside(value auto reduced, value auto x, int axes) {
+  return make<describe_reshape>(reduced, kept_shape(x.facts().shape, axes));
+}
+
+// of(x), but 0 and without gradient where x is 0.
+constexpr auto unless_zero(value auto x, double at_zero, auto of) {
+  const auto zero = equal(x, 0);
+  return select(zero, at_zero, of(select(zero, 1, x)));
+}
+constexpr auto root_unless_zero(value auto x) {
+  return unless_zero(x, 0, [](value auto y) { return sqrt(y); });
+}
+
+constexpr node_spec describe_count_of(const facts&, int axes) {
+  return {.kind = primitive::element_count, .type = dtype::i32, .count = axes};
+}
+
+constexpr auto variance_of(value auto wide, int axes, int by) {
+  const auto share = make<describe_share_of>(wide, axes);
+  const auto centred = wide - beside(reduced(wide, reduce_kind::sum, axes) * share, wide, axes);
+  const auto freedom = cast(make<describe_count_of>(wide, axes), wide.facts().type) - by;
+  return reduced(centred * centred, reduce_kind::sum, axes) / maximum(freedom, 0);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+struct variance {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::variance_of(detail::widened(x), axes, freedom.by), x);
+  }
+};
+
+struct standard_deviation {
+  static constexpr auto forward(value auto x, int axes, correction freedom) {
+    return detail::narrowed(detail::root_unless_zero(detail::variance_of(detail::widened(x), axes, freedom.by)), x);
+  }
+};
+
+// The shift cancels; an infinite one would not. A sum of 0 has no part in the gradient.
+struct logsumexp {
+  static constexpr auto forward(value auto x, int axes) {
+    const auto wide = detail::widened(x);
+    const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
+    const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
+    const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
+    const auto logarithm = detail::unless_zero(sum, -__builtin_inf(), [](value auto y) { return log(y); });
+    return detail::narrowed(logarithm + shift, x);
+  }
+};
+
+}  // namespace layers
+
+/// The mean square distance from the mean over axes, as an estimate for what x was drawn from: the sum divided by
+/// n - 1, or by n - by: variance<-1>(x, c<correction{0}>), or variance(x, correction{0}, -1). Without axes, over all.
+/// Where n - by is not above 0 that is NaN or an infinity. In two passes, the mean first.
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
+/// twice", "x must be floats". source: torch.var.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("variance<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("variance<axes...>(x)", x)
+  return detail::layer<layers::variance>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto variance(A x, More... axes) {
+  return variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// The root of the variance. gradient: 0 where it is 0. Otherwise as variance. source: torch.std.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("standard_deviation<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("standard_deviation<axes...>(x)", x)
+  return detail::layer<layers::standard_deviation>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...),
+                                                   freedom);
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto standard_deviation(A x, More... axes) {
+  return standard_deviation<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// The mean and the variance over axes, as results "mean" and "variance" of one computation:
+/// auto [mean, variance] = mean_and_variance<-1>(x). Otherwise as variance. source: torch.var_mean.
+template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("mean_and_variance<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("mean_and_variance<axes...>(x)", x)
+  return results<"mean", "variance">(mean<Axes...>(x, axes...), variance<Axes...>(x, freedom, axes...));
+}
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto mean_and_variance(A x, More... axes) {
+  return mean_and_variance<Axes...>(x, c<correction{}>, axes...);
+}
+
+/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf
+/// and its gradient 0, where PyTorch's is NaN; one with +inf is +inf, and its gradient NaN (as PyTorch's).
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
+template <int... Axes, value A, detail::axis_like... More>
+[[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
+  MEGANEURA_EXPECT_AXES("logsumexp<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("logsumexp<axes...>(x)", x)
+  return detail::layer<layers::logsumexp>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_cumulative(const facts& x, int axis, reduce_kind kind, bool reverse) {
+  return node_of<op::cumulative>(cumulative_attribute{kind, normal_axis(axis, x.shape.rank), reverse}, x);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// A row for each place, of which what stands behind the place counts as exp(-inf).
+struct logcumsumexp {
+  static constexpr auto forward(value auto x, int axis) {
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const dim extent = x.facts().shape[along];
+    const symbolic_shape places =
+        detail::followed_by_ones(detail::extents_of(extent, extent), x.facts().shape.rank + 1 - along);
+    const auto behind = less(detail::coordinates_of(x, places, 0), detail::coordinates_of(x, places, 1));
+    const auto rows = select(behind, -__builtin_inf(), unsqueeze(detail::widened(x), along));
+    return detail::narrowed(logsumexp::forward(rows, 1 << (along + 1)), x);
+  }
+};
+
+}  // namespace layers
+
+/// The sum of the elements before along `axis` and the element itself: cumsum<-1>(x), or cumsum(x, -1); with `reverse`
+/// of those behind, cumsum(x, -1, c<true>). Errors of a sum of floats do not grow with its length.
+/// shapes: unchanged. dtypes: numbers; f16 is added up in f32, integers modulo 2^32. cost: reads and writes x once.
+/// gradient: the same from the other end. errors: "x has no such axis". source: torch.cumsum.
+template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
+[[nodiscard]] constexpr auto cumsum(A x, Axis axis, Reverse reverse = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumsum<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumsum<axis>(x)", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::sum>, reverse);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumsum(A x) {
+  return cumsum(x, c<Axis>);
+}
+
+/// The product of the elements before along `axis` and the element itself, or with `reverse` of those behind. The
+/// gradient is right where elements are 0, too. Otherwise as cumsum. source: torch.cumprod.
+template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
+[[nodiscard]] constexpr auto cumprod(A x, Axis axis, Reverse reverse = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumprod<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_SUMS("cumprod<axis>(x)", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::product>, reverse);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumprod(A x) {
+  return cumprod(x, c<Axis>);
+}
+
+/// log(sum(exp(x))) of the elements before along `axis` and the element itself, exact also where later ones are far
+/// larger: logcumsumexp<-1>(x), or logcumsumexp(x, -1). -inf while there is nothing else, without gradient, where
+/// PyTorch's is NaN. shapes: unchanged. dtypes: floats, computed in f32. cost: looks at all n of a row for each
+/// element. errors: "x has no such axis, or no room for another", "x must be floats". source: torch.logcumsumexp.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto logcumsumexp(A x, Axis axis) {
+  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank),
+                   "meganeura: logcumsumexp<axis>(x): x has no such axis, or no room for another", x)
+  MEGANEURA_EXPECT_FLOATS("logcumsumexp<axis>(x)", x)
+  return detail::layer<layers::logcumsumexp>(fixed_text<"">{}, x, axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto logcumsumexp(A x) {
+  return logcumsumexp(x, c<Axis>);
+}
+
+/// The place of the largest of the elements before along `axis` and the element itself, of equal ones the last; the
+/// last NaN is larger than every number. shapes: unchanged. dtypes: numbers -> i32. gradient: none. errors: as cumsum.
+/// source: the indices of torch.cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cumargmax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmax<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_max>, c<false>);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumargmax(A x) {
+  return cumargmax(x, c<Axis>);
+}
+
+/// The place of the smallest; the last NaN is smaller than every number. Otherwise as cumargmax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cumargmin(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmin<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_min>, c<false>);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cumargmin(A x) {
+  return cumargmin(x, c<Axis>);
+}
+
+/// The largest of the elements before along `axis` and the element itself; NaN from the first NaN on.
+/// shapes, dtypes: unchanged. gradient: to the element at cumargmax; it looks at all n of a row for each element.
+/// errors: as cumsum. source: the values of torch.cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cummax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummax<axis>(x): x has no such axis", x)
+  return take_along(x, cumargmax(x, axis), axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cummax(A x) {
+  return cummax(x, c<Axis>);
+}
+
+/// The smallest of them; NaN from the first NaN on. Otherwise as cummax.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto cummin(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummin<axis>(x): x has no such axis", x)
+  return take_along(x, cumargmin(x, axis), axis);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto cummin(A x) {
+  return cummin(x, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Rows in the order of their values, and what stands at a place of that order.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A share of the elements of a row, for quantile.
+struct quantile_share {
+  double of = 0.5;
+  friend constexpr bool operator==(const quantile_share&, const quantile_share&) = default;
+};
+
+namespace detail {
+
+constexpr node_spec describe_argsort(const facts& x, int axis, bool descending) {
+  return node_of<op::argsort>(argsort_attribute{normal_axis(axis, x.shape.rank), descending}, x);
+}
+constexpr auto order_of(value auto x, int axis, bool descending) { return make<describe_argsort>(x, axis, descending); }
+
+constexpr auto part_of(value auto x, int axis, std::int64_t start, std::int64_t count) {
+  return make<describe_slice>(x, axis, start, dim(count), std::int64_t{1});
+}
+constexpr auto without_axis(value auto x, int axis) {
+  return make<describe_reshape>(x, reduced_shape(x.facts().shape, 1u << normal_axis(axis, x.facts().shape.rank)));
+}
+
+// Whether the axis has at least `count` places, known while the model is written.
+constexpr bool has_places(const symbolic_shape& shape, int axis, std::int64_t count) {
+  axis = normal_axis(axis, shape.rank);
+  return axis >= 0 && shape[axis].is_static() && count >= 1 && count <= shape[axis].coefficient;
+}
+constexpr std::int64_t places_of(const symbolic_shape& shape, int axis) {
+  return shape[normal_axis(axis, shape.rank)].coefficient;
+}
+
+constexpr bool is_share(quantile_share share) { return share.of >= 0 && share.of <= 1; }
+
+// `found`, or NaN for a row that holds one.
+constexpr auto nan_or(value auto found, value auto x, int axis) {
+  const auto most = stop_gradient(max(x, axis));
+  return select(equal(most, most), found, most);
+}
+
+}  // namespace detail
+
+namespace layers {
+
+// The gradient goes back by the inverse of the order, which is the order of its places.
+struct sort {
+  static constexpr auto forward(value auto x, int axis, bool descending) {
+    const auto order = detail::order_of(x, axis, descending);
+    const auto pick = [&](value auto from) { return detail::make<detail::describe_take_along>(from, order, axis); };
+    if (!is_float(x.facts().type)) return pick(x);
+    const auto back = [&](value auto g, value auto, value auto) {
+      return detail::make<detail::describe_take_along>(g, detail::order_of(order, axis, false), axis);
+    };
+    return custom_gradient(pick, back, x);
+  }
+};
+
+struct kthvalue {
+  static constexpr auto forward(value auto x, std::int64_t k, int axis) {
+    const auto place = detail::part_of(detail::order_of(x, axis, false), axis, k - 1, 1);
+    return detail::without_axis(detail::make<detail::describe_take_along>(x, place, axis), axis);
+  }
+};
+
+struct median {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto found = kthvalue::forward(x, (detail::places_of(x.facts().shape, axis) + 1) / 2, axis);
+    return is_float(x.facts().type) ? detail::nan_or(found, x, axis) : found;
+  }
+};
+
+struct row_quantile {
+  static constexpr auto forward(value auto x, int axis, quantile_share share) {
+    const auto wide = detail::widened(x);
+    const std::int64_t last = detail::places_of(x.facts().shape, axis) - 1;
+    const double at = share.of * static_cast<double>(last);
+    const auto low = static_cast<std::int64_t>(at);
+    const auto below = kthvalue::forward(wide, low + 1, axis);
+    const double weight = at - static_cast<double>(low);
+    if (weight == 0) return detail::narrowed(detail::nan_or(below, wide, axis), x);
+    const auto above = kthvalue::forward(wide, low + 2, axis);
+    return detail::narrowed(detail::nan_or(below + (above - below) * weight, wide, axis), x);
+  }
+};
+
+}  // namespace layers
+
+/// The places of x's elements along `axis` in the order of their values, the smallest first or with `descending` the
+/// largest: argsort<-1>(x), argsort(x, -1, c<true>), at run time argsort(x, axis, true). Equal elements stay in their
+/// order. NaN is larger than every number.
+/// shapes: unchanged. dtypes: numbers -> i32. gradient: none. cost: log2(n) (log2(n) + 1) / 2 passes over the row by a
+/// workgroup. errors: "x has no such axis"; a row too long for a driver that ends long loops, see kernels/argsort.hpp.
+/// source: torch.argsort with stable=True.
+template <value A, detail::axis_like Axis, class Descending = fixed<false>>
+[[nodiscard]] constexpr auto argsort(A x, Axis axis, Descending descending = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: argsort<axis>(x): x has no such axis", x)
+  return detail::make<detail::describe_argsort>(x, axis, descending);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto argsort(A x) {
+  return argsort(x, c<Axis>);
+}
+
+/// x's elements along `axis` in the order of argsort. shapes, dtypes: unchanged. gradient: back to where each came
+/// from. Otherwise as argsort.
+template <value A, detail::axis_like Axis, class Descending = fixed<false>>
+[[nodiscard]] constexpr auto sort(A x, Axis axis, Descending descending = {}) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sort<axis>(x): x has no such axis", x)
+  return detail::layer<layers::sort>(fixed_text<"">{}, x, axis, descending);
+}
+template <int Axis, value A>
+[[nodiscard]] constexpr auto sort(A x) {
+  return sort(x, c<Axis>);
+}
+
+/// The `count` largest elements along `axis`, the largest first, and their places, as results "values" and "places":
+/// topk<3, -1>(x), or topk(x, 3, -1). The first of equal ones comes first; NaN is larger than every number.
+/// shapes: [.., n, ..] -> [.., count, ..]. gradient: to the elements chosen. errors: "the axis, of an extent that is
+/// known, must hold that many".
+template <value A, class Count, detail::axis_like Axis>
+[[nodiscard]] constexpr auto topk(A x, Count count, Axis axis) {
+  MEGANEURA_CHECK((detail::has_places(x.facts().shape, axis, count)),
+                  (detail::holds_of<detail::has_places(x.facts().shape, axis, count)>),
+                  "meganeura: topk<count, axis>(x): the axis, of an extent that is known, must hold that many", x)
+  const auto places = slice(argsort(x, axis, c<true>), axis, c<0>, count);
+  return results<"values", "places">(take_along(x, places, axis), places);
+}
+template <auto Count, int Axis = -1, value A>
+[[nodiscard]] constexpr auto topk(A x) {
+  return topk(x, c<Count>, c<Axis>);
+}
+
+/// The element at place `k` of the order along `axis`, the smallest being at 1: kthvalue<2, -1>(x), or
+/// kthvalue(x, 2, -1). shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: as topk.
+/// source: the values of torch.kthvalue.
+template <value A, class K, detail::axis_like Axis>
+[[nodiscard]] constexpr auto kthvalue(A x, K k, Axis axis) {
+  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, k)),
+                   "meganeura: kthvalue<k, axis>(x): the axis, of an extent that is known, must hold that many", x)
+  return detail::layer<layers::kthvalue>(fixed_text<"">{}, x, k, axis);
+}
+template <auto K, int Axis = -1, value A>
+[[nodiscard]] constexpr auto kthvalue(A x) {
+  return kthvalue(x, c<K>, c<Axis>);
+}
+
+/// The element in the middle of the order along `axis`, of two the smaller; NaN for a row that holds one.
+/// shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: "x has no such axis, or its extent is not known".
+/// source: the values of torch.median.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto median(A x, Axis axis) {
+  MEGANEURA_EXPECT_KNOWN_AXIS("median<axis>(x)", x, axis)
+  return detail::layer<layers::median>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto median(A x) {
+  return median(x, c<Axis>);
+}
+
+/// The value below which the share `of` of a row lies, between two elements in proportion: quantile<-1>(x,
+/// c<quantile_share{0.25}>), or quantile(x, quantile_share{0.25}, -1). NaN for a row that holds one.
+/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. gradient: to the two elements. errors: "the share
+/// must lie between 0 and 1", as median, "x must be floats". source: torch.quantile, linear.
+template <value A, class Share, detail::axis_like Axis>
+[[nodiscard]] constexpr auto quantile(A x, Share share, Axis axis) {
+  MEGANEURA_EXPECT_KNOWN_AXIS("quantile<axis>(x, share)", x, axis)
+  MEGANEURA_EXPECT(detail::is_share(share), "meganeura: quantile<axis>(x, share): the share must lie between 0 and 1",
+                   x)
+  MEGANEURA_EXPECT_FLOATS("quantile<axis>(x, share)", x)
+  return detail::layer<layers::row_quantile>(fixed_text<"">{}, x, axis, share);
+}
+template <int Axis, value A, class Share>
+[[nodiscard]] constexpr auto quantile(A x, Share share) {
+  return quantile(x, share, c<Axis>);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -12377,6 +12774,27 @@ struct gumbel_softmax {
   }
 };
 
+// The elements above the threshold are those whose sum, less the threshold for each, is 1.
+struct sparsemax {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    const auto centred = wide - unsqueeze(stop_gradient(max(wide, axis)), axis);
+    const auto fixed_part = stop_gradient(centred);
+    const auto sorted =
+        detail::make<detail::describe_take_along>(fixed_part, detail::order_of(fixed_part, axis, true), axis);
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto turn = cast(detail::coordinates_of(x, x.facts().shape, along), dtype::f32) + 1;
+    const auto sums = detail::make<detail::describe_cumulative>(sorted, axis, reduce_kind::sum, false);
+    const auto held = less(sums, turn * sorted + 1);
+    const auto count = max(select(held, turn, 0), axis);
+    const auto threshold = (sum(select(held, sorted, 0), axis) - 1) / count;
+    const auto above = less(unsqueeze(threshold, axis), fixed_part);
+    const auto ones = sum(select(above, detail::number_of(x, 1), 0), axis);
+    const auto exact = (sum(select(above, centred, 0), axis) - 1) / ones;
+    return detail::narrowed(select(above, centred - unsqueeze(exact, axis), 0), x);
+  }
+};
+
 }  // namespace layers
 
 /// softmax(-x). As softmax. source: torch.nn.functional.softmin.
@@ -12407,6 +12825,20 @@ template <detail::name_like Name, value A, detail::axis_like Axis, class Options
 template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>
 [[nodiscard]] constexpr auto gumbel_softmax(A x) {
   return gumbel_softmax(fixed_text<Name>{}, x, c<Axis>, c<Options>);
+}
+
+/// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
+/// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
+/// axis", "x must be floats". source: arXiv 1602.02068.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto sparsemax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sparsemax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("sparsemax<axis>(x)", x)
+  return detail::layer<layers::sparsemax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto sparsemax(A x) {
+  return sparsemax(x, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -12949,267 +13381,6 @@ template <int Axis, auto Low, auto High, pad_mode Mode, value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Sums, products, extrema and logarithms of sums of exponentials of what stands before along an axis.
-// Variance, deviation and the logarithm of a sum of exponentials over axes.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// How many degrees of freedom a variance leaves out: variance<-1>(x, c<correction{0}>) divides by n.
-struct correction {
-  int by = 1;
-  friend constexpr bool operator==(const correction&, const correction&) = default;
-};
-
-namespace detail {
-
-template <class T>
-concept correction_like = std::is_convertible_v<T, correction>;
-
-// The axes as one argument of a layer: bit i for axis i.
-template <value A, class... Axes>
-constexpr auto axes_of([[maybe_unused]] A x, Axes... axes) {
-  if constexpr (is_expr<A>) {
-    return c<axis_bits(A::facts().shape.rank, known<Axes>()...)>;
-  } else {
-    return axis_bits(x.facts().shape.rank, axes...);
-  }
-}
-
-constexpr auto reduced(value auto x, reduce_kind kind, int axes) { return make<describe_reduce_of>(x, kind, axes); }
-
-constexpr symbolic_shape kept_shape(symbolic_shape shape, int axes) {
-  for (int i = 0; i < shape.rank; ++i) {
-    if (axes >> i & 1) shape[i] = 1;
-  }
-  return shape;
-}
-// What was reduced over the axes, to stand beside x again.
-constexpr auto beside(value auto reduced, value auto x, int axes) {
-  return make<describe_reshape>(reduced, kept_shape(x.facts().shape, axes));
-}
-
-// of(x), but 0 and without gradient where x is 0.
-constexpr auto unless_zero(value auto x, double at_zero, auto of) {
-  const auto zero = equal(x, 0);
-  return select(zero, at_zero, of(select(zero, 1, x)));
-}
-constexpr auto root_unless_zero(value auto x) {
-  return unless_zero(x, 0, [](value auto y) { return sqrt(y); });
-}
-
-constexpr node_spec describe_count_of(const facts&, int axes) {
-  return {.kind = primitive::element_count, .type = dtype::i32, .count = axes};
-}
-
-constexpr auto variance_of(value auto wide, int axes, int by) {
-  const auto share = make<describe_share_of>(wide, axes);
-  const auto centred = wide - beside(reduced(wide, reduce_kind::sum, axes) * share, wide, axes);
-  const auto freedom = cast(make<describe_count_of>(wide, axes), wide.facts().type) - by;
-  return reduced(centred * centred, reduce_kind::sum, axes) / maximum(freedom, 0);
-}
-
-}  // namespace detail
-
-namespace layers {
-
-struct variance {
-  static constexpr auto forward(value auto x, int axes, correction freedom) {
-    return detail::narrowed(detail::variance_of(detail::widened(x), axes, freedom.by), x);
-  }
-};
-
-struct standard_deviation {
-  static constexpr auto forward(value auto x, int axes, correction freedom) {
-    return detail::narrowed(detail::root_unless_zero(detail::variance_of(detail::widened(x), axes, freedom.by)), x);
-  }
-};
-
-// The shift cancels; an infinite one would not. A sum of 0 has no part in the gradient.
-struct logsumexp {
-  static constexpr auto forward(value auto x, int axes) {
-    const auto wide = detail::widened(x);
-    const auto most = stop_gradient(detail::reduced(wide, reduce_kind::max, axes));
-    const auto shift = select(less(abs(most), __builtin_inf()), most, 0);
-    const auto sum = detail::reduced(exp(wide - detail::beside(shift, x, axes)), reduce_kind::sum, axes);
-    const auto logarithm = detail::unless_zero(sum, -__builtin_inf(), [](value auto y) { return log(y); });
-    return detail::narrowed(logarithm + shift, x);
-  }
-};
-
-}  // namespace layers
-
-/// The mean square distance from the mean over axes, as an estimate for what x was drawn from: the sum divided by
-/// n - 1, or by n - by: variance<-1>(x, c<correction{0}>), or variance(x, correction{0}, -1). Without axes, over all.
-/// Where n - by is not above 0 that is NaN or an infinity. In two passes, the mean first.
-/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: "x has no such axis", "an axis is named
-/// twice", "x must be floats". source: torch.var.
-template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
-[[nodiscard]] constexpr auto variance(A x, Correction freedom, More... axes) {
-  MEGANEURA_EXPECT_AXES("variance<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("variance<axes...>(x)", x)
-  return detail::layer<layers::variance>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...), freedom);
-}
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto variance(A x, More... axes) {
-  return variance<Axes...>(x, c<correction{}>, axes...);
-}
-
-/// The root of the variance. gradient: 0 where it is 0. Otherwise as variance. source: torch.std.
-template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
-[[nodiscard]] constexpr auto standard_deviation(A x, Correction freedom, More... axes) {
-  MEGANEURA_EXPECT_AXES("standard_deviation<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("standard_deviation<axes...>(x)", x)
-  return detail::layer<layers::standard_deviation>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...),
-                                                   freedom);
-}
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto standard_deviation(A x, More... axes) {
-  return standard_deviation<Axes...>(x, c<correction{}>, axes...);
-}
-
-/// The mean and the variance over axes, as results "mean" and "variance" of one computation:
-/// auto [mean, variance] = mean_and_variance<-1>(x). Otherwise as variance. source: torch.var_mean.
-template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
-[[nodiscard]] constexpr auto mean_and_variance(A x, Correction freedom, More... axes) {
-  return results<"mean", "variance">(mean<Axes...>(x, axes...), variance<Axes...>(x, freedom, axes...));
-}
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto mean_and_variance(A x, More... axes) {
-  return mean_and_variance<Axes...>(x, c<correction{}>, axes...);
-}
-
-/// log(sum(exp(x))) over axes, shifted by the maximum so that it cannot overflow. A row of nothing but -inf is -inf
-/// and its gradient 0, where PyTorch's is NaN; one with +inf is +inf, and its gradient NaN (as PyTorch's).
-/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. errors: as variance.
-template <int... Axes, value A, detail::axis_like... More>
-[[nodiscard]] constexpr auto logsumexp(A x, More... axes) {
-  MEGANEURA_EXPECT_AXES("logsumexp<axes...>(x)", x, c<Axes>..., axes...)
-  MEGANEURA_EXPECT_FLOATS("logsumexp<axes...>(x)", x)
-  return detail::layer<layers::logsumexp>(fixed_text<"">{}, x, detail::axes_of(x, c<Axes>..., axes...));
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_cumulative(const facts& x, int axis, reduce_kind kind, bool reverse) {
-  return node_of<op::cumulative>(cumulative_attribute{kind, normal_axis(axis, x.shape.rank), reverse}, x);
-}
-
-}  // namespace detail
-
-namespace layers {
-
-// A row for each place, of which what stands behind the place counts as exp(-inf).
-struct logcumsumexp {
-  static constexpr auto forward(value auto x, int axis) {
-    const int along = detail::normal_axis(axis, x.facts().shape.rank);
-    symbolic_shape places;
-    for (int i = 0; i < 2; ++i) places.push_back(x.facts().shape[along]);
-    for (int i = along + 1; i < x.facts().shape.rank; ++i) places.push_back(1);
-    const auto behind = less(detail::coordinates_of(x, places, 0), detail::coordinates_of(x, places, 1));
-    const auto rows = select(behind, -__builtin_inf(), unsqueeze(detail::widened(x), along));
-    return detail::narrowed(logsumexp::forward(rows, 1 << (along + 1)), x);
-  }
-};
-
-}  // namespace layers
-
-/// The sum of the elements before along `axis` and the element itself: cumsum<-1>(x), or cumsum(x, -1); with `reverse`
-/// of those behind, cumsum(x, -1, c<true>). Errors of a sum of floats do not grow with its length.
-/// shapes: unchanged. dtypes: numbers; f16 is added up in f32, integers modulo 2^32. cost: reads and writes x once.
-/// gradient: the same from the other end. errors: "x has no such axis". source: torch.cumsum.
-template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
-[[nodiscard]] constexpr auto cumsum(A x, Axis axis, Reverse reverse = {}) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumsum<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT_SUMS("cumsum<axis>(x)", x)
-  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::sum>, reverse);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cumsum(A x) {
-  return cumsum(x, c<Axis>);
-}
-
-/// The product of the elements before along `axis` and the element itself, or with `reverse` of those behind. The
-/// gradient is right where elements are 0, too. Otherwise as cumsum. source: torch.cumprod.
-template <value A, detail::axis_like Axis, class Reverse = fixed<false>>
-[[nodiscard]] constexpr auto cumprod(A x, Axis axis, Reverse reverse = {}) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumprod<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT_SUMS("cumprod<axis>(x)", x)
-  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::product>, reverse);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cumprod(A x) {
-  return cumprod(x, c<Axis>);
-}
-
-/// log(sum(exp(x))) of the elements before along `axis` and the element itself, exact also where later ones are far
-/// larger: logcumsumexp<-1>(x), or logcumsumexp(x, -1). -inf while there is nothing else, without gradient, where
-/// PyTorch's is NaN. shapes: unchanged. dtypes: floats, computed in f32. cost: looks at all n of a row for each
-/// element. errors: "x has no such axis, or no room for another", "x must be floats". source: torch.logcumsumexp.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto logcumsumexp(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::axis_of(x, axis) >= 0 && x.facts().shape.rank < max_rank),
-                   "meganeura: logcumsumexp<axis>(x): x has no such axis, or no room for another", x)
-  MEGANEURA_EXPECT_FLOATS("logcumsumexp<axis>(x)", x)
-  return detail::layer<layers::logcumsumexp>(fixed_text<"">{}, x, axis);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto logcumsumexp(A x) {
-  return logcumsumexp(x, c<Axis>);
-}
-
-/// The place of the largest of the elements before along `axis` and the element itself, of equal ones the last; the
-/// last NaN is larger than every number. shapes: unchanged. dtypes: numbers -> i32. gradient: none. errors: as cumsum.
-/// source: the indices of torch.cummax.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto cumargmax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmax<axis>(x): x has no such axis", x)
-  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_max>, c<false>);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cumargmax(A x) {
-  return cumargmax(x, c<Axis>);
-}
-
-/// The place of the smallest; the last NaN is smaller than every number. Otherwise as cumargmax.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto cumargmin(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cumargmin<axis>(x): x has no such axis", x)
-  return detail::make<detail::describe_cumulative>(x, axis, c<reduce_kind::arg_min>, c<false>);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cumargmin(A x) {
-  return cumargmin(x, c<Axis>);
-}
-
-/// The largest of the elements before along `axis` and the element itself; NaN from the first NaN on.
-/// shapes, dtypes: unchanged. gradient: to the element at cumargmax; it looks at all n of a row for each element.
-/// errors: as cumsum. source: the values of torch.cummax.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto cummax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummax<axis>(x): x has no such axis", x)
-  return take_along(x, cumargmax(x, axis), axis);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cummax(A x) {
-  return cummax(x, c<Axis>);
-}
-
-/// The smallest of them; NaN from the first NaN on. Otherwise as cummax.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto cummin(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: cummin<axis>(x): x has no such axis", x)
-  return take_along(x, cumargmin(x, axis), axis);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto cummin(A x) {
-  return cummin(x, c<Axis>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Triangles, diagonals, and values that have the shape of others.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -13247,8 +13418,8 @@ namespace layers {
 struct triangle {
   static constexpr auto forward(value auto x, std::int64_t offset, bool upper) {
     const auto right = detail::columns_less_rows(x, x.facts().shape);
-    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
-    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    const auto zero = detail::number_of(x, 0, x.facts().type);
+    const auto bound = detail::number_of(x, static_cast<double>(offset), dtype::i32);
     return select(upper ? less_equal(bound, right) : less_equal(right, bound), x, zero);
   }
 };
@@ -13268,8 +13439,8 @@ struct diag_embed {
     const auto padded = pad(x, -1, offset > 0 ? size : 0, offset < 0 ? size : 0);
     symbolic_shape square = padded.facts().shape;
     square.push_back(square.last());
-    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
-    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    const auto zero = detail::number_of(x, 0, x.facts().type);
+    const auto bound = detail::number_of(x, static_cast<double>(offset), dtype::i32);
     return select(equal(detail::columns_less_rows(x, square), bound), unsqueeze(padded, -2), zero);
   }
 };
@@ -13280,15 +13451,15 @@ struct trace {
 
 struct eye_like {
   static constexpr auto forward(value auto x) {
-    const auto number = [&](double is) { return x.added(detail::constant_spec(is, x.facts().type)); };
-    const auto zero = x.added(detail::constant_spec(0, dtype::i32));
+    const auto number = [&](double is) { return detail::number_of(x, is, x.facts().type); };
+    const auto zero = detail::number_of(x, 0, dtype::i32);
     return select(equal(detail::columns_less_rows(x, x.facts().shape), zero), number(1), number(0));
   }
 };
 
 struct full_like {
   static constexpr auto forward(value auto x, detail::number filling) {
-    return expand(x.added(detail::constant_spec(filling.value, x.facts().type)), x.facts().shape);
+    return expand(detail::number_of(x, filling.value, x.facts().type), x.facts().shape);
   }
 };
 
@@ -13309,7 +13480,7 @@ struct one_hot {
   static constexpr auto forward(value auto indices, const dim& classes, dtype type) {
     symbolic_shape shape = indices.facts().shape;
     shape.push_back(classes);
-    const auto number = [&](double is) { return indices.added(detail::constant_spec(is, type)); };
+    const auto number = [&](double is) { return detail::number_of(indices, is, type); };
     const auto column = detail::coordinates_of(indices, shape, shape.rank - 1);
     return select(equal(unsqueeze(indices, -1), column), number(1), number(0));
   }
@@ -13560,10 +13731,7 @@ template <int... Axes, value A, detail::axis_like... More>
 /// "operands must be floats", "each axis must be one of theirs, named once". source: torch.cosine_similarity.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto cosine_similarity(A a, B b, More... axes) {
-  MEGANEURA_CHECK_OPERANDS("cosine_similarity<axes...>(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("cosine_similarity<axes...>(a, b)", a, b)
-  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
-                   "meganeura: cosine_similarity<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  MEGANEURA_EXPECT_ROWS("cosine_similarity<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return detail::layer<layers::cosine_similarity>(fixed_text<"">{}, a, b,
                                                   detail::axes_of_both(a, b, c<Axes>..., axes...));
 }
@@ -13571,6 +13739,7 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 /// 1 - cosine_similarity: from 0 for one direction to 2 for opposite ones; as it.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto cosine_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("cosine_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return constant<1.0f> - cosine_similarity<Axes...>(a, b, axes...);
 }
 
@@ -13578,10 +13747,7 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 /// minkowski_distance(a, b, norm_order{3}, -1). shapes, dtypes, errors: as cosine_similarity.
 template <int... Axes, value A, value B, detail::order_like Order, detail::axis_like... More>
 [[nodiscard]] constexpr auto minkowski_distance(A a, B b, Order order, More... axes) {
-  MEGANEURA_CHECK_OPERANDS("a distance<axes...>(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("a distance<axes...>(a, b)", a, b)
-  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
-                   "meganeura: a distance<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  MEGANEURA_EXPECT_ROWS("minkowski_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return detail::layer<layers::distance>(fixed_text<"">{}, a, b, detail::axes_of_both(a, b, c<Axes>..., axes...),
                                          order);
 }
@@ -13589,18 +13755,21 @@ template <int... Axes, value A, value B, detail::order_like Order, detail::axis_
 /// The root of the sum of squares of a - b; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto euclidean_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("euclidean_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{2}>, axes...);
 }
 
 /// The sum of |a - b|; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto manhattan_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("manhattan_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{1}>, axes...);
 }
 
 /// The largest |a - b|; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto chebyshev_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("chebyshev_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{detail::infinite_order}>, axes...);
 }
 
@@ -13614,7 +13783,7 @@ namespace layers {
 // source: C. Wellons, "Prospecting for hash functions" (lowbias32), behind a step that moves 0.
 struct hash {
   static constexpr auto forward(value auto x) {
-    const auto word = [&](double bits) { return x.added(detail::constant_spec(bits, dtype::u32)); };
+    const auto word = [&](double bits) { return detail::number_of(x, bits, dtype::u32); };
     const auto mixed = [&](value auto y, double by) { return meganeura::bitwise_xor(y, shift_right(y, word(by))); };
     const auto first = mixed(cast(x, dtype::u32) + word(0x9e3779b9u), 16) * word(0x7feb352du);
     return mixed(mixed(first, 15) * word(0x846ca68bu), 16);
@@ -13626,7 +13795,7 @@ struct hash {
 struct noise {
   static constexpr auto forward(value auto... counters) {
     const auto bits = hash::forward(counters...);
-    return cast(shift_right(bits, bits.added(detail::constant_spec(8, dtype::u32))), dtype::f32) * 0x1p-24;
+    return cast(shift_right(bits, detail::number_of(bits, 8, dtype::u32)), dtype::f32) * 0x1p-24;
   }
 };
 
@@ -13634,33 +13803,27 @@ struct noise {
 
 /// 32 bits that look random, each of x's bits changing half of them; no two x have the same. Of two, hash(hash(x) + y):
 /// hash(position, seed). Not for secrets. shapes: [..] -> [..]. dtypes: integers -> u32. gradient: none flows.
-/// errors: "x must be integers", of two as x + y, which may differ in sign.
-template <value A>
-[[nodiscard]] constexpr auto hash(A x) {
-  MEGANEURA_EXPECT(is_integer(x.facts().type), "meganeura: hash(x): x must be integers; cast it", x)
-  return detail::layer<layers::hash>(fixed_text<"">{}, x);
-}
-template <value A, value B>
-[[nodiscard]] constexpr auto hash(A x, B y) {
-  MEGANEURA_EXPECT((is_integer(x.facts().type) && is_integer(y.facts().type)),
-                   "meganeura: hash(x, y): operands must be integers; cast them", x, y)
-  MEGANEURA_EXPECT(detail::mismatch(x, y).agrees(), "meganeura: hash(x, y): extents must be equal or 1", x, y)
-  return detail::layer<layers::hash>(fixed_text<"">{}, x, y);
+/// errors: "operands must be integers", of two as x + y, which may differ in sign.
+template <value A, value... B>
+  requires(sizeof...(B) <= 1)
+[[nodiscard]] constexpr auto hash(A x, B... seed) {
+  MEGANEURA_EXPECT((is_integer(x.facts().type) && ... && is_integer(seed.facts().type)),
+                   "meganeura: hash(x, y): operands must be integers; cast them", x, seed...)
+  MEGANEURA_EXPECT((true && ... && detail::mismatch(x, seed).agrees()),
+                   "meganeura: hash(x, y): extents must be equal or 1", x, seed...)
+  return detail::layer<layers::hash>(fixed_text<"">{}, x, seed...);
 }
 
 /// Numbers from 0 to 1, without 1, that look random, from counters: noise(position), or noise(position, seed). 2^24
 /// different ones. shapes: [..] -> [..]. dtypes: integers -> f32. gradient: none flows. errors: as hash.
-template <value A>
-[[nodiscard]] constexpr auto noise(A x) {
-  MEGANEURA_EXPECT(is_integer(x.facts().type), "meganeura: noise(x): x must be integers; cast it", x)
-  return detail::layer<layers::noise>(fixed_text<"">{}, x);
-}
-template <value A, value B>
-[[nodiscard]] constexpr auto noise(A x, B y) {
-  MEGANEURA_EXPECT((is_integer(x.facts().type) && is_integer(y.facts().type)),
-                   "meganeura: noise(x, y): operands must be integers; cast them", x, y)
-  MEGANEURA_EXPECT(detail::mismatch(x, y).agrees(), "meganeura: noise(x, y): extents must be equal or 1", x, y)
-  return detail::layer<layers::noise>(fixed_text<"">{}, x, y);
+template <value A, value... B>
+  requires(sizeof...(B) <= 1)
+[[nodiscard]] constexpr auto noise(A x, B... seed) {
+  MEGANEURA_EXPECT((is_integer(x.facts().type) && ... && is_integer(seed.facts().type)),
+                   "meganeura: noise(x, y): operands must be integers; cast them", x, seed...)
+  MEGANEURA_EXPECT((true && ... && detail::mismatch(x, seed).agrees()),
+                   "meganeura: noise(x, y): extents must be equal or 1", x, seed...)
+  return detail::layer<layers::noise>(fixed_text<"">{}, x, seed...);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -14828,8 +14991,14 @@ template <int Axis, int Index, value A>
 }
 
 /// One beside the other along a new axis: stack<0>(a, b), or stack(c<0>, a, b). All have one dtype and shape.
+/// errors: "all must have one shape and dtype, and the result such an axis".
 template <detail::axis_like Axis, value A, value B, value... More>
 [[nodiscard]] constexpr auto stack(Axis axis, A a, B b, More... more) {
+  MEGANEURA_EXPECT(((detail::normal_axis(axis, a.facts().shape.rank + 1) >= 0 && a.facts().shape.rank < max_rank) &&
+                    detail::are_of_one_type(a.facts(), b.facts()) &&
+                    (true && ... && detail::are_of_one_type(a.facts(), more.facts()))),
+                   "meganeura: stack<axis>(a, b, ...): all must have one shape and dtype, and the result such an axis",
+                   a, b, more...)
   return concat(axis, unsqueeze(a, axis), unsqueeze(b, axis), unsqueeze(more, axis)...);
 }
 template <int Axis, value A, value B, value... More>
@@ -15009,13 +15178,6 @@ constexpr node_spec describe_tensordot(const facts& a, const facts& b, int axes)
   return describe_contract(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
 }
 
-constexpr symbolic_shape trailing(const symbolic_shape& shape, std::initializer_list<dim> last) {
-  symbolic_shape result;
-  for (int i = 0; i < shape.rank - 2; ++i) result.push_back(shape[i]);
-  for (const dim& each : last) result.push_back(each);
-  return result;
-}
-
 constexpr node_spec describe_along_grid(const facts& x, int axis, int rank) {
   symbolic_shape result;
   for (int i = 0; i < rank; ++i) result.push_back(i == axis ? x.shape[0] : dim(1));
@@ -15076,10 +15238,10 @@ struct einsum_of_one {
 struct kronecker {
   static constexpr auto forward(value auto a, value auto b) {
     const symbolic_shape s = a.facts().shape, t = b.facts().shape;
-    const auto product = reshape(a, detail::trailing(s, {s.last(1), 1, s.last(), 1})) *
-                         reshape(b, detail::trailing(t, {1, t.last(1), 1, t.last()}));
-    const symbolic_shape whole = detail::broadcast(detail::trailing(s, {1, 1}), detail::trailing(t, {1, 1}));
-    return reshape(product, detail::trailing(whole, {s.last(1) * t.last(1), s.last() * t.last()}));
+    const auto product = reshape(a, detail::leading(s, {s.last(1), 1, s.last(), 1}, 2)) *
+                         reshape(b, detail::leading(t, {1, t.last(1), 1, t.last()}, 2));
+    const symbolic_shape whole = detail::broadcast(detail::leading(s, {1, 1}, 2), detail::leading(t, {1, 1}, 2));
+    return reshape(product, detail::leading(whole, {s.last(1) * t.last(1), s.last() * t.last()}, 2));
   }
 };
 
@@ -15136,14 +15298,14 @@ template <value A, value B>
 /// a's elements each times the matrix b, as one matrix: [.., m, n], [.., p, q] -> [.., m p, n q]; batch axes broadcast.
 template <value A, value B>
 [[nodiscard]] constexpr auto kronecker(A a, B b) {
-  MEGANEURA_EXPECT(
-      (a.facts().shape.rank >= 2 && b.facts().shape.rank >= 2 && a.facts().shape.rank + 2 <= max_rank &&
-       b.facts().shape.rank + 2 <= max_rank && a.facts().type == b.facts().type &&
-       detail::broadcast_mismatch(detail::trailing(a.facts().shape, {1, 1}), detail::trailing(b.facts().shape, {1, 1}))
-           .agrees()),
-      "meganeura: kronecker(a, b): operands must be matrices of one dtype with room for two axes more and "
-      "batch extents that are equal or 1",
-      a, b)
+  MEGANEURA_EXPECT((a.facts().shape.rank >= 2 && b.facts().shape.rank >= 2 && a.facts().shape.rank + 2 <= max_rank &&
+                    b.facts().shape.rank + 2 <= max_rank && a.facts().type == b.facts().type &&
+                    detail::broadcast_mismatch(detail::leading(a.facts().shape, {1, 1}, 2),
+                                               detail::leading(b.facts().shape, {1, 1}, 2))
+                        .agrees()),
+                   "meganeura: kronecker(a, b): operands must be matrices of one dtype with room for two axes more and "
+                   "batch extents that are equal or 1",
+                   a, b)
   return detail::layer<layers::kronecker>(fixed_text<"">{}, a, b);
 }
 
@@ -15364,7 +15526,7 @@ constexpr int taps(resize_mode mode) { return mode == resize_mode::nearest ? 1 :
 // A whole number beside i32 values of the body.
 template <class X>
 constexpr auto whole_of(X x, std::int64_t number) {
-  return x.added(constant_spec(static_cast<double>(number), dtype::i32));
+  return number_of(x, static_cast<double>(number), dtype::i32);
 }
 
 // [n, c, oh, ow] of the windows in an image; of rank 0 where there are none.
@@ -15412,7 +15574,7 @@ struct resize {
     const auto above = scaled / number(parts);  // one more than the element below
     const auto inside = [&](auto index) { return minimum(maximum(index, number(0)), number(extent - 1)); };
     if (taps == 1) return gather(x, inside(above - number(1)), along);
-    const auto real = [&](double n) { return x.added(detail::constant_spec(n, dtype::f32)); };
+    const auto real = [&](double n) { return detail::number_of(x, n); };
     const auto tap = detail::coordinates_of(x, lines, 0) - number(taps / 2);  // 0: the element above
     const auto rest = cast(scaled - above * number(parts), dtype::f32) * real(1.0 / static_cast<double>(parts));
     auto weight = real(1) - abs(rest - real(1) - cast(tap, dtype::f32));
@@ -15421,9 +15583,8 @@ struct resize {
       const auto third = select(less(e, real(0)), real(0.75), real(-1.25));
       weight = ((third * e + real(1.5)) * e + real(0.75)) * e;
     }
-    symbolic_shape column;
-    for (const dim& each : {dim(taps), dim(size)}) column.push_back(each);
-    for (int i = along + 1; i < x.facts().shape.rank; ++i) column.push_back(1);
+    const symbolic_shape column =
+        detail::followed_by_ones(detail::extents_of(taps, size), x.facts().shape.rank + 1 - along);
     const auto taken = gather(detail::widened(x), inside(above + tap), along);
     return detail::narrowed(sum(taken * reshape(weight, column), along), x);
   }
@@ -15495,8 +15656,7 @@ struct embedding_bag {
   }
   static constexpr auto forward(value auto table, value auto indices, value auto weights) {
     const auto rows = gather(table, indices, 0);
-    symbolic_shape each = indices.facts().shape;
-    while (each.rank < rows.facts().shape.rank) each.push_back(1);
+    const symbolic_shape each = detail::followed_by_ones(indices.facts().shape, rows.facts().shape.rank);
     const auto weighed = detail::widened(rows) * reshape(detail::widened(weights), each);
     return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
   }
@@ -15604,219 +15764,6 @@ template <value Table, value Indices, value Weights>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What a few elements far from the others do not change: the most frequent one, distances of quantiles, bounds by them.
-// Rows in the order of their values, and what stands at a place of that order.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// A share of the elements of a row, for quantile.
-struct quantile_share {
-  double of = 0.5;
-  friend constexpr bool operator==(const quantile_share&, const quantile_share&) = default;
-};
-
-namespace detail {
-
-constexpr node_spec describe_argsort(const facts& x, int axis, bool descending) {
-  return node_of<op::argsort>(argsort_attribute{normal_axis(axis, x.shape.rank), descending}, x);
-}
-constexpr auto order_of(value auto x, int axis, bool descending) { return make<describe_argsort>(x, axis, descending); }
-
-constexpr auto part_of(value auto x, int axis, std::int64_t start, std::int64_t count) {
-  return make<describe_slice>(x, axis, start, dim(count), std::int64_t{1});
-}
-constexpr auto without_axis(value auto x, int axis) {
-  return make<describe_reshape>(x, reduced_shape(x.facts().shape, 1u << normal_axis(axis, x.facts().shape.rank)));
-}
-
-// Whether the axis has at least `count` places, known while the model is written.
-constexpr bool has_places(const symbolic_shape& shape, int axis, std::int64_t count) {
-  axis = normal_axis(axis, shape.rank);
-  return axis >= 0 && shape[axis].is_static() && count >= 1 && count <= shape[axis].coefficient;
-}
-constexpr std::int64_t places_of(const symbolic_shape& shape, int axis) {
-  return shape[normal_axis(axis, shape.rank)].coefficient;
-}
-
-// `found`, or NaN for a row that holds one.
-constexpr auto nan_or(value auto found, value auto x, int axis) {
-  const auto most = stop_gradient(max(x, axis));
-  return select(equal(most, most), found, most);
-}
-
-}  // namespace detail
-
-namespace layers {
-
-// The gradient goes back by the inverse of the order, which is the order of its places.
-struct sort {
-  static constexpr auto forward(value auto x, int axis, bool descending) {
-    const auto order = detail::order_of(x, axis, descending);
-    const auto pick = [&](value auto from) { return detail::make<detail::describe_take_along>(from, order, axis); };
-    if (!is_float(x.facts().type)) return pick(x);
-    const auto back = [&](value auto g, value auto, value auto) {
-      return detail::make<detail::describe_take_along>(g, detail::order_of(order, axis, false), axis);
-    };
-    return custom_gradient(pick, back, x);
-  }
-};
-
-struct kthvalue {
-  static constexpr auto forward(value auto x, std::int64_t k, int axis) {
-    const auto place = detail::part_of(detail::order_of(x, axis, false), axis, k - 1, 1);
-    return detail::without_axis(detail::make<detail::describe_take_along>(x, place, axis), axis);
-  }
-};
-
-struct median {
-  static constexpr auto forward(value auto x, int axis) {
-    const auto found = kthvalue::forward(x, (detail::places_of(x.facts().shape, axis) + 1) / 2, axis);
-    return is_float(x.facts().type) ? detail::nan_or(found, x, axis) : found;
-  }
-};
-
-struct row_quantile {
-  static constexpr auto forward(value auto x, int axis, quantile_share share) {
-    const auto wide = detail::widened(x);
-    const std::int64_t last = detail::places_of(x.facts().shape, axis) - 1;
-    const double at = share.of * static_cast<double>(last);
-    const auto low = static_cast<std::int64_t>(at);
-    const auto below = kthvalue::forward(wide, low + 1, axis);
-    const double weight = at - static_cast<double>(low);
-    if (weight == 0) return detail::narrowed(detail::nan_or(below, wide, axis), x);
-    const auto above = kthvalue::forward(wide, low + 2, axis);
-    return detail::narrowed(detail::nan_or(below + (above - below) * weight, wide, axis), x);
-  }
-};
-
-// The elements above the threshold are those whose sum, less the threshold for each, is 1.
-struct sparsemax {
-  static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    const auto centred = wide - unsqueeze(stop_gradient(max(wide, axis)), axis);
-    const auto fixed_part = stop_gradient(centred);
-    const auto sorted =
-        detail::make<detail::describe_take_along>(fixed_part, detail::order_of(fixed_part, axis, true), axis);
-    const int along = detail::normal_axis(axis, x.facts().shape.rank);
-    const auto turn = cast(detail::coordinates_of(x, x.facts().shape, along), dtype::f32) + 1;
-    const auto sums = detail::make<detail::describe_cumulative>(sorted, axis, reduce_kind::sum, false);
-    const auto held = less(sums, turn * sorted + 1);
-    const auto count = max(select(held, turn, 0), axis);
-    const auto threshold = (sum(select(held, sorted, 0), axis) - 1) / count;
-    const auto above = less(unsqueeze(threshold, axis), fixed_part);
-    const auto ones = sum(select(above, detail::number_of(x, 1), 0), axis);
-    const auto exact = (sum(select(above, centred, 0), axis) - 1) / ones;
-    return detail::narrowed(select(above, centred - unsqueeze(exact, axis), 0), x);
-  }
-};
-
-}  // namespace layers
-
-/// The places of x's elements along `axis` in the order of their values, the smallest first or with `descending` the
-/// largest: argsort<-1>(x), argsort(x, -1, c<true>), at run time argsort(x, axis, true). Equal elements stay in their
-/// order. NaN is larger than every number.
-/// shapes: unchanged. dtypes: numbers -> i32. gradient: none. cost: log2(n) (log2(n) + 1) / 2 passes over the row by a
-/// workgroup. errors: "x has no such axis"; a row too long for a driver that ends long loops, see kernels/argsort.hpp.
-/// source: torch.argsort with stable=True.
-template <value A, detail::axis_like Axis, class Descending = fixed<false>>
-[[nodiscard]] constexpr auto argsort(A x, Axis axis, Descending descending = {}) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: argsort<axis>(x): x has no such axis", x)
-  return detail::make<detail::describe_argsort>(x, axis, descending);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto argsort(A x) {
-  return argsort(x, c<Axis>);
-}
-
-/// x's elements along `axis` in the order of argsort. shapes, dtypes: unchanged. gradient: back to where each came
-/// from. Otherwise as argsort.
-template <value A, detail::axis_like Axis, class Descending = fixed<false>>
-[[nodiscard]] constexpr auto sort(A x, Axis axis, Descending descending = {}) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sort<axis>(x): x has no such axis", x)
-  return detail::layer<layers::sort>(fixed_text<"">{}, x, axis, descending);
-}
-template <int Axis, value A>
-[[nodiscard]] constexpr auto sort(A x) {
-  return sort(x, c<Axis>);
-}
-
-/// The `count` largest elements along `axis`, the largest first, and their places, as results "values" and "places":
-/// topk<3, -1>(x), or topk(x, 3, -1). The first of equal ones comes first; NaN is larger than every number.
-/// shapes: [.., n, ..] -> [.., count, ..]. gradient: to the elements chosen. errors: "the axis, of an extent that is
-/// known, must hold that many".
-template <value A, class Count, detail::axis_like Axis>
-[[nodiscard]] constexpr auto topk(A x, Count count, Axis axis) {
-  MEGANEURA_CHECK((detail::has_places(x.facts().shape, axis, count)),
-                  (detail::holds_of<detail::has_places(x.facts().shape, axis, count)>),
-                  "meganeura: topk<count, axis>(x): the axis, of an extent that is known, must hold that many", x)
-  const auto places = slice(argsort(x, axis, c<true>), axis, c<0>, count);
-  return results<"values", "places">(take_along(x, places, axis), places);
-}
-template <auto Count, int Axis = -1, value A>
-[[nodiscard]] constexpr auto topk(A x) {
-  return topk(x, c<Count>, c<Axis>);
-}
-
-/// The element at place `k` of the order along `axis`, the smallest being at 1: kthvalue<2, -1>(x), or
-/// kthvalue(x, 2, -1). shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: as topk.
-/// source: the values of torch.kthvalue.
-template <value A, class K, detail::axis_like Axis>
-[[nodiscard]] constexpr auto kthvalue(A x, K k, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, k)),
-                   "meganeura: kthvalue<k, axis>(x): the axis, of an extent that is known, must hold that many", x)
-  return detail::layer<layers::kthvalue>(fixed_text<"">{}, x, k, axis);
-}
-template <auto K, int Axis = -1, value A>
-[[nodiscard]] constexpr auto kthvalue(A x) {
-  return kthvalue(x, c<K>, c<Axis>);
-}
-
-/// The element in the middle of the order along `axis`, of two the smaller; NaN for a row that holds one.
-/// shapes: [.., n, ..] -> [.., ..]. gradient: to the element. errors: "x has no such axis, or its extent is not known".
-/// source: the values of torch.median.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto median(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: median<axis>(x): x has no such axis, or its extent is not known", x)
-  return detail::layer<layers::median>(fixed_text<"">{}, x, axis);
-}
-template <int Axis = -1, value A>
-[[nodiscard]] constexpr auto median(A x) {
-  return median(x, c<Axis>);
-}
-
-/// The value below which the share `of` of a row lies, between two elements in proportion: quantile<-1>(x,
-/// c<quantile_share{0.25}>), or quantile(x, quantile_share{0.25}, -1). NaN for a row that holds one.
-/// shapes: [.., n, ..] -> [.., ..]. dtypes: floats, computed in f32. gradient: to the two elements. errors: "the share
-/// must lie between 0 and 1", as median, "x must be floats". source: torch.quantile, linear.
-template <value A, class Share, detail::axis_like Axis>
-[[nodiscard]] constexpr auto quantile(A x, Share share, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: quantile<axis>(x, share): x has no such axis, or its extent is not known", x)
-  MEGANEURA_EXPECT((quantile_share(share).of >= 0 && quantile_share(share).of <= 1),
-                   "meganeura: quantile<axis>(x, share): the share must lie between 0 and 1", x)
-  MEGANEURA_EXPECT_FLOATS("quantile<axis>(x, share)", x)
-  return detail::layer<layers::row_quantile>(fixed_text<"">{}, x, axis, share);
-}
-template <int Axis, value A, class Share>
-[[nodiscard]] constexpr auto quantile(A x, Share share) {
-  return quantile(x, share, c<Axis>);
-}
-
-/// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
-/// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
-/// axis", "x must be floats". source: arXiv 1602.02068.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto sparsemax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sparsemax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT_FLOATS("sparsemax<axis>(x)", x)
-  return detail::layer<layers::sparsemax>(fixed_text<"">{}, x, axis);
-}
-template <int Axis = -1, value A>
-[[nodiscard]] constexpr auto sparsemax(A x) {
-  return sparsemax(x, c<Axis>);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -15831,16 +15778,17 @@ struct mode {
     const auto same = equal(unsqueeze(fixed_part, along), unsqueeze(fixed_part, along + 1));
     const auto count = sum(select(same, detail::number_of(x, 1), 0.0f), along);
     const auto most = unsqueeze(max(count, along), along);
-    const auto none = x.added(detail::constant_spec(is_float(type) ? __builtin_inf() : highest(type), type));
+    const auto none = detail::number_of(x, is_float(type) ? __builtin_inf() : highest(type), type);
     return min(select(less(count, most), none, x), along);
   }
 };
 
 struct median_absolute_deviation {
   static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    return detail::narrowed(median::forward(abs(wide - unsqueeze(median::forward(wide, axis), axis)), axis), x);
+    return detail::narrowed(of(from_median(detail::widened(x), axis), axis), x);
   }
+  static constexpr auto from_median(value auto x, int axis) { return x - unsqueeze(median::forward(x, axis), axis); }
+  static constexpr auto of(value auto distance, int axis) { return median::forward(abs(distance), axis); }
 };
 
 struct interquartile_range {
@@ -15854,9 +15802,9 @@ struct interquartile_range {
 
 struct z_score_robust {
   static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    const auto distance = wide - unsqueeze(median::forward(wide, axis), axis);
-    return detail::narrowed(distance * 0.67448975 / unsqueeze(median::forward(abs(distance), axis), axis), x);
+    const auto distance = median_absolute_deviation::from_median(detail::widened(x), axis);
+    const auto deviation = unsqueeze(median_absolute_deviation::of(distance, axis), axis);
+    return detail::narrowed(distance * 0.67448975 / deviation, x);
   }
 };
 
@@ -15883,8 +15831,7 @@ template <int Axis = -1, value A>
 /// floats".
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto median_absolute_deviation(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: median_absolute_deviation<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("median_absolute_deviation<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("median_absolute_deviation<axis>(x)", x)
   return detail::layer<layers::median_absolute_deviation>(fixed_text<"">{}, x, axis);
 }
@@ -15896,8 +15843,7 @@ template <int Axis = -1, value A>
 /// The quantile 0.75 less the quantile 0.25 along `axis`. Otherwise as median_absolute_deviation.
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto interquartile_range(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: interquartile_range<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("interquartile_range<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("interquartile_range<axis>(x)", x)
   return detail::layer<layers::interquartile_range>(fixed_text<"">{}, x, axis);
 }
@@ -15911,8 +15857,7 @@ template <int Axis = -1, value A>
 /// median_absolute_deviation.
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto z_score_robust(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: z_score_robust<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("z_score_robust<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("z_score_robust<axis>(x)", x)
   return detail::layer<layers::z_score_robust>(fixed_text<"">{}, x, axis);
 }
@@ -15924,12 +15869,18 @@ template <int Axis = -1, value A>
 /// x within two of its quantiles along `axis`: winsorize<-1>(x, c<quantile_share{0.05}>, c<quantile_share{0.95}>), or
 /// winsorize(x, quantile_share{0.05}, quantile_share{0.95}, -1). Bounds that are known are clamp's. NaN for a row that
 /// holds one. gradient: to x where it is kept, a bound included, otherwise to the elements of the quantile. shapes:
-/// unchanged. dtypes: floats. errors: those of quantile.
+/// unchanged. dtypes: floats. errors: "x has no such axis, or its extent is not known", "the shares must lie between 0
+/// and 1, low not above high", "x must be floats".
 template <value A, class Low, class High, detail::axis_like Axis>
 [[nodiscard]] constexpr auto winsorize(A x, Low low, High high, Axis axis) {
+  MEGANEURA_EXPECT_KNOWN_AXIS("winsorize<axis>(x, low, high)", x, axis)
+  MEGANEURA_EXPECT_FLOATS("winsorize<axis>(x, low, high)", x)
+  MEGANEURA_EXPECT(
+      (detail::is_share(low) && detail::is_share(high) && quantile_share(low).of <= quantile_share(high).of),
+      "meganeura: winsorize<axis>(x, low, high): the shares must lie between 0 and 1, low not above high", x)
   return clamp(x, unsqueeze(quantile(x, low, axis), axis), unsqueeze(quantile(x, high, axis), axis));
 }
-template <int Axis, value A, class Low, class High>
+template <int Axis = -1, value A, class Low, class High>
 [[nodiscard]] constexpr auto winsorize(A x, Low low, High high) {
   return winsorize(x, low, high, c<Axis>);
 }

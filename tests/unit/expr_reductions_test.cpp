@@ -134,5 +134,5 @@ TEST(expr_reductions, what_breaks_a_rule_is_refused) {
             "cosine_similarity<axes...>(a, b): each axis must be one of theirs, named once; found f32 [2, 3], f32 [2, "
             "3]");
   EXPECT_EQ(sentence([&] { (void)mn::manhattan_distance(i, i); }),
-            "a distance<axes...>(a, b): operands must be floats; cast them; found i32 [2], i32 [2]");
+            "manhattan_distance<axes...>(a, b): operands must be floats; cast them; found i32 [2], i32 [2]");
 }

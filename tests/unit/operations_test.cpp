@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Each operation of examples/operations against its definition in plain numbers, and its gradient against differences
-// of that definition.
+// Each operation of examples/operations against its definition in plain numbers, its gradient against differences
+// of that definition, and what it says of operands that it does not take: its own name first.
 #include <meganeura/autodiff/gradient.hpp>
 
 #include <operations/operation.hpp>
 #include <oracle/interpreter.hpp>
 #include <support/operation_check.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace {
@@ -66,6 +68,48 @@ TEST_P(operations_test, has_the_gradient_that_differences_of_its_definition_give
     oracle::interpreter<double> run(t.g, t.leaves);
     EXPECT_LT(support::distance(run.value(found).values, support::slope(asked, t.values, i)), 1e-5)
         << "by operand " << i;
+  }
+}
+
+std::string said_of(const operation& asked, const std::vector<operations::operand>& operands) {
+  graph g;
+  std::vector<node_value> values;
+  for (const operations::operand& x : operands)
+    values.emplace_back(g, g.input("x" + std::to_string(values.size()), x.type, x.extents));
+  return support::sentence_of([&] { static_cast<void>(asked.build(values)); });
+}
+
+std::string name_of(const operation& asked) { return asked.call.substr(0, asked.call.find_first_of("<(")); }
+
+// What is said of operands that the operation does not take begins with its name; but for rows of `others`.
+void expect_own_name(const operation& asked, const std::vector<operations::operand>& operands,
+                     const std::set<std::string>& others) {
+  if (others.count(name_of(asked)) != 0) return;
+  const std::string sentence = said_of(asked, operands);
+  const std::string name = sentence.substr(0, sentence.find_first_of("<(:"));
+  EXPECT_EQ(name, name_of(asked)) << asked.call << " says: " << sentence;
+}
+
+TEST(operations, those_of_floats_say_that_integers_are_none) {
+  const std::set<std::string> computing{"cosine_embedding_loss", "ctc_loss", "isfinite", "isinf", "isnan"};
+  for (const operation& asked : operations::all()) {
+    if (operations::ask(asked).dtypes != "floats") continue;
+    std::vector<operations::operand> operands = asked.operands;
+    for (operations::operand& x : operands) {
+      if (is_float(x.type)) x.type = dtype::i32;
+    }
+    expect_own_name(asked, operands, computing);
+  }
+}
+
+TEST(operations, those_of_two_operands_say_that_shapes_differ) {
+  const std::set<std::string> computing{"logical_and", "logical_or", "logical_xor", "select"};
+  const std::set<std::string> of_any_shapes{"embedding_bag", "gather", "kronecker", "outer"};
+  for (const operation& asked : operations::all()) {
+    if (asked.operands.size() < 2 || of_any_shapes.count(name_of(asked)) != 0) continue;
+    std::vector<operations::operand> operands = asked.operands;
+    operands[1].extents = {7, 11, 13};
+    expect_own_name(asked, operands, computing);
   }
 }
 

@@ -55,6 +55,7 @@ struct gelu_tanh {
 /// 1 / (1 + exp(-x)), off by at most 2e-38; 0 from -88 down.
 template <value A>
 [[nodiscard]] constexpr auto sigmoid(A x) {
+  MEGANEURA_EXPECT_FLOATS("sigmoid(x)", x)
   return detail::layer<layers::sigmoid>(fixed_text<"">{}, x);
 }
 
@@ -62,6 +63,7 @@ template <value A>
 /// source: arXiv 1702.03118.
 template <value A>
 [[nodiscard]] constexpr auto silu(A x) {
+  MEGANEURA_EXPECT_FLOATS("silu(x)", x)
   return detail::layer<layers::silu>(fixed_text<"">{}, x);
 }
 
@@ -69,6 +71,7 @@ template <value A>
 /// x or -0, with gradient 1 or 0; NaN for -infinity, as PyTorch's.
 template <value A>
 [[nodiscard]] constexpr auto gelu(A x) {
+  MEGANEURA_EXPECT_FLOATS("gelu(x)", x)
   return detail::layer<layers::gelu>(fixed_text<"">{}, x);
 }
 
@@ -76,6 +79,7 @@ template <value A>
 /// approximate="tanh". Ends as gelu's.
 template <value A>
 [[nodiscard]] constexpr auto gelu_tanh(A x) {
+  MEGANEURA_EXPECT_FLOATS("gelu_tanh(x)", x)
   return detail::layer<layers::gelu_tanh>(fixed_text<"">{}, x);
 }
 
@@ -93,6 +97,8 @@ template <value A, value B>
                    up)
   MEGANEURA_EXPECT(detail::both_fit(gate, up), "meganeura: swiglu(gate, up): dtypes must agree; cast one operand", gate,
                    up)
+  MEGANEURA_EXPECT(is_float(detail::common_type(gate, up)),
+                   "meganeura: swiglu(gate, up): operands must be floats; cast them", gate, up)
   return detail::gated(detail::adapted(gate, up), detail::adapted(up, gate));
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Softmax of the negative, and with noise that makes it a sample.
+// Softmax of the negative, with noise that makes it a sample, and with zeros.
 #pragma once
 #include <meganeura/nn/softmax.hpp>
+#include <meganeura/ops/cumulative.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/mode.hpp>
 #include <meganeura/ops/search.hpp>
+#include <meganeura/ops/sort.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -43,6 +45,27 @@ struct gumbel_softmax {
   }
 };
 
+// The elements above the threshold are those whose sum, less the threshold for each, is 1.
+struct sparsemax {
+  static constexpr auto forward(value auto x, int axis) {
+    const auto wide = detail::widened(x);
+    const auto centred = wide - unsqueeze(stop_gradient(max(wide, axis)), axis);
+    const auto fixed_part = stop_gradient(centred);
+    const auto sorted =
+        detail::make<detail::describe_take_along>(fixed_part, detail::order_of(fixed_part, axis, true), axis);
+    const int along = detail::normal_axis(axis, x.facts().shape.rank);
+    const auto turn = cast(detail::coordinates_of(x, x.facts().shape, along), dtype::f32) + 1;
+    const auto sums = detail::make<detail::describe_cumulative>(sorted, axis, reduce_kind::sum, false);
+    const auto held = less(sums, turn * sorted + 1);
+    const auto count = max(select(held, turn, 0), axis);
+    const auto threshold = (sum(select(held, sorted, 0), axis) - 1) / count;
+    const auto above = less(unsqueeze(threshold, axis), fixed_part);
+    const auto ones = sum(select(above, detail::number_of(x, 1), 0), axis);
+    const auto exact = (sum(select(above, centred, 0), axis) - 1) / ones;
+    return detail::narrowed(select(above, centred - unsqueeze(exact, axis), 0), x);
+  }
+};
+
 }  // namespace layers
 
 /// softmax(-x). As softmax. source: torch.nn.functional.softmin.
@@ -73,6 +96,20 @@ template <detail::name_like Name, value A, detail::axis_like Axis, class Options
 template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_options{}, value A>
 [[nodiscard]] constexpr auto gumbel_softmax(A x) {
   return gumbel_softmax(fixed_text<Name>{}, x, c<Axis>, c<Options>);
+}
+
+/// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
+/// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
+/// axis", "x must be floats". source: arXiv 1602.02068.
+template <value A, detail::axis_like Axis>
+[[nodiscard]] constexpr auto sparsemax(A x, Axis axis) {
+  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sparsemax<axis>(x): x has no such axis", x)
+  MEGANEURA_EXPECT_FLOATS("sparsemax<axis>(x)", x)
+  return detail::layer<layers::sparsemax>(fixed_text<"">{}, x, axis);
+}
+template <int Axis = -1, value A>
+[[nodiscard]] constexpr auto sparsemax(A x) {
+  return sparsemax(x, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -21,9 +21,9 @@ namespace layers {
 struct logcumsumexp {
   static constexpr auto forward(value auto x, int axis) {
     const int along = detail::normal_axis(axis, x.facts().shape.rank);
-    symbolic_shape places;
-    for (int i = 0; i < 2; ++i) places.push_back(x.facts().shape[along]);
-    for (int i = along + 1; i < x.facts().shape.rank; ++i) places.push_back(1);
+    const dim extent = x.facts().shape[along];
+    const symbolic_shape places =
+        detail::followed_by_ones(detail::extents_of(extent, extent), x.facts().shape.rank + 1 - along);
     const auto behind = less(detail::coordinates_of(x, places, 0), detail::coordinates_of(x, places, 1));
     const auto rows = select(behind, -__builtin_inf(), unsqueeze(detail::widened(x), along));
     return detail::narrowed(logsumexp::forward(rows, 1 << (along + 1)), x);

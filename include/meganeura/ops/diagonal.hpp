@@ -40,8 +40,8 @@ namespace layers {
 struct triangle {
   static constexpr auto forward(value auto x, std::int64_t offset, bool upper) {
     const auto right = detail::columns_less_rows(x, x.facts().shape);
-    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
-    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    const auto zero = detail::number_of(x, 0, x.facts().type);
+    const auto bound = detail::number_of(x, static_cast<double>(offset), dtype::i32);
     return select(upper ? less_equal(bound, right) : less_equal(right, bound), x, zero);
   }
 };
@@ -61,8 +61,8 @@ struct diag_embed {
     const auto padded = pad(x, -1, offset > 0 ? size : 0, offset < 0 ? size : 0);
     symbolic_shape square = padded.facts().shape;
     square.push_back(square.last());
-    const auto zero = x.added(detail::constant_spec(0, x.facts().type));
-    const auto bound = x.added(detail::constant_spec(static_cast<double>(offset), dtype::i32));
+    const auto zero = detail::number_of(x, 0, x.facts().type);
+    const auto bound = detail::number_of(x, static_cast<double>(offset), dtype::i32);
     return select(equal(detail::columns_less_rows(x, square), bound), unsqueeze(padded, -2), zero);
   }
 };
@@ -73,15 +73,15 @@ struct trace {
 
 struct eye_like {
   static constexpr auto forward(value auto x) {
-    const auto number = [&](double is) { return x.added(detail::constant_spec(is, x.facts().type)); };
-    const auto zero = x.added(detail::constant_spec(0, dtype::i32));
+    const auto number = [&](double is) { return detail::number_of(x, is, x.facts().type); };
+    const auto zero = detail::number_of(x, 0, dtype::i32);
     return select(equal(detail::columns_less_rows(x, x.facts().shape), zero), number(1), number(0));
   }
 };
 
 struct full_like {
   static constexpr auto forward(value auto x, detail::number filling) {
-    return expand(x.added(detail::constant_spec(filling.value, x.facts().type)), x.facts().shape);
+    return expand(detail::number_of(x, filling.value, x.facts().type), x.facts().shape);
   }
 };
 
@@ -102,7 +102,7 @@ struct one_hot {
   static constexpr auto forward(value auto indices, const dim& classes, dtype type) {
     symbolic_shape shape = indices.facts().shape;
     shape.push_back(classes);
-    const auto number = [&](double is) { return indices.added(detail::constant_spec(is, type)); };
+    const auto number = [&](double is) { return detail::number_of(indices, is, type); };
     const auto column = detail::coordinates_of(indices, shape, shape.rank - 1);
     return select(equal(unsqueeze(indices, -1), column), number(1), number(0));
   }

@@ -115,10 +115,7 @@ template <int... Axes, value A, detail::axis_like... More>
 /// "operands must be floats", "each axis must be one of theirs, named once". source: torch.cosine_similarity.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto cosine_similarity(A a, B b, More... axes) {
-  MEGANEURA_CHECK_OPERANDS("cosine_similarity<axes...>(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("cosine_similarity<axes...>(a, b)", a, b)
-  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
-                   "meganeura: cosine_similarity<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  MEGANEURA_EXPECT_ROWS("cosine_similarity<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return detail::layer<layers::cosine_similarity>(fixed_text<"">{}, a, b,
                                                   detail::axes_of_both(a, b, c<Axes>..., axes...));
 }
@@ -126,6 +123,7 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 /// 1 - cosine_similarity: from 0 for one direction to 2 for opposite ones; as it.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto cosine_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("cosine_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return constant<1.0f> - cosine_similarity<Axes...>(a, b, axes...);
 }
 
@@ -133,10 +131,7 @@ template <int... Axes, value A, value B, detail::axis_like... More>
 /// minkowski_distance(a, b, norm_order{3}, -1). shapes, dtypes, errors: as cosine_similarity.
 template <int... Axes, value A, value B, detail::order_like Order, detail::axis_like... More>
 [[nodiscard]] constexpr auto minkowski_distance(A a, B b, Order order, More... axes) {
-  MEGANEURA_CHECK_OPERANDS("a distance<axes...>(a, b)", a, b)
-  MEGANEURA_CHECK_FLOATS("a distance<axes...>(a, b)", a, b)
-  MEGANEURA_EXPECT((detail::are_axes(detail::joint_rank(a, b), c<Axes>..., axes...)),
-                   "meganeura: a distance<axes...>(a, b): each axis must be one of theirs, named once", a, b)
+  MEGANEURA_EXPECT_ROWS("minkowski_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return detail::layer<layers::distance>(fixed_text<"">{}, a, b, detail::axes_of_both(a, b, c<Axes>..., axes...),
                                          order);
 }
@@ -144,18 +139,21 @@ template <int... Axes, value A, value B, detail::order_like Order, detail::axis_
 /// The root of the sum of squares of a - b; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto euclidean_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("euclidean_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{2}>, axes...);
 }
 
 /// The sum of |a - b|; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto manhattan_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("manhattan_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{1}>, axes...);
 }
 
 /// The largest |a - b|; as minkowski_distance.
 template <int... Axes, value A, value B, detail::axis_like... More>
 [[nodiscard]] constexpr auto chebyshev_distance(A a, B b, More... axes) {
+  MEGANEURA_EXPECT_ROWS("chebyshev_distance<axes...>(a, b)", a, b, c<Axes>..., axes...)
   return minkowski_distance<Axes...>(a, b, c<norm_order{detail::infinite_order}>, axes...);
 }
 

@@ -146,86 +146,86 @@ template <value A>
 /// 1 / x.
 template <value A>
 [[nodiscard]] constexpr auto reciprocal(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: reciprocal(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("reciprocal(x)", a)
   return detail::unary<scalar_op::reciprocal>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto sqrt(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sqrt(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("sqrt(x)", a)
   return detail::unary<scalar_op::sqrt>(a);
 }
 
 /// 1 / sqrt(x).
 template <value A>
 [[nodiscard]] constexpr auto rsqrt(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: rsqrt(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("rsqrt(x)", a)
   return detail::unary<scalar_op::rsqrt>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto exp(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: exp(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("exp(x)", a)
   return detail::unary<scalar_op::exp>(a);
 }
 
 /// Natural logarithm.
 template <value A>
 [[nodiscard]] constexpr auto log(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: log(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("log(x)", a)
   return detail::unary<scalar_op::log>(a);
 }
 
 /// Of radians. On a device NaN beyond |a| = 2^24, where neighbouring floats lie further apart than a radian.
 template <value A>
 [[nodiscard]] constexpr auto sin(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: sin(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("sin(x)", a)
   return detail::unary<scalar_op::sin>(a);
 }
 
 /// Of radians; NaN beyond |a| = 2^24, as `sin`.
 template <value A>
 [[nodiscard]] constexpr auto cos(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: cos(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("cos(x)", a)
   return detail::unary<scalar_op::cos>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto tanh(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: tanh(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("tanh(x)", a)
   return detail::unary<scalar_op::tanh>(a);
 }
 
 /// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 template <value A>
 [[nodiscard]] constexpr auto erf(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: erf(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("erf(x)", a)
   return detail::unary<scalar_op::erf>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto floor(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: floor(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("floor(x)", a)
   return detail::unary<scalar_op::floor>(a);
 }
 
 template <value A>
 [[nodiscard]] constexpr auto ceil(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: ceil(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("ceil(x)", a)
   return detail::unary<scalar_op::ceil>(a);
 }
 
 /// To the nearest integer, ties to even.
 template <value A>
 [[nodiscard]] constexpr auto round(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: round(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("round(x)", a)
   return detail::unary<scalar_op::round>(a);
 }
 
 /// Towards zero.
 template <value A>
 [[nodiscard]] constexpr auto trunc(A a) {
-  MEGANEURA_EXPECT(is_float(a.facts().type), "meganeura: trunc(x): x must be floats; cast it", a)
+  MEGANEURA_EXPECT_FLOATS("trunc(x)", a)
   return detail::unary<scalar_op::trunc>(a);
 }
 
@@ -277,7 +277,7 @@ constexpr auto counted(A condition, Type type) {
   if constexpr (is_expr<A>) {
     return select(condition, apply<constant_node(1, Type::value)>(), apply<constant_node(0, Type::value)>());
   } else {
-    return select(condition, condition.added(constant_spec(1, type)), condition.added(constant_spec(0, type)));
+    return select(condition, number_of(condition, 1, type), number_of(condition, 0, type));
   }
 }
 }  // namespace detail

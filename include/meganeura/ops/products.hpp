@@ -2,6 +2,7 @@
 // Products of tensors besides einsum and matmul.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/blocks.hpp>
 #include <meganeura/ops/contract.hpp>
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/einsum.hpp>
@@ -95,13 +96,6 @@ constexpr node_spec describe_tensordot(const facts& a, const facts& b, int axes)
   return describe_contract(a, b, tensordot_labels(a.shape.rank, b.shape.rank, axes));
 }
 
-constexpr symbolic_shape trailing(const symbolic_shape& shape, std::initializer_list<dim> last) {
-  symbolic_shape result;
-  for (int i = 0; i < shape.rank - 2; ++i) result.push_back(shape[i]);
-  for (const dim& each : last) result.push_back(each);
-  return result;
-}
-
 constexpr node_spec describe_along_grid(const facts& x, int axis, int rank) {
   symbolic_shape result;
   for (int i = 0; i < rank; ++i) result.push_back(i == axis ? x.shape[0] : dim(1));
@@ -162,10 +156,10 @@ struct einsum_of_one {
 struct kronecker {
   static constexpr auto forward(value auto a, value auto b) {
     const symbolic_shape s = a.facts().shape, t = b.facts().shape;
-    const auto product = reshape(a, detail::trailing(s, {s.last(1), 1, s.last(), 1})) *
-                         reshape(b, detail::trailing(t, {1, t.last(1), 1, t.last()}));
-    const symbolic_shape whole = detail::broadcast(detail::trailing(s, {1, 1}), detail::trailing(t, {1, 1}));
-    return reshape(product, detail::trailing(whole, {s.last(1) * t.last(1), s.last() * t.last()}));
+    const auto product = reshape(a, detail::leading(s, {s.last(1), 1, s.last(), 1}, 2)) *
+                         reshape(b, detail::leading(t, {1, t.last(1), 1, t.last()}, 2));
+    const symbolic_shape whole = detail::broadcast(detail::leading(s, {1, 1}, 2), detail::leading(t, {1, 1}, 2));
+    return reshape(product, detail::leading(whole, {s.last(1) * t.last(1), s.last() * t.last()}, 2));
   }
 };
 
@@ -222,14 +216,14 @@ template <value A, value B>
 /// a's elements each times the matrix b, as one matrix: [.., m, n], [.., p, q] -> [.., m p, n q]; batch axes broadcast.
 template <value A, value B>
 [[nodiscard]] constexpr auto kronecker(A a, B b) {
-  MEGANEURA_EXPECT(
-      (a.facts().shape.rank >= 2 && b.facts().shape.rank >= 2 && a.facts().shape.rank + 2 <= max_rank &&
-       b.facts().shape.rank + 2 <= max_rank && a.facts().type == b.facts().type &&
-       detail::broadcast_mismatch(detail::trailing(a.facts().shape, {1, 1}), detail::trailing(b.facts().shape, {1, 1}))
-           .agrees()),
-      "meganeura: kronecker(a, b): operands must be matrices of one dtype with room for two axes more and "
-      "batch extents that are equal or 1",
-      a, b)
+  MEGANEURA_EXPECT((a.facts().shape.rank >= 2 && b.facts().shape.rank >= 2 && a.facts().shape.rank + 2 <= max_rank &&
+                    b.facts().shape.rank + 2 <= max_rank && a.facts().type == b.facts().type &&
+                    detail::broadcast_mismatch(detail::leading(a.facts().shape, {1, 1}, 2),
+                                               detail::leading(b.facts().shape, {1, 1}, 2))
+                        .agrees()),
+                   "meganeura: kronecker(a, b): operands must be matrices of one dtype with room for two axes more and "
+                   "batch extents that are equal or 1",
+                   a, b)
   return detail::layer<layers::kronecker>(fixed_text<"">{}, a, b);
 }
 

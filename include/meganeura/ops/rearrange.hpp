@@ -189,8 +189,14 @@ template <int Axis, int Index, value A>
 }
 
 /// One beside the other along a new axis: stack<0>(a, b), or stack(c<0>, a, b). All have one dtype and shape.
+/// errors: "all must have one shape and dtype, and the result such an axis".
 template <detail::axis_like Axis, value A, value B, value... More>
 [[nodiscard]] constexpr auto stack(Axis axis, A a, B b, More... more) {
+  MEGANEURA_EXPECT(((detail::normal_axis(axis, a.facts().shape.rank + 1) >= 0 && a.facts().shape.rank < max_rank) &&
+                    detail::are_of_one_type(a.facts(), b.facts()) &&
+                    (true && ... && detail::are_of_one_type(a.facts(), more.facts()))),
+                   "meganeura: stack<axis>(a, b, ...): all must have one shape and dtype, and the result such an axis",
+                   a, b, more...)
   return concat(axis, unsqueeze(a, axis), unsqueeze(b, axis), unsqueeze(more, axis)...);
 }
 template <int Axis, value A, value B, value... More>

@@ -47,7 +47,7 @@ constexpr int taps(resize_mode mode) { return mode == resize_mode::nearest ? 1 :
 // A whole number beside i32 values of the body.
 template <class X>
 constexpr auto whole_of(X x, std::int64_t number) {
-  return x.added(constant_spec(static_cast<double>(number), dtype::i32));
+  return number_of(x, static_cast<double>(number), dtype::i32);
 }
 
 // [n, c, oh, ow] of the windows in an image; of rank 0 where there are none.
@@ -95,7 +95,7 @@ struct resize {
     const auto above = scaled / number(parts);  // one more than the element below
     const auto inside = [&](auto index) { return minimum(maximum(index, number(0)), number(extent - 1)); };
     if (taps == 1) return gather(x, inside(above - number(1)), along);
-    const auto real = [&](double n) { return x.added(detail::constant_spec(n, dtype::f32)); };
+    const auto real = [&](double n) { return detail::number_of(x, n); };
     const auto tap = detail::coordinates_of(x, lines, 0) - number(taps / 2);  // 0: the element above
     const auto rest = cast(scaled - above * number(parts), dtype::f32) * real(1.0 / static_cast<double>(parts));
     auto weight = real(1) - abs(rest - real(1) - cast(tap, dtype::f32));
@@ -104,9 +104,8 @@ struct resize {
       const auto third = select(less(e, real(0)), real(0.75), real(-1.25));
       weight = ((third * e + real(1.5)) * e + real(0.75)) * e;
     }
-    symbolic_shape column;
-    for (const dim& each : {dim(taps), dim(size)}) column.push_back(each);
-    for (int i = along + 1; i < x.facts().shape.rank; ++i) column.push_back(1);
+    const symbolic_shape column =
+        detail::followed_by_ones(detail::extents_of(taps, size), x.facts().shape.rank + 1 - along);
     const auto taken = gather(detail::widened(x), inside(above + tap), along);
     return detail::narrowed(sum(taken * reshape(weight, column), along), x);
   }
@@ -178,8 +177,7 @@ struct embedding_bag {
   }
   static constexpr auto forward(value auto table, value auto indices, value auto weights) {
     const auto rows = gather(table, indices, 0);
-    symbolic_shape each = indices.facts().shape;
-    while (each.rank < rows.facts().shape.rank) each.push_back(1);
+    const symbolic_shape each = detail::followed_by_ones(indices.facts().shape, rows.facts().shape.rank);
     const auto weighed = detail::widened(rows) * reshape(detail::widened(weights), each);
     return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
   }

@@ -18,16 +18,17 @@ struct mode {
     const auto same = equal(unsqueeze(fixed_part, along), unsqueeze(fixed_part, along + 1));
     const auto count = sum(select(same, detail::number_of(x, 1), 0.0f), along);
     const auto most = unsqueeze(max(count, along), along);
-    const auto none = x.added(detail::constant_spec(is_float(type) ? __builtin_inf() : highest(type), type));
+    const auto none = detail::number_of(x, is_float(type) ? __builtin_inf() : highest(type), type);
     return min(select(less(count, most), none, x), along);
   }
 };
 
 struct median_absolute_deviation {
   static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    return detail::narrowed(median::forward(abs(wide - unsqueeze(median::forward(wide, axis), axis)), axis), x);
+    return detail::narrowed(of(from_median(detail::widened(x), axis), axis), x);
   }
+  static constexpr auto from_median(value auto x, int axis) { return x - unsqueeze(median::forward(x, axis), axis); }
+  static constexpr auto of(value auto distance, int axis) { return median::forward(abs(distance), axis); }
 };
 
 struct interquartile_range {
@@ -41,9 +42,9 @@ struct interquartile_range {
 
 struct z_score_robust {
   static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    const auto distance = wide - unsqueeze(median::forward(wide, axis), axis);
-    return detail::narrowed(distance * 0.67448975 / unsqueeze(median::forward(abs(distance), axis), axis), x);
+    const auto distance = median_absolute_deviation::from_median(detail::widened(x), axis);
+    const auto deviation = unsqueeze(median_absolute_deviation::of(distance, axis), axis);
+    return detail::narrowed(distance * 0.67448975 / deviation, x);
   }
 };
 
@@ -70,8 +71,7 @@ template <int Axis = -1, value A>
 /// floats".
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto median_absolute_deviation(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: median_absolute_deviation<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("median_absolute_deviation<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("median_absolute_deviation<axis>(x)", x)
   return detail::layer<layers::median_absolute_deviation>(fixed_text<"">{}, x, axis);
 }
@@ -83,8 +83,7 @@ template <int Axis = -1, value A>
 /// The quantile 0.75 less the quantile 0.25 along `axis`. Otherwise as median_absolute_deviation.
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto interquartile_range(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: interquartile_range<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("interquartile_range<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("interquartile_range<axis>(x)", x)
   return detail::layer<layers::interquartile_range>(fixed_text<"">{}, x, axis);
 }
@@ -98,8 +97,7 @@ template <int Axis = -1, value A>
 /// median_absolute_deviation.
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto z_score_robust(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: z_score_robust<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("z_score_robust<axis>(x)", x, axis)
   MEGANEURA_EXPECT_FLOATS("z_score_robust<axis>(x)", x)
   return detail::layer<layers::z_score_robust>(fixed_text<"">{}, x, axis);
 }
@@ -111,12 +109,18 @@ template <int Axis = -1, value A>
 /// x within two of its quantiles along `axis`: winsorize<-1>(x, c<quantile_share{0.05}>, c<quantile_share{0.95}>), or
 /// winsorize(x, quantile_share{0.05}, quantile_share{0.95}, -1). Bounds that are known are clamp's. NaN for a row that
 /// holds one. gradient: to x where it is kept, a bound included, otherwise to the elements of the quantile. shapes:
-/// unchanged. dtypes: floats. errors: those of quantile.
+/// unchanged. dtypes: floats. errors: "x has no such axis, or its extent is not known", "the shares must lie between 0
+/// and 1, low not above high", "x must be floats".
 template <value A, class Low, class High, detail::axis_like Axis>
 [[nodiscard]] constexpr auto winsorize(A x, Low low, High high, Axis axis) {
+  MEGANEURA_EXPECT_KNOWN_AXIS("winsorize<axis>(x, low, high)", x, axis)
+  MEGANEURA_EXPECT_FLOATS("winsorize<axis>(x, low, high)", x)
+  MEGANEURA_EXPECT(
+      (detail::is_share(low) && detail::is_share(high) && quantile_share(low).of <= quantile_share(high).of),
+      "meganeura: winsorize<axis>(x, low, high): the shares must lie between 0 and 1, low not above high", x)
   return clamp(x, unsqueeze(quantile(x, low, axis), axis), unsqueeze(quantile(x, high, axis), axis));
 }
-template <int Axis, value A, class Low, class High>
+template <int Axis = -1, value A, class Low, class High>
 [[nodiscard]] constexpr auto winsorize(A x, Low low, High high) {
   return winsorize(x, low, high, c<Axis>);
 }

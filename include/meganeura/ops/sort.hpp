@@ -4,7 +4,6 @@
 #include <meganeura/expr/module.hpp>
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/along.hpp>
-#include <meganeura/ops/cumulative.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/reduce.hpp>
 
@@ -38,6 +37,8 @@ constexpr bool has_places(const symbolic_shape& shape, int axis, std::int64_t co
 constexpr std::int64_t places_of(const symbolic_shape& shape, int axis) {
   return shape[normal_axis(axis, shape.rank)].coefficient;
 }
+
+constexpr bool is_share(quantile_share share) { return share.of >= 0 && share.of <= 1; }
 
 // `found`, or NaN for a row that holds one.
 constexpr auto nan_or(value auto found, value auto x, int axis) {
@@ -87,27 +88,6 @@ struct row_quantile {
     if (weight == 0) return detail::narrowed(detail::nan_or(below, wide, axis), x);
     const auto above = kthvalue::forward(wide, low + 2, axis);
     return detail::narrowed(detail::nan_or(below + (above - below) * weight, wide, axis), x);
-  }
-};
-
-// The elements above the threshold are those whose sum, less the threshold for each, is 1.
-struct sparsemax {
-  static constexpr auto forward(value auto x, int axis) {
-    const auto wide = detail::widened(x);
-    const auto centred = wide - unsqueeze(stop_gradient(max(wide, axis)), axis);
-    const auto fixed_part = stop_gradient(centred);
-    const auto sorted =
-        detail::make<detail::describe_take_along>(fixed_part, detail::order_of(fixed_part, axis, true), axis);
-    const int along = detail::normal_axis(axis, x.facts().shape.rank);
-    const auto turn = cast(detail::coordinates_of(x, x.facts().shape, along), dtype::f32) + 1;
-    const auto sums = detail::make<detail::describe_cumulative>(sorted, axis, reduce_kind::sum, false);
-    const auto held = less(sums, turn * sorted + 1);
-    const auto count = max(select(held, turn, 0), axis);
-    const auto threshold = (sum(select(held, sorted, 0), axis) - 1) / count;
-    const auto above = less(unsqueeze(threshold, axis), fixed_part);
-    const auto ones = sum(select(above, detail::number_of(x, 1), 0), axis);
-    const auto exact = (sum(select(above, centred, 0), axis) - 1) / ones;
-    return detail::narrowed(select(above, centred - unsqueeze(exact, axis), 0), x);
   }
 };
 
@@ -177,8 +157,7 @@ template <auto K, int Axis = -1, value A>
 /// source: the values of torch.median.
 template <value A, detail::axis_like Axis>
 [[nodiscard]] constexpr auto median(A x, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: median<axis>(x): x has no such axis, or its extent is not known", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("median<axis>(x)", x, axis)
   return detail::layer<layers::median>(fixed_text<"">{}, x, axis);
 }
 template <int Axis = -1, value A>
@@ -192,30 +171,15 @@ template <int Axis = -1, value A>
 /// must lie between 0 and 1", as median, "x must be floats". source: torch.quantile, linear.
 template <value A, class Share, detail::axis_like Axis>
 [[nodiscard]] constexpr auto quantile(A x, Share share, Axis axis) {
-  MEGANEURA_EXPECT((detail::has_places(x.facts().shape, axis, 1)),
-                   "meganeura: quantile<axis>(x, share): x has no such axis, or its extent is not known", x)
-  MEGANEURA_EXPECT((quantile_share(share).of >= 0 && quantile_share(share).of <= 1),
-                   "meganeura: quantile<axis>(x, share): the share must lie between 0 and 1", x)
+  MEGANEURA_EXPECT_KNOWN_AXIS("quantile<axis>(x, share)", x, axis)
+  MEGANEURA_EXPECT(detail::is_share(share), "meganeura: quantile<axis>(x, share): the share must lie between 0 and 1",
+                   x)
   MEGANEURA_EXPECT_FLOATS("quantile<axis>(x, share)", x)
   return detail::layer<layers::row_quantile>(fixed_text<"">{}, x, axis, share);
 }
 template <int Axis, value A, class Share>
 [[nodiscard]] constexpr auto quantile(A x, Share share) {
   return quantile(x, share, c<Axis>);
-}
-
-/// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
-/// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
-/// axis", "x must be floats". source: arXiv 1602.02068.
-template <value A, detail::axis_like Axis>
-[[nodiscard]] constexpr auto sparsemax(A x, Axis axis) {
-  MEGANEURA_EXPECT(detail::axis_of(x, axis) >= 0, "meganeura: sparsemax<axis>(x): x has no such axis", x)
-  MEGANEURA_EXPECT_FLOATS("sparsemax<axis>(x)", x)
-  return detail::layer<layers::sparsemax>(fixed_text<"">{}, x, axis);
-}
-template <int Axis = -1, value A>
-[[nodiscard]] constexpr auto sparsemax(A x) {
-  return sparsemax(x, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

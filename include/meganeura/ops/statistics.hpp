@@ -125,6 +125,8 @@ template <int... Axes, value A, detail::axis_like... More>
 /// auto [mean, variance] = mean_and_variance<-1>(x). Otherwise as variance. source: torch.var_mean.
 template <int... Axes, value A, detail::correction_like Correction, detail::axis_like... More>
 [[nodiscard]] constexpr auto mean_and_variance(A x, Correction freedom, More... axes) {
+  MEGANEURA_EXPECT_AXES("mean_and_variance<axes...>(x)", x, c<Axes>..., axes...)
+  MEGANEURA_EXPECT_FLOATS("mean_and_variance<axes...>(x)", x)
   return results<"mean", "variance">(mean<Axes...>(x, axes...), variance<Axes...>(x, freedom, axes...));
 }
 template <int... Axes, value A, detail::axis_like... More>
