@@ -17462,7 +17462,7 @@ struct load_report {
 /// States lie beside them, under their names: all programs that share the parameters read and assign the same ones,
 /// each step what the step before it left, whichever program ran it. Everything below is for both, unless it says
 /// otherwise; states that begin as init::each_run are in no file of weights. Writing waits for nothing: it is ordered
-/// before whatever is submitted next.
+/// before whatever is submitted next. Several threads may call them at once.
 class parameters {
  public:
   parameters() = default;
