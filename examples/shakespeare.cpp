@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <limits>
 
 namespace mn = meganeura;
 
@@ -24,7 +26,8 @@ struct options {
   std::uint32_t steps = 0, report = 250;
   float rate = 0;
   std::uint64_t seed = 1;
-  std::string text, device, checkpoint = "shakespeare.safetensors", prompt = "\n", plot;
+  std::string text, device, checkpoint = "shakespeare.safetensors", best = "shakespeare.best.safetensors",
+                            prompt = "\n", plot;
   std::size_t length = 300;
   float temperature = 0.8f;
   bool resume = false, write = false;
@@ -93,14 +96,10 @@ double validation_loss(mn::training& fit, const mn::data::token_sequence& text, 
 
 volatile std::sig_atomic_t interrupted = 0;
 
+// `least`: the validation loss of the best weights so far. A text this short is learned by heart in the end.
 void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabulary& characters,
-           std::span<const std::int32_t> text, const options& o) {
-  const auto part = [&](std::size_t first, std::size_t count) {
-    const auto tokens = text.subspan(first, count);
-    return mn::data::token_sequence({tokens.begin(), tokens.end()});
-  };
-  const std::size_t most = text.size() / 10 * 9;
-  const auto training = part(0, most), validation = part(most, text.size() - most);
+           const mn::data::token_sequence& training, const mn::data::token_sequence& validation, double least,
+           const options& o) {
   mn::data::loader batches(training.windows(static_cast<std::size_t>(o.context), 1), static_cast<std::size_t>(o.batch),
                            {.shuffle = true, .seed = o.seed});
   batches.skip(fit.batches());
@@ -123,9 +122,13 @@ void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabu
     const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begun;
     const double checked = validation_loss(fit, validation, o);
     log.add("loss/validation", fit.steps(), checked);
+    const bool is_best = checked < least;
+    if (is_best) fit.parameters().save(o.best);
+    least = std::min(least, checked);
     line.clear();
-    fmt::print("step {}: loss {:.4f}, validation {:.4f}, {:.1f} ms a step\n{}\n", fit.steps(), mean.mean(), checked,
-               passed.count() / mean.count(), written(writer, characters, o, fit.steps()));
+    fmt::print("step {}: loss {:.4f}, validation {:.4f}{}, {:.1f} ms a step\n{}\n", fit.steps(), mean.mean(), checked,
+               is_best ? ", the best so far" : "", passed.count() / mean.count(),
+               written(writer, characters, o, fit.steps()));
     std::fflush(stdout);
     fit.save_checkpoint(o.checkpoint);
     if (!o.plot.empty()) log.save_page(o.plot, "shakespeare");
@@ -134,6 +137,7 @@ void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabu
   }
   line.clear();
   fit.save_checkpoint(o.checkpoint);
+  if (std::isfinite(least)) fmt::print("least validation loss: {:.4f}; its weights are in {}\n", least, o.best);
   if (interrupted != 0) fmt::print("stopped after step {}; --resume goes on\n", fit.steps());
 }
 
@@ -175,14 +179,21 @@ void run(options o) {
                     .schedule = mn::warmup_cosine(100, std::max(o.steps, 101u), 0.1)});
   fit.prepare({});
   fit.parameters().init({.seed = o.seed});
-  if (o.resume || o.write) fit.load_checkpoint(o.checkpoint);
+  const std::vector<std::int32_t> tokens = characters.encode(text);
+  const auto most = static_cast<std::ptrdiff_t>(tokens.size() / 10 * 9);
+  const mn::data::token_sequence training({tokens.begin(), tokens.begin() + most});
+  const mn::data::token_sequence validation({tokens.begin() + most, tokens.end()});
+  double least = std::numeric_limits<double>::infinity();
+  if (o.write || (o.resume && std::filesystem::exists(o.best))) fit.parameters().load(o.best);
+  if (o.resume && std::filesystem::exists(o.best)) least = validation_loss(fit, validation, o);
+  if (o.resume) fit.load_checkpoint(o.checkpoint);
   fmt::print("device: {}\n{} characters, {} different ones; {} parameters\n", gpu.facts().name, text.size(),
              characters.size(), fit.parameters().count());
 
   mn::graph one;
   one.add_output("logits", gpt(one, 1, vocabulary, o));
   mn::inference writer(gpu, one, {}, fit.parameters());
-  if (!o.write) return train(fit, writer, characters, characters.encode(text), o);
+  if (!o.write) return train(fit, writer, characters, training, validation, least, o);
   fmt::print("{}\n", written(writer, characters, o, o.seed));
 }
 
@@ -205,9 +216,10 @@ int main(int argc, char** argv) try {
   app.add_option("--learning-rate", o.rate);
   app.add_option("--seed", o.seed);
   app.add_option("--checkpoint", o.checkpoint, "written at each report, at the end and when Ctrl-C ends the run");
+  app.add_option("--best", o.best, "the weights of the least validation loss, which --write reads");
   app.add_option("--plot", o.plot, "write the curves of the run as a page, .html, at each report");
   app.add_flag("--resume", o.resume, "go on from the checkpoint as if nothing had happened");
-  app.add_flag("--write", o.write, "train nothing: write what the checkpoint's model writes");
+  app.add_flag("--write", o.write, "train nothing: write what the best weights write");
   app.add_option("--prompt", o.prompt);
   app.add_option("--length", o.length, "characters of a sample");
   app.add_option("--temperature", o.temperature)->check(CLI::Range(0.01, 100.0));
@@ -216,7 +228,7 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) != 0;  // --help is 0
   }
-  for (const std::string& path : {o.checkpoint, o.plot})  // better now than after the training
+  for (const std::string& path : {o.checkpoint, o.best, o.plot})  // better now than after the training
     if (!o.write && !path.empty()) mn::io::check_writable(path);
   std::signal(SIGINT, [](int) {
     interrupted = 1;
