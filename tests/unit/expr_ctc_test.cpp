@@ -29,7 +29,7 @@ struct outcome {
   numbers loss, slope;
 };
 // Three equal chances in each of 3 frames; two sequences of the targets 1, 1 each.
-outcome of(numbers frames, numbers labels, bool zero_infinity) {
+outcome of(numbers frames, numbers labels, bool zero_infinity, numbers classes = {1, 1, 1, 1}) {
   mn::graph g;
   const auto input = [&](const char* name, mn::dtype type, const mn::shape& extents) {
     return mn::node_value(g, g.input(name, type, extents));
@@ -43,7 +43,7 @@ outcome of(numbers frames, numbers labels, bool zero_infinity) {
   const mn::node_id outputs[] = {y}, seeds[] = {seed.id()}, wrt[] = {x.id()};
   const mn::node_id slope = mn::gradients(g, outputs, seeds, wrt)[0];
   mn::oracle::interpreter<double> run(g, {{"x", {{2, 3, 3}, numbers(18, -std::log(3.0))}},
-                                          {"targets", {{2, 2}, {1, 1, 1, 1}, mn::dtype::i32}},
+                                          {"targets", {{2, 2}, std::move(classes), mn::dtype::i32}},
                                           {"frames", {{2}, std::move(frames), mn::dtype::i32}},
                                           {"labels", {{2}, std::move(labels), mn::dtype::i32}},
                                           {"seed", {{2}, {1, 1}}}});
@@ -72,6 +72,18 @@ TEST(expr_ctc, a_target_that_does_not_fit_has_an_infinite_loss_or_none_and_train
     EXPECT_EQ(found.loss[1], zero ? 0 : INFINITY);
     const numbers expected{0, -1, 0, -1, 0, 0, 0, -1, 0};
     for (std::size_t i = 0; i < 18; ++i) EXPECT_NEAR(found.slope[i], i < 9 ? expected[i] : 0, 1e-6) << i;
+  }
+}
+
+TEST(expr_ctc, a_label_that_is_no_class_cannot_be_read_and_lengths_end_with_what_there_is) {
+  const outcome other = of({3, 9}, {2, 1}, false, {1, 7, 1, 99}), negative = of({3, -1}, {1, 0}, true, {-1, 7, 1, 1}),
+                long_one = of({3, 3}, {3, 1}, false, {1, 2, 1, 1}), three = of({3, 3}, {1, 1}, false, {1, 2, 1, 99});
+  EXPECT_EQ(other.loss, (numbers{INFINITY, three.loss[1]}));
+  EXPECT_EQ(negative.loss, (numbers{0, 0}));
+  EXPECT_EQ(long_one.loss[0], INFINITY);
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(other.slope[i], 0) << i;
+    EXPECT_EQ(negative.slope[i], 0) << i;
   }
 }
 

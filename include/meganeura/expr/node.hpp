@@ -33,15 +33,20 @@ enum class primitive : std::uint8_t {
   slice,
   expand,
   flip,
-  node,         // of the run-time graph by its parts: `function` is its op, `list` its attribute
-  class_index,  // its operand, which should hold 0 .. count-1 or `value`
-  assign,       // its first operand; the state that is the second one becomes the third
-  by_mode,      // its first operand in training, the second in evaluation
-  tap,          // its operand, which can be read by `name`
-  call,         // a module's body; its value is the first result
-  repeat,       // a module's body, several times with parameters of its own each time
-  result,       // the result `count` of a call or repeat whose body has several
+  node,     // of the run-time graph by its parts: `function` is its op, `list` its attribute
+  indices,  // its first operand, which should hold what `function`, an index_use, says
+  assign,   // its first operand; the state that is the second one becomes the third
+  by_mode,  // its first operand in training, the second in evaluation
+  tap,      // its operand, which can be read by `name`
+  call,     // a module's body; its value is the first result
+  repeat,   // a module's body, several times with parameters of its own each time
+  result,   // the result `count` of a call or repeat whose body has several
 };
+
+/// What integers are read as. class_label: 0 .. count-1, or `value`, which is left out. ctc_label: 0 .. count-1, the
+/// first of each row, as many as the second operand says. Lengths, 0 .. count-1: ctc_frames, ctc_labels. key_length: 0
+/// .. the last extent of the second operand.
+enum class index_use : std::uint8_t { class_label, ctc_label, ctc_frames, ctc_labels, key_length };
 
 namespace detail {
 
@@ -153,12 +158,13 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, op, distribution or index_use; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::uint64_t operand_places = 0;  // 16 bits each: compilers write a number shorter than an array
-  /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
+  /// argument, result: index; repeat: how often; indices: how many there are; iota, flip: axis; element_count: axis
+  /// bits
   std::int32_t count = 0;
-  double value = 0;                            // constant, class_index
+  double value = 0;                            // constant, indices
   const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
   const detail::integer_list* list = nullptr;  // a leaf's initializer; what is packed
   const module_body* body = nullptr;
@@ -224,6 +230,16 @@ struct facts {
 
   [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
 };
+
+// A note alone: the value is the operand.
+constexpr node_spec describe_indices(const facts& of, index_use use, std::int64_t count, std::int32_t left_out = 0) {
+  return {.kind = primitive::indices,
+          .type = of.type,
+          .shape = of.shape,
+          .function = static_cast<int>(use),
+          .count = count,
+          .value = static_cast<double>(left_out)};
+}
 
 /// The same of a primitive whose traits know the result.
 template <op Kind, class Attribute, class... Facts>

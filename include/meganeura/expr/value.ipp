@@ -159,10 +159,32 @@ inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_va
   });
 }
 
-inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
-  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
-                    fmt::format("cross_entropy has {} classes", spec.count)});
-  return labels;
+inline node_id expected_indices(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  index_range range{.indices = operands[0].id(), .count = spec.count, .ignored = {}, .rule = {}};
+  switch (static_cast<index_use>(spec.function)) {
+    case index_use::class_label:
+      range.ignored = static_cast<std::int64_t>(spec.value);
+      range.rule = fmt::format("cross_entropy has {} classes", spec.count);
+      break;
+    case index_use::ctc_label:
+      range.counts = operands[1].id();
+      range.rule = fmt::format("ctc_loss has {} classes", spec.count);
+      break;
+    case index_use::ctc_frames:
+      range.rule = fmt::format("ctc_loss has {} frames", spec.count - 1);
+      break;
+    case index_use::ctc_labels:
+      range.rule = fmt::format("ctc_loss has targets of {} labels", spec.count - 1);
+      break;
+    case index_use::key_length: {
+      const shape& scores = g[operands[1].id()].extents;
+      range.count = scores[scores.rank() - 1] + 1;
+      range.rule = fmt::format("attend has {} keys", range.count - 1);
+      break;
+    }
+  }
+  g.expect_indices(range);
+  return range.indices;
 }
 
 inline std::optional<initializer> begin_of(const node_spec& leaf) {
@@ -206,8 +228,8 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.flip(a(), axis);
     case primitive::node:
       return any_node(g, spec, operands);
-    case primitive::class_index:
-      return labelled(g, spec, a());
+    case primitive::indices:
+      return expected_indices(g, spec, operands);
     case primitive::assign:
       g.assign(b(), operands[2]);
       return a();

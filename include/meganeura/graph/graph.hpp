@@ -42,6 +42,7 @@ struct index_range {
   std::int64_t count = 0;
   std::optional<std::int64_t> ignored;
   std::string rule;
+  node_id counts = no_id;  // i32 [rows] beside indices [rows, places]: how many of each row are read, if not all
 };
 
 /// Dtype and extents of a tensor.

@@ -110,8 +110,10 @@ MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
 
 MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
   expect_values("expect_indices", {expected.indices});
+  if (expected.counts != no_id) expect_values("expect_indices", {expected.counts});
   const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
-    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
+    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored &&
+           each.counts == expected.counts;
   });
   if (!known) index_ranges_.push_back(std::move(expected));
 }
@@ -194,8 +196,10 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   }
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
   for (index_range range : g.index_ranges()) {
+    const bool counted = range.counts != no_id;
     range.indices = copies[range.indices];
-    if (range.indices != no_id) result.expect_indices(std::move(range));
+    if (counted) range.counts = copies[range.counts];
+    if (range.indices != no_id && counted == (range.counts != no_id)) result.expect_indices(std::move(range));
   }
   return result;
 }

@@ -15,7 +15,8 @@ struct attn_mask {
 };
 
 /// How many keys of each sequence there are; those behind are padding. shapes: [b], or [] without a batch; i32. A
-/// causal query still stands at its place among all keys.
+/// causal query still stands at its place among all keys. More keys than there are is all of them, fewer than 0 none;
+/// the option `checks` names both.
 template <value L>
 struct key_lengths {
   L operand;
@@ -130,9 +131,11 @@ struct attention_masked {
 };
 
 struct attention_limited {
-  static constexpr auto forward(value auto scores, value auto lengths) {
-    const symbolic_shape given = lengths.facts().shape,
-                         each = given.rank == 0 ? given : detail::followed_by_ones(given, scores.facts().shape.rank);
+  static constexpr auto forward(value auto scores, value auto given) {
+    const decltype(scores) operands[]{given, scores};
+    const auto lengths = scores.added(detail::describe_indices(given.facts(), index_use::key_length, 0), operands, 2);
+    const symbolic_shape whole = given.facts().shape,
+                         each = whole.rank == 0 ? whole : detail::followed_by_ones(whole, scores.facts().shape.rank);
     return attend::masked(scores, less(attend::key_of(scores), reshape(lengths, each)));
   }
 };

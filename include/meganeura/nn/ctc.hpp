@@ -41,14 +41,29 @@ namespace layers {
 
 /// Logarithms of the chances of all states in each frame, [n, t, 2 l + 1].
 struct ctc_emissions {
-  static constexpr auto forward(value auto scores, value auto targets, value auto count, std::int64_t blank) {
+  static constexpr auto forward(value auto scores, value auto given, value auto labels_of, std::int64_t blank) {
     const symbolic_shape shape = scores.facts().shape;
+    const std::int64_t most = given.facts().shape[1].coefficient, classes = shape[2].coefficient;
+    const auto count =
+        scores.added(detail::describe_indices(labels_of.facts(), index_use::ctc_labels, most + 1), &labels_of, 1);
+    const decltype(count) counted[]{given, count};
+    const auto targets =
+        scores.added(detail::describe_indices(given.facts(), index_use::ctc_label, classes), counted, 2);
     const dim states = targets.facts().shape[1] * 2 + 1;
     const auto labels = unsqueeze(detail::ctc_labels(targets, blank), 1);
     const auto taken = detail::make<detail::describe_take_along>(
         detail::widened(scores), expand(labels, detail::extents_of(shape[0], shape[1], states)), -1);
     const auto place = detail::coordinates_of(scores, detail::extents_of(1, 1, states), 2);
-    return select(less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2), taken, detail::ctc_never);
+    const auto counts = less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2);
+    const auto is_class = logical_and(less_equal(0, labels), less(labels, classes));
+    return select(logical_and(counts, is_class), taken, detail::ctc_never);
+  }
+};
+
+/// The frames that there are, [n].
+struct ctc_lengths {
+  static constexpr auto forward(value auto frames, std::int64_t most) {
+    return frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
   }
 };
 
@@ -143,11 +158,21 @@ constexpr auto blank_of(Options options) {
   }
 }
 
+template <value Scores>
+constexpr auto frames_of(Scores scores) {
+  if constexpr (all_typed<Scores>::value) {
+    return c<Scores::facts().shape[1].coefficient>;
+  } else {
+    return scores.facts().shape[1].coefficient;
+  }
+}
+
 template <value Scores, value Targets, value Frames, value Labels, class Options>
 constexpr auto ctc_of(Scores scores, Targets targets, Frames frames, Labels labels, Options options) {
   const auto states = layer<layers::ctc_emissions>(fixed_text<"">{}, scores, targets, labels, blank_of(options));
   const auto skips = layer<layers::ctc_skips>(fixed_text<"">{}, targets, blank_of(options));
-  return layer<layers::ctc_end>(fixed_text<"">{}, ctc_chances(states, skips, frames), labels, options);
+  const auto left = layer<layers::ctc_lengths>(fixed_text<"">{}, frames, frames_of(scores));
+  return layer<layers::ctc_end>(fixed_text<"">{}, ctc_chances(states, skips, left), labels, options);
 }
 
 }  // namespace detail
@@ -156,10 +181,12 @@ constexpr auto ctc_of(Scores scores, Targets targets, Frames frames, Labels labe
 /// more, blanks between them if there are any, which there must be between equal ones. scores are logarithms of
 /// chances, log_softmax(x). torch.nn.functional.ctc_loss, but for the order of its axes. Steps are written out, one a
 /// frame: tens of frames. shapes: scores [n, t, classes], targets [n, l], of which `labels` [n] count, frames [n] of
-/// the t -> [], or [n] unreduced. dtypes: floats, computed in f32; i32. gradient: of a target that its frames cannot
-/// hold zeros, where PyTorch's is NaN; by scores alone PyTorch's has the chances of all classes in it, which
-/// log_softmax takes off. source: Graves et al. 2006. errors: "scores must be floats [n, t, classes], targets i32 [n,
-/// l], frames and labels i32 [n]".
+/// the t -> [], or [n] unreduced. A target that has more labels than l, or one that is no class, cannot be read: its
+/// loss is infinity, or 0 with zero_infinity; more frames than t are t, fewer than 0 none. The option `checks` names
+/// them; labels behind those that count may be anything. dtypes: floats, computed in f32; i32. gradient: of a target
+/// that its frames cannot hold zeros, where PyTorch's is NaN; by scores alone PyTorch's has the chances of all classes
+/// in it, which log_softmax takes off. source: Graves et al. 2006. errors: "scores must be floats [n, t, classes],
+/// targets i32 [n, l], frames and labels i32 [n]".
 template <value Scores, value Targets, value Frames, value Labels, class Options>
 [[nodiscard]] constexpr auto ctc_loss(Scores scores, Targets targets, Frames frames, Labels labels, Options options) {
   MEGANEURA_EXPECT(

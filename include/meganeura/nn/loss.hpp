@@ -40,14 +40,6 @@ constexpr auto reduced_loss(value auto losses, loss_reduction how) {
   return sum(losses) * losses.added(describe_share_of(losses.facts(), 1), &losses, 1);
 }
 
-constexpr node_spec describe_class_index(const facts& labels, std::int64_t classes, std::int32_t ignore_index) {
-  return {.kind = primitive::class_index,
-          .type = dtype::i32,
-          .shape = labels.shape,
-          .count = classes,
-          .value = static_cast<double>(ignore_index)};
-}
-
 // The shape of labels; rank 0 where there is no such axis.
 constexpr symbolic_shape label_shape(const symbolic_shape& logits, int axis) {
   axis = normal_axis(axis, logits.rank);
@@ -107,7 +99,7 @@ struct class_labels {
       : axis(normal_axis(options.axis, scores.facts().shape.rank)),
         classes(scores.facts().shape[axis].coefficient),
         ignored(options.ignore_index),
-        label(scores.added(describe_class_index(labels.facts(), classes, ignored), &labels, 1)) {}
+        label(scores.added(describe_indices(labels.facts(), index_use::class_label, classes, ignored), &labels, 1)) {}
 
   // No one-hot tensor, no gather.
   [[nodiscard]] constexpr Value picked_of(Value scores) const {
@@ -132,9 +124,9 @@ struct class_labels {
     return sum(select(counts(label), losses * share, zero));
   }
 
-  // Each position's weight is that of its label; what does not count has none.
+  // Each position's weight is that of its label; what does not count has none, as nothing is gathered from -1.
   [[nodiscard]] constexpr Value weights_of(Value weights) const {
-    return select(counts(label), gather(weights, label, 0), 0.0f);
+    return gather(weights, select(counts(label), label, -1), 0);
   }
   [[nodiscard]] constexpr Value reduced(Value losses, Value weights, loss_reduction how) const {
     const Value counted = select(counts(label), losses, 0.0f);
@@ -263,6 +255,7 @@ struct labels {
 namespace detail {
 template <cross_entropy_options Options>
 struct cross_entropy_module {
+  static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto logits, value auto label) {
     return cross_entropy_loss<Options>(logits, label);
   }

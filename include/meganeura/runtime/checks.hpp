@@ -44,6 +44,13 @@ struct index_check {
   std::optional<std::int64_t> ignored;
   std::string rule;
   std::vector<bool> read;
+  // Of an input of which only some are read, as another one says: its name, and for each element which number of it has
+  // to be greater than what.
+  std::string counts{};
+  struct condition {
+    std::int64_t element = 0, above = 0;
+  };
+  std::vector<condition> conditions{};
 };
 
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
@@ -51,9 +58,10 @@ struct index_check {
 
 // "label[3, 17]"; a scalar is just "label".
 [[nodiscard]] std::string place_of(std::string_view name, const shape& extents, std::size_t element);
-// errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
+// `counts`: the values of that input, where there is one. errors: invalid_argument, naming the step ("step 17: ", or
+// nothing), input, position, value and rule.
 void check_indices(std::string_view step, const index_check& check, const shape& extents,
-                   std::span<const std::byte> values);
+                   std::span<const std::byte> values, std::span<const std::byte> counts);
 // `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
 void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents, dtype given,
                   std::span<const std::byte> values);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -24,20 +25,28 @@ MEGANEURA_INLINE std::string place_of(std::string_view name, const shape& extent
   return fmt::format("{}[{}]", name, fmt::join(index, ", "));
 }
 
-// Which elements of its operand the marked elements of a view are.
-inline std::vector<bool> seen_through(const view_attribute& view, const shape& extents, const std::vector<bool>& marked,
-                                      std::int64_t operand_elements) {
-  std::vector<bool> seen(static_cast<std::size_t>(operand_elements));
-  for (std::size_t element = 0; element < marked.size(); ++element) {
-    if (!marked[element]) continue;
-    std::int64_t at = view.offset;
-    for (int i = 0; i < extents.rank(); ++i) {
-      at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+// Where the elements of a node are read from, through views: an input and a place in it each; no_id if it is computed.
+struct input_places {
+  node_id input = no_id;
+  std::vector<std::int64_t> places{};
+
+  input_places(const graph& g, node_id id) : places(static_cast<std::size_t>(g[id].extents.elements())) {
+    std::iota(places.begin(), places.end(), std::int64_t{0});
+    for (; g[id].kind == op::view || g[id].kind == op::stop_gradient; id = g.operand(id, 0)) {
+      if (g[id].kind == op::view) look_through(g.get<view_attribute>(id), g[id].extents);
     }
-    seen[static_cast<std::size_t>(at)] = true;
+    if (g[id].kind == op::input) input = id;
   }
-  return seen;
-}
+
+ private:
+  void look_through(const view_attribute& view, const shape& extents) {
+    for (std::int64_t& place : places) {
+      std::int64_t at = view.offset;
+      for (int i = 0; i < extents.rank(); ++i) at += view.strides[i] * (place / extents.stride(i) % extents[i]);
+      place = at;
+    }
+  }
+};
 
 // Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one
 // in each translation unit, which the one-definition rule forbids; the note below is each unit's own.
@@ -56,28 +65,45 @@ MEGANEURA_INLINE checks resolved(checks chosen) {
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   std::vector<index_check> result;
   for (const index_range& range : g.index_ranges()) {
-    node_id id = range.indices;
-    std::vector<bool> read(static_cast<std::size_t>(g[id].extents.elements()), true);
-    while (g[id].kind == op::view || g[id].kind == op::stop_gradient) {
-      const node_id from = g.operand(id, 0);
-      if (g[id].kind == op::view) {
-        read = seen_through(g.get<view_attribute>(id), g[id].extents, read, g[from].extents.elements());
+    const input_places from(g, range.indices);
+    if (from.input == no_id) continue;
+    const auto elements = static_cast<std::size_t>(g[from.input].extents.elements());
+    index_check check{g.get<leaf_attribute>(from.input).name, range.count, range.ignored, range.rule,
+                      std::vector<bool>(elements)};
+    for (const std::int64_t place : from.places) check.read[static_cast<std::size_t>(place)] = true;
+    if (range.counts != no_id) {
+      const input_places rows(g, range.counts);
+      if (rows.input == no_id) continue;  // nobody knows which are read
+      check.counts = g.get<leaf_attribute>(rows.input).name;
+      check.conditions.resize(elements);
+      const std::size_t width = from.places.size() / rows.places.size();
+      for (std::size_t i = 0; i < from.places.size(); ++i) {
+        check.conditions[static_cast<std::size_t>(from.places[i])] = {rows.places[i / width],
+                                                                      static_cast<std::int64_t>(i % width)};
       }
-      id = from;
     }
-    if (g[id].kind != op::input) continue;
-    result.push_back({g.get<leaf_attribute>(id).name, range.count, range.ignored, range.rule, std::move(read)});
+    result.push_back(std::move(check));
   }
   return result;
 }
 
+inline std::int32_t number_at(std::span<const std::byte> values, std::size_t element) {
+  std::int32_t value = 0;
+  std::memcpy(&value, values.data() + element * sizeof(value), sizeof(value));
+  return value;
+}
+
 MEGANEURA_INLINE void check_indices(std::string_view step, const index_check& check, const shape& extents,
-                                    std::span<const std::byte> values) {
+                                    std::span<const std::byte> values, std::span<const std::byte> counts) {
+  const auto is_read = [&](std::size_t i) {
+    if (check.conditions.empty() || !check.read[i]) return bool{check.read[i]};
+    const auto& [element, above] = check.conditions[i];
+    return number_at(counts, static_cast<std::size_t>(element)) > above;
+  };
   for (std::size_t i = 0; i < check.read.size(); ++i) {
-    std::int32_t value = 0;
-    std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
+    const std::int32_t value = number_at(values, i);
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
-    if (fits || !check.read[i]) continue;
+    if (fits || !is_read(i)) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
     fail(error_category::invalid_argument, "{}{} = {}: {}; it must be 0 to {}{}", step,
          place_of(check.input, extents, i), value, check.rule, check.count - 1,

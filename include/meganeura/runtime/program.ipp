@@ -258,6 +258,10 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
+MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
+  return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+}
+
 // Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
 MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input, std::uint32_t step) const {
   const plan::named_tensor* found = plan_.inputs.find(input.name);
@@ -274,13 +278,11 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
          to_string(found->type), to_string(found->extents), bytes,
          rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
-  const auto of_step = [&] {
-    return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
-  };
   if (includes(checks_, meganeura::checks::finite))
-    detail::check_finite(of_step(), input.name, found->type, found->extents, input.type, input.values);
+    detail::check_finite(of_step(step), input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
-    if (check.input == input.name) detail::check_indices(of_step(), check, found->extents, input.values);
+    if (check.input == input.name && check.counts.empty())
+      detail::check_indices(of_step(step), check, found->extents, input.values, {});
   }
   return found;
 }
@@ -296,6 +298,13 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
         target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
     if (again) fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
     if (target) input_bound_[index_of(*target)] = true;
+  }
+  for (const detail::index_check& check : index_checks_) {  // of two inputs, where both are bound by this step
+    const auto indices = std::ranges::find(inputs, check.input, &input_values::name),
+               counts = std::ranges::find(inputs, check.counts, &input_values::name);
+    if (indices == inputs.end() || counts == inputs.end()) continue;
+    const plan::named_tensor* target = plan_.inputs.find(check.input);
+    if (target) detail::check_indices(of_step(step), check, target->extents, indices->values, counts->values);
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || input_bound_[i]) continue;
