@@ -29,7 +29,8 @@ TEST(data_csv, columns_are_numbers_by_name) {
   const auto kinds = found.classes("kind");
   EXPECT_EQ(kinds.names, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(kinds.labels, (std::vector<std::int32_t>{1, 0, 1}));
-  EXPECT_EQ(refusal([&] { (void)found.numbers({"widht"}); }), "f: has no column \"widht\"; did you mean \"width\"?");
+  EXPECT_EQ(refusal([&] { (void)found.numbers({"widht"}); }),
+            "f: has no column \"widht\"; it has \"width\", \"height\", \"kind\"; did you mean \"width\"?");
   EXPECT_EQ(refusal([&] { (void)table("a,a\n1,2\n").numbers({"a"}); }),
             "f: has two columns \"a\"; give them different names");
   EXPECT_EQ(refusal([&] { (void)found.field(3, 0); }), "f: field (3, 0) was asked for; it has 3 rows of 3");
@@ -56,6 +57,25 @@ TEST(data_csv, quotes_hold_separators_line_breaks_and_quotes) {
             "f: line 2, column 1 (\"a\"): expected a number that f32 holds, found \"1\\n2\"");
   EXPECT_EQ(sentence_of([&] { (void)table("a\n\"1\"\n\n\nx\n").numbers(); }),
             "f: line 5, column 1 (\"a\"): expected a number that f32 holds, found \"x\"");
+}
+
+TEST(data_csv, classes_are_numbered_as_those_of_another_table) {
+  const data::csv_classes train = table("k\nred\nblue\ngreen\n").classes("k");
+  const data::csv_classes test = table("k\ngreen\nred\n").classes("k", train.names);
+  EXPECT_EQ(test.labels, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(test.names, train.names);
+  EXPECT_EQ(sentence_of([&] { (void)table("k\nred\npink\n").classes("k", train.names); }),
+            "f: line 3, column 1 (\"k\"): expected one of the 3 classes that are known, found \"pink\"");
+}
+
+TEST(data_csv, columns_that_there_are_are_named) {
+  EXPECT_EQ(refusal([] { (void)table("a;b\n1;2\n").numbers({"a"}); }),
+            "f: has no column \"a\"; it has \"a;b\" alone; what divides columns is the option separator");
+  EXPECT_EQ(refusal([] { (void)table("1,2\n", {.header = false}).numbers({"a"}); }),
+            "f: has no column \"a\"; it was read without a header");
+  EXPECT_EQ(refusal([] { (void)table("a,b,c,d,e,f,g,h,i,j,k,l\n").column("zz"); }),
+            "f: has no column \"zz\"; it has \"a\", \"b\", \"c\", \"d\", \"e\", \"f\", \"g\", \"h\", \"i\", "
+            "\"j\" and 2 more");
 }
 
 TEST(data_csv, what_is_no_table_is_a_sentence) {

@@ -38,6 +38,12 @@ TEST_F(data_image_folder, subfolders_are_classes_and_batches_hold_the_pixels) {
   EXPECT_EQ(set.classes(), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(set.labels(), (std::vector<std::int32_t>{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(set.files()[0], folder / "a/4.png");
+  const data::image_folder later(folder.path().string(), shape, {"0", "b", "a"});
+  EXPECT_EQ(later.classes(), (std::vector<std::string>{"0", "b", "a"}));
+  EXPECT_EQ(later.labels(), (std::vector<std::int32_t>{2, 2, 2, 1, 1, 1}));
+  EXPECT_TRUE(sentence_of([&] {
+                (void)data::image_folder(folder.path().string(), shape, {"a"});
+              }).ends_with(": class \"b\" is none of the 1 that are known; leave its folder out"));
   data::loader batches(set, 4, {.last = data::keep, .threads = 2});
   std::vector<float> all;
   for (const auto& each : batches) all.insert(all.end(), each.images.begin(), each.images.end());

@@ -17,7 +17,7 @@ struct csv_options {
   std::uint64_t most = std::uint64_t{1} << 30;  // bytes of a file that is read
 };
 
-/// A column's texts as numbers from 0, in the order of the texts.
+/// A column's texts as numbers from 0: their places among the names, which are sorted unless they were given.
 struct csv_classes {
   std::vector<std::int32_t> labels;  // [rows]
   std::vector<std::string> names;    // [classes]
@@ -51,6 +51,9 @@ class csv_table {
 
   /// errors: as column; `invalid_file`, with line and column, for a field that is missing.
   [[nodiscard]] csv_classes classes(std::string_view name) const;
+  /// As another table has numbered them, that of the training: test.classes("kind", train.classes("kind").names).
+  /// errors: as above; `invalid_file`, with line and column, for a class that is not among `known`.
+  [[nodiscard]] csv_classes classes(std::string_view name, const std::vector<std::string>& known) const;
 
  private:
   friend class csv_parser;

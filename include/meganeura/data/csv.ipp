@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -157,7 +158,13 @@ MEGANEURA_INLINE csv_table csv_table::read(const std::string& path, const csv_op
 MEGANEURA_INLINE std::size_t csv_table::column(std::string_view name) const try {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end()) {
-    fail(error_category::invalid_argument, "{}: has no column {}{}", shown_path(name_), quote(name),
+    constexpr std::size_t most = 10;
+    std::string all;
+    for (std::size_t i = 0; i < std::min(names_.size(), most); ++i) all += (i > 0 ? ", " : "") + quote(names_[i], 40);
+    fail(error_category::invalid_argument, "{}: has no column {}; {}{}{}{}", shown_path(name_), quote(name),
+         names_.empty() ? "it was read without a header" : "it has " + all,
+         names_.size() > most ? fmt::format(" and {} more", names_.size() - most) : "",
+         names_.size() == 1 ? " alone; what divides columns is the option separator" : "",
          meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names_)));
   }
   if (std::find(found + 1, names_.end(), name) != names_.end()) {
@@ -215,16 +222,28 @@ MEGANEURA_INLINE std::vector<float> csv_table::numbers() const try {
 
 MEGANEURA_INLINE csv_classes csv_table::classes(std::string_view name) const try {
   const std::size_t chosen = column(name);
-  csv_classes result;
+  std::vector<std::string> names;
   for (std::size_t row = 0; row < rows(); ++row) {
     if (field(row, chosen).empty()) refuse(row, chosen, "the name of a class");
-    result.names.emplace_back(field(row, chosen));
+    names.emplace_back(field(row, chosen));
   }
-  std::sort(result.names.begin(), result.names.end());
-  result.names.erase(std::unique(result.names.begin(), result.names.end()), result.names.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return classes(name, names);
+} catch (...) {
+  rethrow_as_error("reading a table");
+}
+
+MEGANEURA_INLINE csv_classes csv_table::classes(std::string_view name, const std::vector<std::string>& known) const
+    try {
+  const std::size_t chosen = column(name);
+  std::map<std::string_view, std::int32_t> numbers;
+  for (std::size_t i = 0; i < known.size(); ++i) numbers.emplace(known[i], static_cast<std::int32_t>(i));
+  csv_classes result{{}, known};
   for (std::size_t row = 0; row < rows(); ++row) {
-    const auto at = std::lower_bound(result.names.begin(), result.names.end(), field(row, chosen));
-    result.labels.push_back(static_cast<std::int32_t>(at - result.names.begin()));
+    const auto at = numbers.find(field(row, chosen));
+    if (at == numbers.end()) refuse(row, chosen, fmt::format("one of the {} classes that are known", known.size()));
+    result.labels.push_back(at->second);
   }
   return result;
 } catch (...) {

@@ -126,20 +126,28 @@ class image_folder {
  public:
   using batch = image_batch;
 
-  /// Lists the files and reads none. errors: `io` for a folder that cannot be read; invalid_argument where it has no
-  /// subfolder, and for a class without images.
-  image_folder(const std::string& path, const image_shape& shape) try : shape_(shape) {
-    for (const std::string& name : sorted(path, true)) {
+  /// Lists the files and reads none. `known`: the classes as another folder has numbered them, that of the training,
+  /// image_folder("test", shape, train.classes()); otherwise its own. errors: `io` for a folder that cannot be read;
+  /// invalid_argument where it has no subfolder, for a class without images, and for one that is not known.
+  image_folder(const std::string& path, const image_shape& shape, const std::vector<std::string>& known = {}) try
+      : shape_(shape) {
+    const std::vector<std::string> names = sorted(path, true);
+    classes_ = known.empty() ? names : known;
+    for (const std::string& name : names) {
+      const auto at = std::ranges::find(classes_, name);
+      if (at == classes_.end()) {
+        fail(error_category::invalid_argument, "{}: class {} is none of the {} that are known; leave its folder out",
+             shown_path(path), quote(name), known.size());
+      }
       const std::size_t before = files_.size();
       for (const std::string& file : sorted(path + "/" + name, false)) files_.push_back(path + "/" + name + "/" + file);
       if (files_.size() == before) {
         fail(error_category::invalid_argument, "{}: class {} has no file that ends in .png, .jpg or .jpeg",
              shown_path(path), quote(name));
       }
-      labels_.resize(files_.size(), static_cast<std::int32_t>(classes_.size()));
-      classes_.push_back(name);
+      labels_.resize(files_.size(), static_cast<std::int32_t>(at - classes_.begin()));
     }
-    if (classes_.empty()) {
+    if (names.empty()) {
       fail(error_category::invalid_argument, "{}: has no subfolders; there must be one for each class of images",
            shown_path(path));
     }
