@@ -2645,6 +2645,7 @@ struct index_range {
   std::int64_t count = 0;
   std::optional<std::int64_t> ignored;
   std::string rule;
+  node_id counts = no_id;  // i32 [rows] beside indices [rows, places]: how many of each row are read, if not all
 };
 
 /// Dtype and extents of a tensor.
@@ -3542,15 +3543,20 @@ enum class primitive : std::uint8_t {
   slice,
   expand,
   flip,
-  node,         // of the run-time graph by its parts: `function` is its op, `list` its attribute
-  class_index,  // its operand, which should hold 0 .. count-1 or `value`
-  assign,       // its first operand; the state that is the second one becomes the third
-  by_mode,      // its first operand in training, the second in evaluation
-  tap,          // its operand, which can be read by `name`
-  call,         // a module's body; its value is the first result
-  repeat,       // a module's body, several times with parameters of its own each time
-  result,       // the result `count` of a call or repeat whose body has several
+  node,     // of the run-time graph by its parts: `function` is its op, `list` its attribute
+  indices,  // its first operand, which should hold what `function`, an index_use, says
+  assign,   // its first operand; the state that is the second one becomes the third
+  by_mode,  // its first operand in training, the second in evaluation
+  tap,      // its operand, which can be read by `name`
+  call,     // a module's body; its value is the first result
+  repeat,   // a module's body, several times with parameters of its own each time
+  result,   // the result `count` of a call or repeat whose body has several
 };
+
+/// What integers are read as. class_label: 0 .. count-1, or `value`, which is left out. ctc_label: 0 .. count-1, the
+/// first of each row, as many as the second operand says. Lengths, 0 .. count-1: ctc_frames, ctc_labels. key_length: 0
+/// .. the last extent of the second operand.
+enum class index_use : std::uint8_t { class_label, ctc_label, ctc_frames, ctc_labels, key_length };
 
 namespace detail {
 
@@ -3662,12 +3668,13 @@ inline constexpr int max_operands = 4;
 struct typed_node {
   primitive kind{};
   dtype type = dtype::f32;
-  std::uint8_t function = 0;  // scalar_op, op or distribution; of calls and leaves: 1 if shared
+  std::uint8_t function = 0;  // scalar_op, op, distribution or index_use; of calls and leaves: 1 if shared
   std::uint8_t operand_count = 0;
   std::uint64_t operand_places = 0;  // 16 bits each: compilers write a number shorter than an array
-  /// argument, result: index; repeat: how often; class_index: classes; iota, flip: axis; element_count: axis bits
+  /// argument, result: index; repeat: how often; indices: how many there are; iota, flip: axis; element_count: axis
+  /// bits
   std::int32_t count = 0;
-  double value = 0;                            // constant, class_index
+  double value = 0;                            // constant, indices
   const symbol* name = nullptr;                // parameter, state, random, tap, call, repeat
   const detail::integer_list* list = nullptr;  // a leaf's initializer; what is packed
   const module_body* body = nullptr;
@@ -3733,6 +3740,16 @@ struct facts {
 
   [[nodiscard]] constexpr bool is_number() const { return kind == primitive::constant; }
 };
+
+// A note alone: the value is the operand.
+constexpr node_spec describe_indices(const facts& of, index_use use, std::int64_t count, std::int32_t left_out = 0) {
+  return {.kind = primitive::indices,
+          .type = of.type,
+          .shape = of.shape,
+          .function = static_cast<int>(use),
+          .count = count,
+          .value = static_cast<double>(left_out)};
+}
 
 /// The same of a primitive whose traits know the result.
 template <op Kind, class Attribute, class... Facts>
@@ -7961,14 +7978,6 @@ constexpr auto reduced_loss(value auto losses, loss_reduction how) {
   return sum(losses) * losses.added(describe_share_of(losses.facts(), 1), &losses, 1);
 }
 
-constexpr node_spec describe_class_index(const facts& labels, std::int64_t classes, std::int32_t ignore_index) {
-  return {.kind = primitive::class_index,
-          .type = dtype::i32,
-          .shape = labels.shape,
-          .count = classes,
-          .value = static_cast<double>(ignore_index)};
-}
-
 // The shape of labels; rank 0 where there is no such axis.
 constexpr symbolic_shape label_shape(const symbolic_shape& logits, int axis) {
   axis = normal_axis(axis, logits.rank);
@@ -8028,7 +8037,7 @@ struct class_labels {
       : axis(normal_axis(options.axis, scores.facts().shape.rank)),
         classes(scores.facts().shape[axis].coefficient),
         ignored(options.ignore_index),
-        label(scores.added(describe_class_index(labels.facts(), classes, ignored), &labels, 1)) {}
+        label(scores.added(describe_indices(labels.facts(), index_use::class_label, classes, ignored), &labels, 1)) {}
 
   // No one-hot tensor, no gather.
   [[nodiscard]] constexpr Value picked_of(Value scores) const {
@@ -8053,9 +8062,9 @@ struct class_labels {
     return sum(select(counts(label), losses * share, zero));
   }
 
-  // Each position's weight is that of its label; what does not count has none.
+  // Each position's weight is that of its label; what does not count has none, as nothing is gathered from -1.
   [[nodiscard]] constexpr Value weights_of(Value weights) const {
-    return select(counts(label), gather(weights, label, 0), 0.0f);
+    return gather(weights, select(counts(label), label, -1), 0);
   }
   [[nodiscard]] constexpr Value reduced(Value losses, Value weights, loss_reduction how) const {
     const Value counted = select(counts(label), losses, 0.0f);
@@ -8184,6 +8193,7 @@ struct labels {
 namespace detail {
 template <cross_entropy_options Options>
 struct cross_entropy_module {
+  static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto logits, value auto label) {
     return cross_entropy_loss<Options>(logits, label);
   }
@@ -9066,7 +9076,8 @@ struct attn_mask {
 };
 
 /// How many keys of each sequence there are; those behind are padding. shapes: [b], or [] without a batch; i32. A
-/// causal query still stands at its place among all keys.
+/// causal query still stands at its place among all keys. More keys than there are is all of them, fewer than 0 none;
+/// the option `checks` names both.
 template <value L>
 struct key_lengths {
   L operand;
@@ -9181,9 +9192,11 @@ struct attention_masked {
 };
 
 struct attention_limited {
-  static constexpr auto forward(value auto scores, value auto lengths) {
-    const symbolic_shape given = lengths.facts().shape,
-                         each = given.rank == 0 ? given : detail::followed_by_ones(given, scores.facts().shape.rank);
+  static constexpr auto forward(value auto scores, value auto given) {
+    const decltype(scores) operands[]{given, scores};
+    const auto lengths = scores.added(detail::describe_indices(given.facts(), index_use::key_length, 0), operands, 2);
+    const symbolic_shape whole = given.facts().shape,
+                         each = whole.rank == 0 ? whole : detail::followed_by_ones(whole, scores.facts().shape.rank);
     return attend::masked(scores, less(attend::key_of(scores), reshape(lengths, each)));
   }
 };
@@ -10461,14 +10474,29 @@ namespace layers {
 
 /// Logarithms of the chances of all states in each frame, [n, t, 2 l + 1].
 struct ctc_emissions {
-  static constexpr auto forward(value auto scores, value auto targets, value auto count, std::int64_t blank) {
+  static constexpr auto forward(value auto scores, value auto given, value auto labels_of, std::int64_t blank) {
     const symbolic_shape shape = scores.facts().shape;
+    const std::int64_t most = given.facts().shape[1].coefficient, classes = shape[2].coefficient;
+    const auto count =
+        scores.added(detail::describe_indices(labels_of.facts(), index_use::ctc_labels, most + 1), &labels_of, 1);
+    const decltype(count) counted[]{given, count};
+    const auto targets =
+        scores.added(detail::describe_indices(given.facts(), index_use::ctc_label, classes), counted, 2);
     const dim states = targets.facts().shape[1] * 2 + 1;
     const auto labels = unsqueeze(detail::ctc_labels(targets, blank), 1);
     const auto taken = detail::make<detail::describe_take_along>(
         detail::widened(scores), expand(labels, detail::extents_of(shape[0], shape[1], states)), -1);
     const auto place = detail::coordinates_of(scores, detail::extents_of(1, 1, states), 2);
-    return select(less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2), taken, detail::ctc_never);
+    const auto counts = less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2);
+    const auto is_class = logical_and(less_equal(0, labels), less(labels, classes));
+    return select(logical_and(counts, is_class), taken, detail::ctc_never);
+  }
+};
+
+/// The frames that there are, [n].
+struct ctc_lengths {
+  static constexpr auto forward(value auto frames, std::int64_t most) {
+    return frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
   }
 };
 
@@ -10563,11 +10591,21 @@ constexpr auto blank_of(Options options) {
   }
 }
 
+template <value Scores>
+constexpr auto frames_of(Scores scores) {
+  if constexpr (all_typed<Scores>::value) {
+    return c<Scores::facts().shape[1].coefficient>;
+  } else {
+    return scores.facts().shape[1].coefficient;
+  }
+}
+
 template <value Scores, value Targets, value Frames, value Labels, class Options>
 constexpr auto ctc_of(Scores scores, Targets targets, Frames frames, Labels labels, Options options) {
   const auto states = layer<layers::ctc_emissions>(fixed_text<"">{}, scores, targets, labels, blank_of(options));
   const auto skips = layer<layers::ctc_skips>(fixed_text<"">{}, targets, blank_of(options));
-  return layer<layers::ctc_end>(fixed_text<"">{}, ctc_chances(states, skips, frames), labels, options);
+  const auto left = layer<layers::ctc_lengths>(fixed_text<"">{}, frames, frames_of(scores));
+  return layer<layers::ctc_end>(fixed_text<"">{}, ctc_chances(states, skips, left), labels, options);
 }
 
 }  // namespace detail
@@ -10576,10 +10614,12 @@ constexpr auto ctc_of(Scores scores, Targets targets, Frames frames, Labels labe
 /// more, blanks between them if there are any, which there must be between equal ones. scores are logarithms of
 /// chances, log_softmax(x). torch.nn.functional.ctc_loss, but for the order of its axes. Steps are written out, one a
 /// frame: tens of frames. shapes: scores [n, t, classes], targets [n, l], of which `labels` [n] count, frames [n] of
-/// the t -> [], or [n] unreduced. dtypes: floats, computed in f32; i32. gradient: of a target that its frames cannot
-/// hold zeros, where PyTorch's is NaN; by scores alone PyTorch's has the chances of all classes in it, which
-/// log_softmax takes off. source: Graves et al. 2006. errors: "scores must be floats [n, t, classes], targets i32 [n,
-/// l], frames and labels i32 [n]".
+/// the t -> [], or [n] unreduced. A target that has more labels than l, or one that is no class, cannot be read: its
+/// loss is infinity, or 0 with zero_infinity; more frames than t are t, fewer than 0 none. The option `checks` names
+/// them; labels behind those that count may be anything. dtypes: floats, computed in f32; i32. gradient: of a target
+/// that its frames cannot hold zeros, where PyTorch's is NaN; by scores alone PyTorch's has the chances of all classes
+/// in it, which log_softmax takes off. source: Graves et al. 2006. errors: "scores must be floats [n, t, classes],
+/// targets i32 [n, l], frames and labels i32 [n]".
 template <value Scores, value Targets, value Frames, value Labels, class Options>
 [[nodiscard]] constexpr auto ctc_loss(Scores scores, Targets targets, Frames frames, Labels labels, Options options) {
   MEGANEURA_EXPECT(
@@ -18006,6 +18046,13 @@ struct index_check {
   std::optional<std::int64_t> ignored;
   std::string rule;
   std::vector<bool> read;
+  // Of an input of which only some are read, as another one says: its name, and for each element which number of it has
+  // to be greater than what.
+  std::string counts{};
+  struct condition {
+    std::int64_t element = 0, above = 0;
+  };
+  std::vector<condition> conditions{};
 };
 
 // Of all index ranges whose indices are an input, or a view of one; indices computed on the device are left out.
@@ -18013,9 +18060,10 @@ struct index_check {
 
 // "label[3, 17]"; a scalar is just "label".
 [[nodiscard]] std::string place_of(std::string_view name, const shape& extents, std::size_t element);
-// errors: invalid_argument, naming the step ("step 17: ", or nothing), input, position, value and rule.
+// `counts`: the values of that input, where there is one. errors: invalid_argument, naming the step ("step 17: ", or
+// nothing), input, position, value and rule.
 void check_indices(std::string_view step, const index_check& check, const shape& extents,
-                   std::span<const std::byte> values);
+                   std::span<const std::byte> values, std::span<const std::byte> counts);
 // `stored`: the input's dtype, in which a number may be infinity that is none in the dtype it was given in.
 void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents, dtype given,
                   std::span<const std::byte> values);
@@ -18220,6 +18268,7 @@ class program {
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
   [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
   [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
   void find_targets(std::span<const input_values> inputs, std::uint32_t step);
   [[nodiscard]] slot& free_slot();
@@ -18745,11 +18794,14 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 
 /// The share of rows whose label is among their `k` greatest scores; of equal scores the first counts as the greater.
 /// shapes: scores [rows, classes] (logits or probabilities), labels [rows]. errors: invalid_argument for sizes that do
-/// not fit, a label that is no class, and a k of 0.
-[[nodiscard]] double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels, std::size_t k);
+/// not fit, a label that is no class and not `ignore_index`, whose rows are left out as cross_entropy leaves them out,
+/// and a k of 0.
+[[nodiscard]] double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels, std::size_t k,
+                                    std::int32_t ignore_index = -100);
 
 /// The share of rows whose greatest score is their label's: top_k_accuracy of 1. errors: the same.
-[[nodiscard]] double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels);
+[[nodiscard]] double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                              std::int32_t ignore_index = -100);
 
 /// How often which class was taken for which. What a class never had (no row of it, none predicted) is NaN.
 class confusion_matrix {
@@ -18759,7 +18811,7 @@ class confusion_matrix {
 
   /// Counts further rows. A row with a NaN counts for its label and for no prediction. errors: as top_k_accuracy;
   /// nothing is counted then.
-  void add(std::span<const float> scores, std::span<const std::int32_t> labels);
+  void add(std::span<const float> scores, std::span<const std::int32_t> labels, std::int32_t ignore_index = -100);
 
   [[nodiscard]] std::size_t classes() const { return classes_; }
   /// Rows of class `label` that were predicted to be `predicted`. errors: invalid_argument for what is no class.
@@ -21147,8 +21199,10 @@ MEGANEURA_INLINE void graph::tap(std::string_view name, node_id node) {
 
 MEGANEURA_INLINE void graph::expect_indices(index_range expected) {
   expect_values("expect_indices", {expected.indices});
+  if (expected.counts != no_id) expect_values("expect_indices", {expected.counts});
   const bool known = std::ranges::any_of(index_ranges_, [&](const index_range& each) {
-    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored;
+    return each.indices == expected.indices && each.count == expected.count && each.ignored == expected.ignored &&
+           each.counts == expected.counts;
   });
   if (!known) index_ranges_.push_back(std::move(expected));
 }
@@ -21231,8 +21285,10 @@ MEGANEURA_INLINE graph pruned(const graph& g) {
   }
   for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
   for (index_range range : g.index_ranges()) {
+    const bool counted = range.counts != no_id;
     range.indices = copies[range.indices];
-    if (range.indices != no_id) result.expect_indices(std::move(range));
+    if (counted) range.counts = copies[range.counts];
+    if (range.indices != no_id && counted == (range.counts != no_id)) result.expect_indices(std::move(range));
   }
   return result;
 }
@@ -27630,10 +27686,32 @@ inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_va
   });
 }
 
-inline node_id labelled(graph& g, const node_spec& spec, node_id labels) {
-  g.expect_indices({labels, spec.count, static_cast<std::int64_t>(spec.value),
-                    fmt::format("cross_entropy has {} classes", spec.count)});
-  return labels;
+inline node_id expected_indices(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  index_range range{.indices = operands[0].id(), .count = spec.count, .ignored = {}, .rule = {}};
+  switch (static_cast<index_use>(spec.function)) {
+    case index_use::class_label:
+      range.ignored = static_cast<std::int64_t>(spec.value);
+      range.rule = fmt::format("cross_entropy has {} classes", spec.count);
+      break;
+    case index_use::ctc_label:
+      range.counts = operands[1].id();
+      range.rule = fmt::format("ctc_loss has {} classes", spec.count);
+      break;
+    case index_use::ctc_frames:
+      range.rule = fmt::format("ctc_loss has {} frames", spec.count - 1);
+      break;
+    case index_use::ctc_labels:
+      range.rule = fmt::format("ctc_loss has targets of {} labels", spec.count - 1);
+      break;
+    case index_use::key_length: {
+      const shape& scores = g[operands[1].id()].extents;
+      range.count = scores[scores.rank() - 1] + 1;
+      range.rule = fmt::format("attend has {} keys", range.count - 1);
+      break;
+    }
+  }
+  g.expect_indices(range);
+  return range.indices;
 }
 
 inline std::optional<initializer> begin_of(const node_spec& leaf) {
@@ -27677,8 +27755,8 @@ inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const n
       return g.flip(a(), axis);
     case primitive::node:
       return any_node(g, spec, operands);
-    case primitive::class_index:
-      return labelled(g, spec, a());
+    case primitive::indices:
+      return expected_indices(g, spec, operands);
     case primitive::assign:
       g.assign(b(), operands[2]);
       return a();
@@ -30325,20 +30403,28 @@ MEGANEURA_INLINE std::string place_of(std::string_view name, const shape& extent
   return fmt::format("{}[{}]", name, fmt::join(index, ", "));
 }
 
-// Which elements of its operand the marked elements of a view are.
-inline std::vector<bool> seen_through(const view_attribute& view, const shape& extents, const std::vector<bool>& marked,
-                                      std::int64_t operand_elements) {
-  std::vector<bool> seen(static_cast<std::size_t>(operand_elements));
-  for (std::size_t element = 0; element < marked.size(); ++element) {
-    if (!marked[element]) continue;
-    std::int64_t at = view.offset;
-    for (int i = 0; i < extents.rank(); ++i) {
-      at += view.strides[i] * (static_cast<std::int64_t>(element) / extents.stride(i) % extents[i]);
+// Where the elements of a node are read from, through views: an input and a place in it each; no_id if it is computed.
+struct input_places {
+  node_id input = no_id;
+  std::vector<std::int64_t> places{};
+
+  input_places(const graph& g, node_id id) : places(static_cast<std::size_t>(g[id].extents.elements())) {
+    std::iota(places.begin(), places.end(), std::int64_t{0});
+    for (; g[id].kind == op::view || g[id].kind == op::stop_gradient; id = g.operand(id, 0)) {
+      if (g[id].kind == op::view) look_through(g.get<view_attribute>(id), g[id].extents);
     }
-    seen[static_cast<std::size_t>(at)] = true;
+    if (g[id].kind == op::input) input = id;
   }
-  return seen;
-}
+
+ private:
+  void look_through(const view_attribute& view, const shape& extents) {
+    for (std::int64_t& place : places) {
+      std::int64_t at = view.offset;
+      for (int i = 0; i < extents.rank(); ++i) at += view.strides[i] * (place / extents.stride(i) % extents[i]);
+      place = at;
+    }
+  }
+};
 
 // Decided once for the whole program, before main. A function or variable that read NDEBUG itself would be another one
 // in each translation unit, which the one-definition rule forbids; the note below is each unit's own.
@@ -30357,28 +30443,45 @@ MEGANEURA_INLINE checks resolved(checks chosen) {
 MEGANEURA_INLINE std::vector<index_check> index_checks(const graph& g) {
   std::vector<index_check> result;
   for (const index_range& range : g.index_ranges()) {
-    node_id id = range.indices;
-    std::vector<bool> read(static_cast<std::size_t>(g[id].extents.elements()), true);
-    while (g[id].kind == op::view || g[id].kind == op::stop_gradient) {
-      const node_id from = g.operand(id, 0);
-      if (g[id].kind == op::view) {
-        read = seen_through(g.get<view_attribute>(id), g[id].extents, read, g[from].extents.elements());
+    const input_places from(g, range.indices);
+    if (from.input == no_id) continue;
+    const auto elements = static_cast<std::size_t>(g[from.input].extents.elements());
+    index_check check{g.get<leaf_attribute>(from.input).name, range.count, range.ignored, range.rule,
+                      std::vector<bool>(elements)};
+    for (const std::int64_t place : from.places) check.read[static_cast<std::size_t>(place)] = true;
+    if (range.counts != no_id) {
+      const input_places rows(g, range.counts);
+      if (rows.input == no_id) continue;  // nobody knows which are read
+      check.counts = g.get<leaf_attribute>(rows.input).name;
+      check.conditions.resize(elements);
+      const std::size_t width = from.places.size() / rows.places.size();
+      for (std::size_t i = 0; i < from.places.size(); ++i) {
+        check.conditions[static_cast<std::size_t>(from.places[i])] = {rows.places[i / width],
+                                                                      static_cast<std::int64_t>(i % width)};
       }
-      id = from;
     }
-    if (g[id].kind != op::input) continue;
-    result.push_back({g.get<leaf_attribute>(id).name, range.count, range.ignored, range.rule, std::move(read)});
+    result.push_back(std::move(check));
   }
   return result;
 }
 
+inline std::int32_t number_at(std::span<const std::byte> values, std::size_t element) {
+  std::int32_t value = 0;
+  std::memcpy(&value, values.data() + element * sizeof(value), sizeof(value));
+  return value;
+}
+
 MEGANEURA_INLINE void check_indices(std::string_view step, const index_check& check, const shape& extents,
-                                    std::span<const std::byte> values) {
+                                    std::span<const std::byte> values, std::span<const std::byte> counts) {
+  const auto is_read = [&](std::size_t i) {
+    if (check.conditions.empty() || !check.read[i]) return bool{check.read[i]};
+    const auto& [element, above] = check.conditions[i];
+    return number_at(counts, static_cast<std::size_t>(element)) > above;
+  };
   for (std::size_t i = 0; i < check.read.size(); ++i) {
-    std::int32_t value = 0;
-    std::memcpy(&value, values.data() + i * sizeof(value), sizeof(value));
+    const std::int32_t value = number_at(values, i);
     const bool fits = (value >= 0 && value < check.count) || (check.ignored && value == *check.ignored);
-    if (fits || !check.read[i]) continue;
+    if (fits || !is_read(i)) continue;
     const bool leaves_out = check.ignored && (*check.ignored < 0 || *check.ignored >= check.count);
     fail(error_category::invalid_argument, "{}{} = {}: {}; it must be 0 to {}{}", step,
          place_of(check.input, extents, i), value, check.rule, check.count - 1,
@@ -30924,6 +31027,10 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
   s.commands = commands.finish();
 }
 
+MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
+  return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+}
+
 // Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
 MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_values& input, std::uint32_t step) const {
   const plan::named_tensor* found = plan_.inputs.find(input.name);
@@ -30940,13 +31047,11 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
          to_string(found->type), to_string(found->extents), bytes,
          rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
   }
-  const auto of_step = [&] {
-    return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
-  };
   if (includes(checks_, meganeura::checks::finite))
-    detail::check_finite(of_step(), input.name, found->type, found->extents, input.type, input.values);
+    detail::check_finite(of_step(step), input.name, found->type, found->extents, input.type, input.values);
   for (const detail::index_check& check : index_checks_) {
-    if (check.input == input.name) detail::check_indices(of_step(), check, found->extents, input.values);
+    if (check.input == input.name && check.counts.empty())
+      detail::check_indices(of_step(step), check, found->extents, input.values, {});
   }
   return found;
 }
@@ -30962,6 +31067,13 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
         target ? input_bound_[index_of(*target)] : std::ranges::count(inputs, input.name, &input_values::name) > 1;
     if (again) fail(error_category::invalid_argument, "input \"{}\" is bound twice; bind it once", input.name);
     if (target) input_bound_[index_of(*target)] = true;
+  }
+  for (const detail::index_check& check : index_checks_) {  // of two inputs, where both are bound by this step
+    const auto indices = std::ranges::find(inputs, check.input, &input_values::name),
+               counts = std::ranges::find(inputs, check.counts, &input_values::name);
+    if (indices == inputs.end() || counts == inputs.end()) continue;
+    const plan::named_tensor* target = plan_.inputs.find(check.input);
+    if (target) detail::check_indices(of_step(step), check, target->extents, indices->values, counts->values);
   }
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || input_bound_[i]) continue;
@@ -31480,14 +31592,15 @@ inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 inline double share(double part, double whole) { return whole > 0 ? part / whole : undefined; }
 
 /// The number of classes. errors: invalid_argument.
-inline std::size_t check_scores(const char* call, std::span<const float> scores, std::span<const std::int32_t> labels) {
+inline std::size_t check_scores(const char* call, std::span<const float> scores, std::span<const std::int32_t> labels,
+                                std::int32_t ignore_index) {
   const std::size_t rows = labels.size(), classes = rows == 0 ? 0 : scores.size() / rows;
   if (scores.size() != rows * classes || (rows > 0 && classes == 0)) {
     fail(error_category::invalid_argument, "{}: {} scores were given for {} labels; give as many for each", call,
          scores.size(), rows);
   }
   for (std::size_t i = 0; i < rows; ++i) {
-    if (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes) continue;
+    if (labels[i] == ignore_index || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes)) continue;
     fail(error_category::invalid_argument, "{}: label {} is {}; there are {} classes", call, i, labels[i], classes);
   }
   return classes;
@@ -31511,10 +31624,12 @@ double mean_over(const char* call, std::span<const float> predicted, std::span<c
 
 /// errors: invalid_argument.
 inline double share_among_greatest(const char* call, std::span<const float> scores,
-                                   std::span<const std::int32_t> labels, std::size_t k) {
-  const std::size_t classes = check_scores(call, scores, labels);
-  std::size_t right = 0;
+                                   std::span<const std::int32_t> labels, std::size_t k, std::int32_t ignore_index) {
+  const std::size_t classes = check_scores(call, scores, labels, ignore_index);
+  std::size_t right = 0, counted = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore_index) continue;
+    ++counted;
     const auto row = scores.subspan(i * classes, classes);
     const auto label = static_cast<std::size_t>(labels[i]);
     std::size_t greater = 0;
@@ -31523,19 +31638,20 @@ inline double share_among_greatest(const char* call, std::span<const float> scor
     }
     right += greater < k && !has_nan(row) ? 1 : 0;
   }
-  return share(static_cast<double>(right), static_cast<double>(labels.size()));
+  return share(static_cast<double>(right), static_cast<double>(counted));
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
-                                       std::size_t k) {
+                                       std::size_t k, std::int32_t ignore_index) {
   if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
-  return detail::share_among_greatest("top_k_accuracy", scores, labels, k);
+  return detail::share_among_greatest("top_k_accuracy", scores, labels, k, ignore_index);
 }
 
-MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  return detail::share_among_greatest("accuracy", scores, labels, 1);
+MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                 std::int32_t ignore_index) {
+  return detail::share_among_greatest("accuracy", scores, labels, 1, ignore_index);
 }
 
 MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
@@ -31545,14 +31661,16 @@ MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : class
       allocate_for<std::uint64_t>("confusion_matrix", classes > most ? ~std::uint64_t{0} : classes * (classes + 1));
 }
 
-MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  const std::size_t found = detail::check_scores("confusion_matrix", scores, labels);
+MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                            std::int32_t ignore_index) {
+  const std::size_t found = detail::check_scores("confusion_matrix", scores, labels, ignore_index);
   if (labels.empty()) return;
   if (found != classes_) {
     fail(error_category::invalid_argument, "confusion_matrix: {} scores were given for each label; it has {} classes",
          found, classes_);
   }
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore_index) continue;
     const auto row = scores.subspan(i * classes_, classes_);
     const auto predicted = detail::has_nan(row) ? row.end() : std::max_element(row.begin(), row.end());
     ++counts_[static_cast<std::size_t>(labels[i]) * (classes_ + 1) + static_cast<std::size_t>(predicted - row.begin())];

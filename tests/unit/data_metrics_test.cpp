@@ -44,6 +44,22 @@ TEST(data_metrics, accuracy_counts_the_greatest_scores) {
             "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
 }
 
+TEST(data_metrics, rows_without_a_label_are_left_out) {
+  const floats scores{1, 5, 9, 0, 3, 2};  // greatest: 1, 0, 0
+  EXPECT_EQ(data::accuracy(scores, labels{1, -100, 1}), 0.5);
+  EXPECT_EQ(data::accuracy(scores, labels{1, 0, 1}, 1), 1);
+  EXPECT_EQ(data::top_k_accuracy(scores, labels{-1, -1, 1}, 2, -1), 1);
+  EXPECT_TRUE(std::isnan(data::accuracy(scores, labels{-100, -100, -100})));
+  EXPECT_EQ(refusal([&] {
+              (void)data::accuracy(scores, labels{1, -100, 1}, -1);
+            }),
+            "accuracy: label 1 is -100; there are 2 classes");
+  data::confusion_matrix matrix(2);
+  matrix.add(scores, labels{1, -100, 1});
+  EXPECT_EQ(matrix.accuracy(), 0.5);
+  EXPECT_EQ(matrix.count(0, 0) + matrix.count(0, 1), 0u);
+}
+
 TEST(data_metrics, a_confusion_matrix_gives_precision_recall_and_f1) {
   data::confusion_matrix matrix(4);
   EXPECT_TRUE(std::isnan(matrix.accuracy()));

@@ -13,11 +13,14 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 
 /// The share of rows whose label is among their `k` greatest scores; of equal scores the first counts as the greater.
 /// shapes: scores [rows, classes] (logits or probabilities), labels [rows]. errors: invalid_argument for sizes that do
-/// not fit, a label that is no class, and a k of 0.
-[[nodiscard]] double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels, std::size_t k);
+/// not fit, a label that is no class and not `ignore_index`, whose rows are left out as cross_entropy leaves them out,
+/// and a k of 0.
+[[nodiscard]] double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels, std::size_t k,
+                                    std::int32_t ignore_index = -100);
 
 /// The share of rows whose greatest score is their label's: top_k_accuracy of 1. errors: the same.
-[[nodiscard]] double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels);
+[[nodiscard]] double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                              std::int32_t ignore_index = -100);
 
 /// How often which class was taken for which. What a class never had (no row of it, none predicted) is NaN.
 class confusion_matrix {
@@ -27,7 +30,7 @@ class confusion_matrix {
 
   /// Counts further rows. A row with a NaN counts for its label and for no prediction. errors: as top_k_accuracy;
   /// nothing is counted then.
-  void add(std::span<const float> scores, std::span<const std::int32_t> labels);
+  void add(std::span<const float> scores, std::span<const std::int32_t> labels, std::int32_t ignore_index = -100);
 
   [[nodiscard]] std::size_t classes() const { return classes_; }
   /// Rows of class `label` that were predicted to be `predicted`. errors: invalid_argument for what is no class.

@@ -18,14 +18,15 @@ inline constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 inline double share(double part, double whole) { return whole > 0 ? part / whole : undefined; }
 
 /// The number of classes. errors: invalid_argument.
-inline std::size_t check_scores(const char* call, std::span<const float> scores, std::span<const std::int32_t> labels) {
+inline std::size_t check_scores(const char* call, std::span<const float> scores, std::span<const std::int32_t> labels,
+                                std::int32_t ignore_index) {
   const std::size_t rows = labels.size(), classes = rows == 0 ? 0 : scores.size() / rows;
   if (scores.size() != rows * classes || (rows > 0 && classes == 0)) {
     fail(error_category::invalid_argument, "{}: {} scores were given for {} labels; give as many for each", call,
          scores.size(), rows);
   }
   for (std::size_t i = 0; i < rows; ++i) {
-    if (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes) continue;
+    if (labels[i] == ignore_index || (labels[i] >= 0 && static_cast<std::size_t>(labels[i]) < classes)) continue;
     fail(error_category::invalid_argument, "{}: label {} is {}; there are {} classes", call, i, labels[i], classes);
   }
   return classes;
@@ -49,10 +50,12 @@ double mean_over(const char* call, std::span<const float> predicted, std::span<c
 
 /// errors: invalid_argument.
 inline double share_among_greatest(const char* call, std::span<const float> scores,
-                                   std::span<const std::int32_t> labels, std::size_t k) {
-  const std::size_t classes = check_scores(call, scores, labels);
-  std::size_t right = 0;
+                                   std::span<const std::int32_t> labels, std::size_t k, std::int32_t ignore_index) {
+  const std::size_t classes = check_scores(call, scores, labels, ignore_index);
+  std::size_t right = 0, counted = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore_index) continue;
+    ++counted;
     const auto row = scores.subspan(i * classes, classes);
     const auto label = static_cast<std::size_t>(labels[i]);
     std::size_t greater = 0;
@@ -61,19 +64,20 @@ inline double share_among_greatest(const char* call, std::span<const float> scor
     }
     right += greater < k && !has_nan(row) ? 1 : 0;
   }
-  return share(static_cast<double>(right), static_cast<double>(labels.size()));
+  return share(static_cast<double>(right), static_cast<double>(counted));
 }
 
 }  // namespace detail
 
 MEGANEURA_INLINE double top_k_accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
-                                       std::size_t k) {
+                                       std::size_t k, std::int32_t ignore_index) {
   if (k == 0) fail(error_category::invalid_argument, "top_k_accuracy: nothing is among the 0 greatest; take a k of 1");
-  return detail::share_among_greatest("top_k_accuracy", scores, labels, k);
+  return detail::share_among_greatest("top_k_accuracy", scores, labels, k, ignore_index);
 }
 
-MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  return detail::share_among_greatest("accuracy", scores, labels, 1);
+MEGANEURA_INLINE double accuracy(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                 std::int32_t ignore_index) {
+  return detail::share_among_greatest("accuracy", scores, labels, 1, ignore_index);
 }
 
 MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : classes_(classes) {
@@ -83,14 +87,16 @@ MEGANEURA_INLINE confusion_matrix::confusion_matrix(std::size_t classes) : class
       allocate_for<std::uint64_t>("confusion_matrix", classes > most ? ~std::uint64_t{0} : classes * (classes + 1));
 }
 
-MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels) {
-  const std::size_t found = detail::check_scores("confusion_matrix", scores, labels);
+MEGANEURA_INLINE void confusion_matrix::add(std::span<const float> scores, std::span<const std::int32_t> labels,
+                                            std::int32_t ignore_index) {
+  const std::size_t found = detail::check_scores("confusion_matrix", scores, labels, ignore_index);
   if (labels.empty()) return;
   if (found != classes_) {
     fail(error_category::invalid_argument, "confusion_matrix: {} scores were given for each label; it has {} classes",
          found, classes_);
   }
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore_index) continue;
     const auto row = scores.subspan(i * classes_, classes_);
     const auto predicted = detail::has_nan(row) ? row.end() : std::max_element(row.begin(), row.end());
     ++counts_[static_cast<std::size_t>(labels[i]) * (classes_ + 1) + static_cast<std::size_t>(predicted - row.begin())];
