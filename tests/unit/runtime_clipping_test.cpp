@@ -246,6 +246,12 @@ TEST(runtime_clipping, a_bound_that_is_none_and_a_name_that_is_taken_are_sentenc
               mlp_trainer(support::shared_device(), adam{}, {}, {.clip_value = -2});
             }),
             "clip_value is -2; it must be above 0, and is left out where nothing is clipped");
+  training unbounded = make({});
+  float norm = 0;
+  EXPECT_EQ(
+      support::sentence_of([&] { (void)used(unbounded, some(), &norm); }),
+      "there is no \"grad_norm\" without a bound of it; give the training the option clip_norm, {.clip_norm = 1}, "
+      "or infinity for the number alone");
   graph_with_loss model = linear_in_all();
   model.forward.add_output("grad_norm", model.loss);
   EXPECT_EQ(support::sentence_of(

@@ -302,10 +302,13 @@ TEST(runtime_training, what_passes_no_gradient_on_is_named) {
     const graph::scope in(g, "layers.0");
     return g.cast(g.cast(w, dtype::i32), dtype::f32);
   };
-  EXPECT_EQ(
-      said([&](graph& g, node_id w) { return g.reduce(reduce_kind::sum, rounded(g, w), 1); }),
-      "the loss reaches no parameter, there is nothing to train: %2, map of layers.0, passes no gradient on; leave "
-      "it out, or give it one by custom_gradient");
+  EXPECT_EQ(said([&](graph& g, node_id w) { return g.reduce(reduce_kind::sum, rounded(g, w), 1); }),
+            "the loss reaches no parameter, there is nothing to train: %1, map (convert) of layers.0, passes no "
+            "gradient on; leave "
+            "it out, or give it one by custom_gradient");
+  EXPECT_EQ(said([](graph& g, node_id w) { return g.cast(g.reduce(reduce_kind::arg_max, w, 1), dtype::f32); }),
+            "the loss reaches no parameter, there is nothing to train: %1, reduce (arg_max), passes no gradient on; "
+            "leave it out, or give it one by custom_gradient");
   EXPECT_EQ(said([](graph& g, node_id) { return g.constant(1, dtype::f32); }),
             "the loss reaches no parameter, there is nothing to train; the model has none, or all are frozen");
   EXPECT_EQ(said([](graph& g, node_id w) {

@@ -35,8 +35,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// What stands between a loss and parameters that no gradient reaches: the first node back from the loss that passes
-/// none to an operand which depends on one of `wrt`; no_id if there is none. errors: invalid_argument for what is no
-/// node of the graph.
+/// none to an operand which depends on one of `wrt`, and of integers what makes them of floats; no_id if there is none.
+/// errors: invalid_argument for what is no node of the graph.
 [[nodiscard]] node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds

@@ -6,6 +6,7 @@
 #include <meganeura/autodiff/gradient_sweep.hpp>
 #include <meganeura/core/error.hpp>
 
+#include <algorithm>
 #include <string>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -52,6 +53,16 @@ inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> o
   return results;
 }
 
+// Of a float that is made of an integer: what made that of a float, an arg_max for example.
+inline node_id first_without_slope(const graph& g, node_id id, const std::vector<bool>& depends) {
+  for (;;) {
+    const auto operands = g.operands(id);
+    const auto below = std::ranges::find_if(operands, [&](node_id each) { return depends[each]; });
+    if (is_float(g[*below].type)) return id;
+    id = *below;
+  }
+}
+
 MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
   std::vector<bool> depends(g.size(), false), reached(g.size(), false);
   for (node_id target : wrt) depends[target] = true;
@@ -66,7 +77,7 @@ MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std:
       if (passes_gradient(g, id, i))
         reached[operand] = true;
       else if (depends[operand])
-        return id;
+        return first_without_slope(g, id, depends);
     }
   }
   return no_id;

@@ -33,7 +33,7 @@ class pending_step {
   [[nodiscard]] float loss() const;
   /// Another number that the loss gives, or an f32 number that the graph has as an output: value("kl"). Kept as long.
   /// errors: invalid_argument later, for an unknown name and for what is not one f32 number.
-  [[nodiscard]] float value(std::string_view name) const { return program_->scalar_output(name, submitted_); }
+  [[nodiscard]] float value(std::string_view name) const;
   void wait() const { program_->wait(submitted_); }
 
  private:

@@ -96,6 +96,16 @@ MEGANEURA_INLINE float pending_step::loss() const try {
   rethrow_as_error("reading a loss");
 }
 
+MEGANEURA_INLINE float pending_step::value(std::string_view name) const {
+  const auto& outputs = program_->plan().outputs;
+  if (name == "grad_norm" && std::ranges::find(outputs, name, &plan::named_range::name) == outputs.end()) {
+    fail(error_category::invalid_argument,
+         "there is no \"grad_norm\" without a bound of it; give the training the option clip_norm, {{.clip_norm = 1}}, "
+         "or infinity for the number alone");
+  }
+  return program_->scalar_output(name, submitted_);
+}
+
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,
                                     const training_options& options, meganeura::parameters weights) try
     : training(

@@ -7,7 +7,10 @@
 #include <meganeura/runtime/clipping.hpp>
 #include <meganeura/runtime/training_graph.hpp>
 
+#include <fmt/ranges.h>
+
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -129,6 +132,20 @@ class update_writer {
   node_id numbers_ = no_id;
 };
 
+// "map (less, convert)", "reduce (arg_max)", "gather": the operation and the functions of which it is made.
+inline std::string operation_of(const graph& g, node_id id) {
+  std::vector<std::string_view> functions;
+  if (const auto* map = std::get_if<map_attribute>(&g.attribute_of(id))) {
+    for (const scalar_node& each : map->program.nodes) {
+      if (each.op != scalar_op::argument && each.op != scalar_op::constant) functions.push_back(info(each.op).name);
+    }
+  } else if (const auto* reduce = std::get_if<reduce_attribute>(&g.attribute_of(id))) {
+    functions.push_back(info(reduce->kind).name);
+  }
+  return functions.empty() ? std::string(to_string(g[id].kind))
+                           : fmt::format("{} ({})", to_string(g[id].kind), fmt::join(functions, ", "));
+}
+
 MEGANEURA_INLINE graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
                                       const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
@@ -160,7 +177,7 @@ MEGANEURA_INLINE graph training_graph(graph g, node_id loss, const optimizer& ch
          "the loss reaches no parameter, there is nothing to train: %{}, {}{}{}, passes no gradient on; leave it out, "
          "or "
          "give it one by custom_gradient",
-         stop, to_string(g[stop].kind), path.empty() ? "" : " of ", path);
+         stop, operation_of(g, stop), path.empty() ? "" : " of ", path);
   }
   const graph::scope in(g, "optimizer");
   update_writer writer(g, chosen, groups, options);
