@@ -2907,8 +2907,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 [[nodiscard]] std::vector<node_id> reached_gradients(graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// What stands between a loss and parameters that no gradient reaches: the first node back from the loss that passes
-/// none to an operand which depends on one of `wrt`; no_id if there is none. errors: invalid_argument for what is no
-/// node of the graph.
+/// none to an operand which depends on one of `wrt`, and of integers what makes them of floats; no_id if there is none.
+/// errors: invalid_argument for what is no node of the graph.
 [[nodiscard]] node_id gradient_stop(const graph& g, node_id loss, std::span<const node_id> wrt);
 
 /// The same for several outputs of any shape, each weighted by a seed of its dtype and shape: the product of the seeds
@@ -7869,6 +7869,7 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static_assert((loss_input_agrees<Inputs, agrees_with_model<Model, Inputs>()> && ...),
                 "meganeura: loss<module, inputs...>: the model has an input of that name, of another dtype or shape; "
                 "choose another name");
+  using loss_module = Module;
   using own_inputs = name_list<Inputs::text...>;
   using input_list = typename extended_names<typename Model::input_list, Inputs...>::type;
   static constexpr tensor_type own_types[own_inputs::size + 1]{loss_input_type<Model, Inputs>()...};
@@ -8011,6 +8012,7 @@ struct pairwise_loss {
 // The same as a trainer's loss.
 template <class Layer, auto Options>
 struct pairwise_module {
+  static constexpr auto options = Options;
   static constexpr auto forward(value auto prediction, value auto target) {
     MEGANEURA_EXPECT(is_float(prediction.facts().type),
                      "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)
@@ -10138,6 +10140,7 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Scores,
 namespace detail {
 template <cross_entropy_options Options>
 struct nll_module {
+  static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
 }  // namespace detail
@@ -19817,7 +19820,7 @@ class pending_step {
   [[nodiscard]] float loss() const;
   /// Another number that the loss gives, or an f32 number that the graph has as an output: value("kl"). Kept as long.
   /// errors: invalid_argument later, for an unknown name and for what is not one f32 number.
-  [[nodiscard]] float value(std::string_view name) const { return program_->scalar_output(name, submitted_); }
+  [[nodiscard]] float value(std::string_view name) const;
   void wait() const { program_->wait(submitted_); }
 
  private:
@@ -19972,6 +19975,8 @@ class training {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+#include <cstring>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -19996,6 +20001,43 @@ template <class Model, class Loss>
 }
 
 struct visits_nothing {};
+
+// How the loss of all batches follows from theirs: `Trained::loss_module::options`, if there are any, says.
+template <class Trained>
+struct loss_of_batches {
+  using module = typename Trained::loss_module;
+
+  static constexpr bool is_sum = [] {
+    if constexpr (requires { module::options.reduction; }) {
+      return module::options.reduction == decltype(module::options.reduction)::sum;
+    } else {
+      return false;
+    }
+  }();
+  static constexpr bool is_mean_of_labels = [] {
+    if constexpr (requires { module::options.ignore_index; }) {
+      return Trained::own_types[0].type == dtype::i32 &&
+             module::options.reduction == decltype(module::options.reduction)::mean;
+    } else {
+      return false;
+    }
+  }();
+
+  // Labels of a class that are not left out. shapes: scores, of the model's first result.
+  static double labels_that_count(std::span<const input_values> inputs, const shape& scores) {
+    const int axis = module::options.axis;
+    const std::int64_t classes = scores[axis < 0 ? axis + scores.rank() : axis];
+    const auto& bound =
+        *std::ranges::find(inputs, std::string_view(Trained::own_inputs::symbols[0]->text), &input_values::name);
+    std::int64_t count = 0;
+    for (std::size_t at = 0; at < bound.values.size(); at += sizeof(std::int32_t)) {
+      std::int32_t label = 0;
+      std::memcpy(&label, bound.values.data() + at, sizeof(label));
+      count += label >= 0 && label < classes && label != module::options.ignore_index ? 1 : 0;
+    }
+    return static_cast<double>(count);
+  }
+};
 
 }  // namespace detail
 
@@ -20074,9 +20116,12 @@ class trainer : public training {
     (void)detail::expect_bindings<Values>();
     return evaluate();
   }
-  /// The loss over a whole set: the mean of the losses of its batches, each weighted by the elements of the model's
-  /// first result, so that a smaller last one counts for less. `batches` is any range, a loader's epoch for example,
-  /// and `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
+  /// The loss over a whole set, that of all its batches as one. Losses that are sums (loss_reduction::sum) are added
+  /// up. Others are averaged: those of cross_entropy and nll weighted by the labels that count, others by the elements
+  /// of the model's first result, so that a smaller last batch counts for less. A loss of your own that leaves
+  /// something out, or weighs it, says what it is a mean of as a result "weight": return results<"loss",
+  /// "weight">(mean, count). If nothing counts it is 0. `batches` is any range, a loader's epoch for example, and
+  /// `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
   /// std::tuple(bind<"x">(each.x), bind<"label">(each.label)); }). `visit`, if given, gets each batch and the model's
   /// results of it: [&](const rows& each, const std::vector<float>& logits) { confusion.add(logits, each.label); }; see
   /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
@@ -20126,20 +20171,44 @@ class trainer : public training {
   }
   template <bool Averages, class Batches, class Bind, class Visit>
   double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
-    data::running_mean loss;
+    using parts = detail::loss_of_batches<trained>;
+    constexpr int weight = trained::output_list::index_of("weight");
+    static_assert(weight < 0 || detail::is_loss_value<trained::body.result(weight < 0 ? 0 : weight).type,
+                                                      *trained::body.result(weight < 0 ? 0 : weight).shape>,
+                  "meganeura: trainer.evaluate_all(..): the loss's result \"weight\" says what a batch counts for and "
+                  "must be one f32 number; cast it, or give it another name");
+    data::running_mean mean;
+    double sum = 0;
+    bool is_empty = true;
     for (auto&& each : batches) {
-      const auto one = [&](const auto&... bound) {
-        return Averages ? this->evaluate_averages(bound...) : this->evaluate(bound...);
+      const auto all = bind(each);
+      const auto one = [&](const auto&... b) {
+        return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
-      const float own = std::apply(one, bind(each));
+      const auto own = static_cast<double>(std::apply(one, all));
       const auto& outputs = evaluation().program().plan().outputs;
-      const auto first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
-      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      const shape& first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name)
+              ->extents;
+      if constexpr (weight >= 0) {
+        mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
+      } else if constexpr (parts::is_sum) {
+        sum += own;
+      } else if constexpr (parts::is_mean_of_labels) {
+        mean.add(own, std::apply(
+                          [&](const auto&... b) {
+                            return parts::labels_that_count(detail::checked_values<trained>(b...).inputs(), first);
+                          },
+                          all));
+      } else {
+        mean.add(own, static_cast<double>(first.elements()));
+      }
+      is_empty = false;
       if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
     }
-    if (loss.count() > 0) return loss.mean();
-    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    if (is_empty)
+      fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    return mean.count() > 0 ? mean.mean() : sum;
   }
 };
 
@@ -22940,6 +23009,16 @@ inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> o
   return results;
 }
 
+// Of a float that is made of an integer: what made that of a float, an arg_max for example.
+inline node_id first_without_slope(const graph& g, node_id id, const std::vector<bool>& depends) {
+  for (;;) {
+    const auto operands = g.operands(id);
+    const auto below = std::ranges::find_if(operands, [&](node_id each) { return depends[each]; });
+    if (is_float(g[*below].type)) return id;
+    id = *below;
+  }
+}
+
 MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std::span<const node_id> wrt) {
   std::vector<bool> depends(g.size(), false), reached(g.size(), false);
   for (node_id target : wrt) depends[target] = true;
@@ -22954,7 +23033,7 @@ MEGANEURA_INLINE node_id gradient_sweep::stop(const graph& g, node_id loss, std:
       if (passes_gradient(g, id, i))
         reached[operand] = true;
       else if (depends[operand])
-        return id;
+        return first_without_slope(g, id, depends);
     }
   }
   return no_id;
@@ -24560,8 +24639,6 @@ class safetensors_header {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
-
-#include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
@@ -32190,6 +32267,20 @@ class update_writer {
   node_id numbers_ = no_id;
 };
 
+// "map (less, convert)", "reduce (arg_max)", "gather": the operation and the functions of which it is made.
+inline std::string operation_of(const graph& g, node_id id) {
+  std::vector<std::string_view> functions;
+  if (const auto* map = std::get_if<map_attribute>(&g.attribute_of(id))) {
+    for (const scalar_node& each : map->program.nodes) {
+      if (each.op != scalar_op::argument && each.op != scalar_op::constant) functions.push_back(info(each.op).name);
+    }
+  } else if (const auto* reduce = std::get_if<reduce_attribute>(&g.attribute_of(id))) {
+    functions.push_back(info(reduce->kind).name);
+  }
+  return functions.empty() ? std::string(to_string(g[id].kind))
+                           : fmt::format("{} ({})", to_string(g[id].kind), fmt::join(functions, ", "));
+}
+
 MEGANEURA_INLINE graph training_graph(graph g, node_id loss, const optimizer& chosen, const parameter_groups& groups,
                                       const training_options& options) try {
   if (g.depends_on_mode() && g.mode() != run_mode::training) {
@@ -32221,7 +32312,7 @@ MEGANEURA_INLINE graph training_graph(graph g, node_id loss, const optimizer& ch
          "the loss reaches no parameter, there is nothing to train: %{}, {}{}{}, passes no gradient on; leave it out, "
          "or "
          "give it one by custom_gradient",
-         stop, to_string(g[stop].kind), path.empty() ? "" : " of ", path);
+         stop, operation_of(g, stop), path.empty() ? "" : " of ", path);
   }
   const graph::scope in(g, "optimizer");
   update_writer writer(g, chosen, groups, options);
@@ -32371,6 +32462,16 @@ MEGANEURA_INLINE float pending_step::loss() const try {
   return value;
 } catch (...) {
   rethrow_as_error("reading a loss");
+}
+
+MEGANEURA_INLINE float pending_step::value(std::string_view name) const {
+  const auto& outputs = program_->plan().outputs;
+  if (name == "grad_norm" && std::ranges::find(outputs, name, &plan::named_range::name) == outputs.end()) {
+    fail(error_category::invalid_argument,
+         "there is no \"grad_norm\" without a bound of it; give the training the option clip_norm, {{.clip_norm = 1}}, "
+         "or infinity for the number alone");
+  }
+  return program_->scalar_output(name, submitted_);
 }
 
 MEGANEURA_INLINE training::training(const device& on, graph forward, node_id loss, const optimizer& chosen,

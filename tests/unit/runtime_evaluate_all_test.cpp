@@ -16,6 +16,7 @@
 #include <cmath>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -91,6 +92,49 @@ TEST(runtime_evaluate_all, is_that_of_all_rows_at_once_with_a_smaller_last_batch
   EXPECT_GT(std::abs(fit.evaluate_all(two, bound) - mean), 1e-4 * mean);
   EXPECT_EQ(support::sentence_of([&] { fit.evaluate_all(std::vector<rows>(), bound); }),
             "evaluate_all: there is no batch; give it a range that has one");
+}
+
+// A weighted mean.
+struct weighed {
+  static constexpr auto forward(value auto logits, value auto label, value auto weights) {
+    auto each = cross_entropy_loss<cross_entropy_options{.reduction = loss_reduction::none}>(logits, label, weights);
+    constexpr auto zero = constant<0, dtype::i32>;
+    auto total = sum(select(less(label, zero), constant<0.0f>, gather<0>(weights, maximum(label, zero))));
+    return results<"loss", "weight">(sum(each) / maximum(total, constant<1e-9f>), total);
+  }
+};
+
+struct pair_of_losses {
+  double in_batches, at_once;
+};
+template <class Loss, class... Weights>
+pair_of_losses losses_of(const std::vector<rows>& batches, const rows& whole, const Weights&... weights) {
+  trainer<classifier, Loss> fit(support::shared_device(), sgd{}, {}, {.program = {.checks = checks::none}});
+  fit.parameters().init({.seed = 1});
+  const auto bound = [&](const rows& each) {
+    return std::tuple(bind<"x">(each.x), bind<"label">(each.label), bind<"weights">(weights)...);
+  };
+  const double in_batches = fit.evaluate_all(batches, bound);
+  return {in_batches,
+          static_cast<double>(std::apply([&](const auto&... each) { return fit.evaluate(each...); }, bound(whole)))};
+}
+
+TEST(runtime_evaluate_all, a_batch_weighs_what_its_loss_is_a_mean_of) {
+  const rows whole{support::uniform(3 * 10, 3), {0, 1, 2, -100, -100, -100, -100, 4, -100, -100}};
+  std::vector<rows> batches;
+  for (const auto& [first, last] : {std::pair(0, 4), std::pair(4, 7), std::pair(7, 10)})
+    batches.push_back({{whole.x.begin() + 3 * first, whole.x.begin() + 3 * last},
+                       {whole.label.begin() + first, whole.label.begin() + last}});
+  const std::vector<float> weights{1, 2, 1, 2, 3};
+  const pair_of_losses found[] = {
+      losses_of<cross_entropy<"label">>(batches, whole),
+      losses_of<cross_entropy<"label", cross_entropy_options{.ignore_index = 0}>>(batches, whole),
+      losses_of<cross_entropy<"label", cross_entropy_options{.reduction = loss_reduction::sum}>>(batches, whole),
+      losses_of<loss<weighed, labels<"label">, input<"weights", dtype::f32, dims<5>>>>(batches, whole, weights),
+  };
+  for (const auto& [in_batches, at_once] : found) EXPECT_NEAR(in_batches, at_once, at_once * 1e-5);
+  const rows none{{1, 2, 3}, {-100}};
+  EXPECT_EQ(losses_of<cross_entropy<"label">>({none, none}, none).in_batches, 0);
 }
 
 }  // namespace

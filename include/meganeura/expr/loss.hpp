@@ -121,6 +121,7 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static_assert((loss_input_agrees<Inputs, agrees_with_model<Model, Inputs>()> && ...),
                 "meganeura: loss<module, inputs...>: the model has an input of that name, of another dtype or shape; "
                 "choose another name");
+  using loss_module = Module;
   using own_inputs = name_list<Inputs::text...>;
   using input_list = typename extended_names<typename Model::input_list, Inputs...>::type;
   static constexpr tensor_type own_types[own_inputs::size + 1]{loss_input_type<Model, Inputs>()...};

@@ -73,6 +73,7 @@ struct pairwise_loss {
 // The same as a trainer's loss.
 template <class Layer, auto Options>
 struct pairwise_module {
+  static constexpr auto options = Options;
   static constexpr auto forward(value auto prediction, value auto target) {
     MEGANEURA_EXPECT(is_float(prediction.facts().type),
                      "meganeura: trainer<model, loss>: the model's result must be floats; cast it", prediction)

@@ -12,6 +12,9 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -41,6 +44,43 @@ template <class Model, class Loss>
 }
 
 struct visits_nothing {};
+
+// How the loss of all batches follows from theirs: `Trained::loss_module::options`, if there are any, says.
+template <class Trained>
+struct loss_of_batches {
+  using module = typename Trained::loss_module;
+
+  static constexpr bool is_sum = [] {
+    if constexpr (requires { module::options.reduction; }) {
+      return module::options.reduction == decltype(module::options.reduction)::sum;
+    } else {
+      return false;
+    }
+  }();
+  static constexpr bool is_mean_of_labels = [] {
+    if constexpr (requires { module::options.ignore_index; }) {
+      return Trained::own_types[0].type == dtype::i32 &&
+             module::options.reduction == decltype(module::options.reduction)::mean;
+    } else {
+      return false;
+    }
+  }();
+
+  // Labels of a class that are not left out. shapes: scores, of the model's first result.
+  static double labels_that_count(std::span<const input_values> inputs, const shape& scores) {
+    const int axis = module::options.axis;
+    const std::int64_t classes = scores[axis < 0 ? axis + scores.rank() : axis];
+    const auto& bound =
+        *std::ranges::find(inputs, std::string_view(Trained::own_inputs::symbols[0]->text), &input_values::name);
+    std::int64_t count = 0;
+    for (std::size_t at = 0; at < bound.values.size(); at += sizeof(std::int32_t)) {
+      std::int32_t label = 0;
+      std::memcpy(&label, bound.values.data() + at, sizeof(label));
+      count += label >= 0 && label < classes && label != module::options.ignore_index ? 1 : 0;
+    }
+    return static_cast<double>(count);
+  }
+};
 
 }  // namespace detail
 
@@ -119,9 +159,12 @@ class trainer : public training {
     (void)detail::expect_bindings<Values>();
     return evaluate();
   }
-  /// The loss over a whole set: the mean of the losses of its batches, each weighted by the elements of the model's
-  /// first result, so that a smaller last one counts for less. `batches` is any range, a loader's epoch for example,
-  /// and `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
+  /// The loss over a whole set, that of all its batches as one. Losses that are sums (loss_reduction::sum) are added
+  /// up. Others are averaged: those of cross_entropy and nll weighted by the labels that count, others by the elements
+  /// of the model's first result, so that a smaller last batch counts for less. A loss of your own that leaves
+  /// something out, or weighs it, says what it is a mean of as a result "weight": return results<"loss",
+  /// "weight">(mean, count). If nothing counts it is 0. `batches` is any range, a loader's epoch for example, and
+  /// `bind` gives what is bound of one as a tuple: fit.evaluate_all(test, [](const rows& each) { return
   /// std::tuple(bind<"x">(each.x), bind<"label">(each.label)); }). `visit`, if given, gets each batch and the model's
   /// results of it: [&](const rows& each, const std::vector<float>& logits) { confusion.add(logits, each.label); }; see
   /// data/metrics.hpp. errors: those of evaluate; invalid_argument for a range without a batch.
@@ -171,20 +214,44 @@ class trainer : public training {
   }
   template <bool Averages, class Batches, class Bind, class Visit>
   double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
-    data::running_mean loss;
+    using parts = detail::loss_of_batches<trained>;
+    constexpr int weight = trained::output_list::index_of("weight");
+    static_assert(weight < 0 || detail::is_loss_value<trained::body.result(weight < 0 ? 0 : weight).type,
+                                                      *trained::body.result(weight < 0 ? 0 : weight).shape>,
+                  "meganeura: trainer.evaluate_all(..): the loss's result \"weight\" says what a batch counts for and "
+                  "must be one f32 number; cast it, or give it another name");
+    data::running_mean mean;
+    double sum = 0;
+    bool is_empty = true;
     for (auto&& each : batches) {
-      const auto one = [&](const auto&... bound) {
-        return Averages ? this->evaluate_averages(bound...) : this->evaluate(bound...);
+      const auto all = bind(each);
+      const auto one = [&](const auto&... b) {
+        return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
-      const float own = std::apply(one, bind(each));
+      const auto own = static_cast<double>(std::apply(one, all));
       const auto& outputs = evaluation().program().plan().outputs;
-      const auto first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name);
-      loss.add(static_cast<double>(own), static_cast<double>(first->extents.elements()));
+      const shape& first =
+          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name)
+              ->extents;
+      if constexpr (weight >= 0) {
+        mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
+      } else if constexpr (parts::is_sum) {
+        sum += own;
+      } else if constexpr (parts::is_mean_of_labels) {
+        mean.add(own, std::apply(
+                          [&](const auto&... b) {
+                            return parts::labels_that_count(detail::checked_values<trained>(b...).inputs(), first);
+                          },
+                          all));
+      } else {
+        mean.add(own, static_cast<double>(first.elements()));
+      }
+      is_empty = false;
       if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
     }
-    if (loss.count() > 0) return loss.mean();
-    fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    if (is_empty)
+      fail(error_category::invalid_argument, "evaluate_all: there is no batch; give it a range that has one");
+    return mean.count() > 0 ? mean.mean() : sum;
   }
 };
 
