@@ -1140,7 +1140,7 @@ enum class scalar_op : std::uint8_t {
   copysign,  // |a| with b's sign, of zeros and NaN as well
   hypot,     // sqrt(a^2 + b^2) where the squares leave the range, too
   atan2,   // of y and x: the angle of (x, y), C's for zeros and infinities
-  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
+  power,   // a^b; a < 0 gives NaN unless b is whole; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
   // ternary
@@ -6323,7 +6323,7 @@ template <class A, class B>
   return detail::binary<scalar_op::minimum>(a, b);
 }
 
-/// a to the power b, a >= 0.
+/// a to the power b; of a negative a NaN, unless b is a whole number. gradient: by b NaN of a negative a, as PyTorch's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto power(A a, B b) {
@@ -8281,7 +8281,8 @@ struct layer_norm {
 }  // namespace layers
 
 /// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
-/// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+/// torch.nn.RMSNorm, but for its default of epsilon, the dtype's own: give {.epsilon = 1.1920929e-7f}. shapes:
+/// unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 /// errors: "x needs as many last extents as `axes` says", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {
@@ -43647,39 +43648,41 @@ class beside_zero {
   return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
-// accurate_power is for finite a > 0; scalar.hpp tells the rest.
-[[nodiscard]] inline scalar_value emit_power(const scalar_value& base, const scalar_value& b) {
+// accurate_power is for finite a > 0; scalar_op.hpp tells the rest.
+[[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
   using namespace spirv::detail;
   const std::optional<double> exponent = literal_value(b);
-  const bool even = exponent && std::isinf(*exponent);  // as C has it
-  const auto size_of = [](const scalar_value& x) {
-    return x.is_literal() ? float_like(x, std::fabs(std::bit_cast<float>(x.bits)))
-                          : math(spirv::glsl::f_abs, x.type, {x});
-  };
-  const scalar_value a = even ? size_of(base) : base;
-  const bool whole = exponent && *exponent == std::trunc(*exponent);
-  if (whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
+  const bool known_whole = exponent && *exponent == std::trunc(*exponent);
+  if (known_whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
   if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
+  const auto choose = [](const scalar_value& condition, const scalar_value& yes, const scalar_value& no) {
+    return spirv::detail::select(condition, yes, no);
+  };
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
   const scalar_value nan = float_like(a, std::numeric_limits<float>::quiet_NaN());
-  const scalar_value size = whole ? size_of(a) : a;
-  const scalar_value falls = compare(comparison::less, b, zero);
-  scalar_value result = accurate_power(size, b);
-  result =
-      spirv::detail::select(compare(comparison::equal, a, zero), spirv::detail::select(falls, infinity, zero), result);
-  result = spirv::detail::select(compare(comparison::equal, size, infinity),
-                                 spirv::detail::select(falls, zero, infinity), result);
-  const bool odd = whole && std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-  if (!whole || odd) {
-    const scalar_value below_zero = odd ? spirv::detail::negate(result) : nan;
-    result = spirv::detail::select(compare(comparison::less, a, zero), below_zero, result);
+  const scalar_value size =
+      a.is_literal() ? float_like(a, std::fabs(std::bit_cast<float>(a.bits))) : math(spirv::glsl::f_abs, a.type, {a});
+  const scalar_value falls = compare(comparison::less, b, zero), is_negative = compare(comparison::less, a, zero);
+  scalar_value result = choose(compare(comparison::equal, size, one), one, accurate_power(size, b));  // b = inf, too
+  result = choose(compare(comparison::equal, a, zero), choose(falls, infinity, zero), result);
+  result = choose(compare(comparison::equal, size, infinity), choose(falls, zero, infinity), result);
+  if (exponent) {
+    const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
+    if (!known_whole || odd) result = choose(is_negative, known_whole ? spirv::detail::negate(result) : nan, result);
+  } else {  // what is no multiple of 2 is odd; an infinity is one
+    const auto is_whole = [&](const scalar_value& x) {
+      return compare(comparison::equal, x, math(spirv::glsl::trunc, x.type, {x}));
+    };
+    const scalar_value is_even = is_whole(binary(binary_op::multiply, b, float_like(b, 0.5f)));
+    const scalar_value below_zero = choose(is_whole(b), choose(is_even, result, spirv::detail::negate(result)), nan);
+    result = choose(is_negative, below_zero, result);
   }
-  result = spirv::detail::select(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
+  result = choose(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
   const scalar_value is_one = logical(spirv::op::logical_or, compare(comparison::equal, b, zero),
                                       compare(comparison::equal, a, one));  // x^0 and 1^x, whatever x is
-  return spirv::detail::select(is_one, one, result);
+  return choose(is_one, one, result);
 }
 
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).

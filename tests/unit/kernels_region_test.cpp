@@ -482,13 +482,33 @@ TEST(kernels_region, logarithms_and_powers_beyond_every_range) {
   }
 }
 
+TEST(kernels_region, whole_powers_of_negative_numbers) {
+  const dtype types[] = {dtype::f32, dtype::f32};
+  const double inf = INFINITY;
+  const std::vector<double> a = {-2, -2, -2, -1.5, -1, -1, -1, -0.5, -0.5, -2, -inf, -inf, -inf, -3, -1.25},
+                            b = {3, -3, 0, 4, 7, inf, -inf, inf, -inf, inf, 3, -3, 4, 1e30, -101};
+  const auto powers = evaluate_on_device(single_op_program(scalar_op::power, types), a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double exact = std::pow(a[i], b[i]);
+    if (std::isinf(exact) || std::fabs(exact) > 3e38 || exact == 0) {
+      EXPECT_EQ(powers[i], exact > 1 ? inf : exact < -1 ? -inf : 0) << a[i] << ' ' << b[i];
+    } else {
+      EXPECT_NEAR(powers[i], exact, oracle::permitted_error(scalar_op::power, dtype::f32, a[i], b[i], exact))
+          << a[i] << ' ' << b[i];
+    }
+  }
+  const auto open = evaluate_on_device(single_op_program(scalar_op::power, types), {-2, -2, -1e-3, -1, -1e30},
+                                       {0.5, -1.5, 2.25, NAN, 0.125});
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(std::isnan(open[i])) << i;
+}
+
 TEST(kernels_region, power_and_extrema_at_the_edges) {
   const dtype types[] = {dtype::f32, dtype::f32};
   const auto power = evaluate_on_device(single_op_program(scalar_op::power, types), {0, 0, 0, -2, 2}, {0, 2, -1, 3, 0});
   EXPECT_EQ(power[0], 1);
   EXPECT_EQ(power[1], 0);
   EXPECT_TRUE(std::isinf(power[2]));
-  EXPECT_TRUE(std::isnan(power[3]));
+  EXPECT_EQ(power[3], -8);
   EXPECT_EQ(power[4], 1);
   const auto special = evaluate_on_device(single_op_program(scalar_op::power, types), {NAN, 0, 2, NAN, 1, INFINITY},
                                           {1.5, NAN, NAN, 0, NAN, 0.5});

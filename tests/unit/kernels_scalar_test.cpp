@@ -80,10 +80,9 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
   return results;
 }
 
-// Of a power with a negative base: a number only where the exponent is a constant integer.
-bool open_power(const scalar_program& program, const scalar_node& n, double a, double b) {
-  const bool whole = b == std::trunc(b) && program.nodes[n.operands[1]].op == scalar_op::constant;
-  return n.op == scalar_op::power && a < 0 && b != 0 && !whole;
+// Of a power with a negative base, an infinite one as well: a number only where the exponent is whole.
+bool open_power(const scalar_node& n, double a, double b) {
+  return n.op == scalar_op::power && a < 0 && b != std::trunc(b);
 }
 
 bool no_angle(const scalar_node& n, double x) {
@@ -99,11 +98,11 @@ double evaluated(const scalar_program& program, double x, double second = 0) {
   for (const scalar_node& n : program.nodes) {
     const auto operand = [&](int i) { return values.empty() ? 0 : values[n.operands[i]]; };
     const double a = operand(0), b = operand(1);
-    values.push_back(n.op == scalar_op::argument    ? (n.value == 0 ? x : second)
-                     : n.op == scalar_op::constant  ? n.value
-                     : open_power(program, n, a, b) ? nan_value
-                     : no_angle(n, a)               ? nan_value
-                                                    : rounded(n, a, b, operand(2), program.nodes[n.operands[0]].type));
+    values.push_back(n.op == scalar_op::argument   ? (n.value == 0 ? x : second)
+                     : n.op == scalar_op::constant ? n.value
+                     : open_power(n, a, b)         ? nan_value
+                     : no_angle(n, a)              ? nan_value
+                                                   : rounded(n, a, b, operand(2), program.nodes[n.operands[0]].type));
   }
   return values.back();
 }

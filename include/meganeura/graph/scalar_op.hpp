@@ -53,7 +53,7 @@ enum class scalar_op : std::uint8_t {
   copysign,  // |a| with b's sign, of zeros and NaN as well
   hypot,     // sqrt(a^2 + b^2) where the squares leave the range, too
   atan2,   // of y and x: the angle of (x, y), C's for zeros and infinities
-  power,   // a^b for a >= 0; a < 0 gives NaN unless b is a constant integer; which sign a zero has or gives stays open
+  power,   // a^b; a < 0 gives NaN unless b is whole; which sign a zero has or gives stays open
   minimum, maximum,  // IEEE 754-2019: NaN if either is NaN; which of two zeros of unlike sign it is stays open
   less, less_equal, equal, logical_and, logical_or,
   // ternary

@@ -73,7 +73,8 @@ struct layer_norm {
 }  // namespace layers
 
 /// x / sqrt(mean(x^2) + epsilon) weight: rms_norm<"norm">(x), or rms_norm("norm", x) at run time.
-/// shapes: unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
+/// torch.nn.RMSNorm, but for its default of epsilon, the dtype's own: give {.epsilon = 1.1920929e-7f}. shapes:
+/// unchanged. dtypes: floats, computed in f32. source: arXiv 1910.07467.
 /// errors: "x needs as many last extents as `axes` says", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<norm_options{}>>
 [[nodiscard]] constexpr auto rms_norm(const Name& name, A x, Options options = {}) {

@@ -65,7 +65,7 @@ template <class A, class B>
   return detail::binary<scalar_op::minimum>(a, b);
 }
 
-/// a to the power b, a >= 0.
+/// a to the power b; of a negative a NaN, unless b is a whole number. gradient: by b NaN of a negative a, as PyTorch's.
 template <class A, class B>
   requires detail::operands<A, B>
 [[nodiscard]] constexpr auto power(A a, B b) {
