@@ -950,8 +950,8 @@ static_assert(
   return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
 }
 
-/// Whether a tensor of it holds its elements' sum: the sum of conditions is a number, those of 8 bits pass 127 and 255.
-[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || (is_integer(type) && !is_narrow(type)); }
+/// Whether a tensor of it holds sums of its elements: those of 8 bits soon pass 127 and 255.
+[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || !is_narrow(type); }
 
 /// The greatest and the least number of an integer dtype.
 [[nodiscard]] constexpr double highest(dtype type) {
@@ -1830,7 +1830,7 @@ struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
     if (how.kind != reduce_kind::sum && how.kind != reduce_kind::product && !is_arg(how.kind)) {
       return "the kind is sum, product, arg_max or arg_min; an extremum is the element at its place";
     }
-    if (!is_arg(how.kind) && !holds_sums(x[0].type)) return "8 bits and conditions do not hold sums; cast it";
+    if (!is_arg(how.kind) && !holds_sums(x[0].type)) return "8 bits do not hold sums; cast it";
     return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
   }
   static constexpr tensor_facts result(const cumulative_attribute& how, const tensor_facts* x) {
@@ -3310,7 +3310,7 @@ struct mnist_data {
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
 #define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)

@@ -23,6 +23,8 @@ numbers read(const mn::inference& net, const std::string& name) {
 numbers read(const mn::inference& net, const std::string& name, mn::dtype type) {
   return type == mn::dtype::i32   ? read<std::int32_t>(net, name)
          : type == mn::dtype::u32 ? read<std::uint32_t>(net, name)
+         : type == mn::dtype::i8  ? read<std::int8_t>(net, name)
+         : type == mn::dtype::u8  ? read<std::uint8_t>(net, name)
                                   : read<float>(net, name);
 }
 

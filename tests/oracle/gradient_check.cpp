@@ -68,4 +68,40 @@ double second_gradient_error(graph& g, node_id output, const std::vector<node_id
   return worst;
 }
 
+node_id forward_product(graph& g, node_id output, const std::vector<node_id>& wrt,
+                        const std::vector<node_id>& tangents) {
+  const node_id seed = g.input("seed of %" + std::to_string(output), g[output].type, shape(g[output].extents));
+  const std::vector<node_id> pulled = gradients(g, std::span(&output, 1), std::span(&seed, 1), wrt);
+  return gradients(g, pulled, tangents, std::span(&seed, 1))[0];
+}
+
+double forward_error(graph& g, node_id output, const std::vector<node_id>& wrt, tensors<double> leaves) {
+  std::vector<node_id> tangents;
+  tensors<double> along;  // by the names of the leaves
+  for (node_id leaf : wrt) {
+    const std::string name = g.get<leaf_attribute>(leaf).name, tangent = "tangent of " + name;
+    tangents.push_back(g.input(tangent, g[leaf].type, shape(g[leaf].extents)));
+    along[name] = leaves[tangent] = random_tensor(shape(g[leaf].extents), 300 + tangents.size(), -1, 1);
+  }
+  const node_id product = forward_product(g, output, wrt, tangents);
+  leaves["seed of %" + std::to_string(output)] = random_tensor(shape(g[output].extents), 400, 0.5, 1.5);  // any
+  interpreter<double> run(g, leaves);
+  const tensor<double> found = run.value(product);
+  tensor<double> sides[2];
+  for (int side = 0; side < 2; ++side) {
+    for (const auto& [name, tangent] : along) {
+      tensor<double>& point = run.leaves.at(name);
+      for (std::size_t i = 0; i < point.values.size(); ++i)
+        point.values[i] =
+            leaves.at(name).values[i] + (side == 0 ? -difference_step : difference_step) * tangent.values[i];
+    }
+    run.clear();
+    sides[side] = run.value(output);
+  }
+  tensor<double> numeric = sides[1];
+  for (std::size_t i = 0; i < numeric.values.size(); ++i)
+    numeric.values[i] = (sides[1].values[i] - sides[0].values[i]) / (2 * difference_step);
+  return relative_error(found, numeric);
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::oracle

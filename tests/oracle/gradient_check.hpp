@@ -29,4 +29,13 @@ inline constexpr double difference_step = 1e-5;
 [[nodiscard]] double second_gradient_error(graph& g, node_id output, const std::vector<node_id>& wrt,
                                            tensors<double> leaves);
 
+/// How `output` changes when the leaves of floats `wrt` move along `tangents`: the forward-mode product of the
+/// Jacobian. By two products of reverse mode: seeds -> seeds J is linear, and its own gradient along the tangents is J
+/// tangents.
+[[nodiscard]] node_id forward_product(graph& g, node_id output, const std::vector<node_id>& wrt,
+                                      const std::vector<node_id>& tangents);
+
+/// The largest relative error of forward_product along random tangents against a central difference.
+[[nodiscard]] double forward_error(graph& g, node_id output, const std::vector<node_id>& wrt, tensors<double> leaves);
+
 }  // namespace meganeura::inline MEGANEURA_ABI::oracle

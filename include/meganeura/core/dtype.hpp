@@ -91,8 +91,8 @@ static_assert(
   return info(type).kind == number_kind::signed_integer || info(type).kind == number_kind::unsigned_integer;
 }
 
-/// Whether a tensor of it holds its elements' sum: the sum of conditions is a number, those of 8 bits pass 127 and 255.
-[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || (is_integer(type) && !is_narrow(type)); }
+/// Whether a tensor of it holds sums of its elements: those of 8 bits soon pass 127 and 255.
+[[nodiscard]] constexpr bool holds_sums(dtype type) { return is_float(type) || !is_narrow(type); }
 
 /// The greatest and the least number of an integer dtype.
 [[nodiscard]] constexpr double highest(dtype type) {

@@ -54,7 +54,7 @@
   MEGANEURA_EXPECT(::meganeura::is_float(a.facts().type), "meganeura: " call ": x must be floats; cast it", a)
 #define MEGANEURA_EXPECT_SUMS(call, a)                      \
   MEGANEURA_EXPECT(::meganeura::holds_sums(a.facts().type), \
-                   "meganeura: " call ": x has 8 bits or is a condition, too little for a sum; cast it", a)
+                   "meganeura: " call ": x has 8 bits, too little for a sum; cast it", a)
 #define MEGANEURA_EXPECT_KNOWN_AXIS(call, x, axis)                              \
   MEGANEURA_EXPECT((::meganeura::detail::has_places(x.facts().shape, axis, 1)), \
                    "meganeura: " call ": x has no such axis, or its extent is not known", x)

@@ -215,7 +215,7 @@ struct primitive_traits<op::cumulative> : carries<cumulative_attribute> {
     if (how.kind != reduce_kind::sum && how.kind != reduce_kind::product && !is_arg(how.kind)) {
       return "the kind is sum, product, arg_max or arg_min; an extremum is the element at its place";
     }
-    if (!is_arg(how.kind) && !holds_sums(x[0].type)) return "8 bits and conditions do not hold sums; cast it";
+    if (!is_arg(how.kind) && !holds_sums(x[0].type)) return "8 bits do not hold sums; cast it";
     return x[0].type == dtype::boolean ? "a condition is no number; select(condition, a, b)" : nullptr;
   }
   static constexpr tensor_facts result(const cumulative_attribute& how, const tensor_facts* x) {
