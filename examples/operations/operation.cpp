@@ -116,6 +116,37 @@ const std::vector<operation>& all() {
   return list;
 }
 
+// What compares them, tests/peers, gives no such operands.
+static constexpr const char* differences = R"(
+## Different from PyTorch by design
+
+Everywhere:
+
+- Integers keep their dtype: a sum of i32 is i32, indices are i32. Those of 8 bits are summed after a cast. Integers divided by 0
+  are 0.
+- A float cast to an integer saturates, and a NaN gives 0; PyTorch leaves both open. Integers wrap, as there.
+- An index out of range reads zeros, writes or adds nothing, and is named by the option `checks`; PyTorch throws on a CPU.
+- f16 and bf16 inside of a composite are f32, rounded once.
+- A condition is no number: `select` and `cast` make one of it.
+- Random numbers are Philox's, of a seed and a name; no masks are those of PyTorch's generators.
+
+One by one:
+
+- `cross_entropy_loss`, `nll_loss`: classes are the last axis; `.axis = 1` is PyTorch's. If no label counts the loss is 0, not NaN.
+- `max`, `min` of axes, max pools: the gradient goes to the first of equal elements, as `torch.max` of an axis; `amax` shares it. Max
+  pools with dilation halve it between two.
+- `mode`: the gradient goes to the first of the equal elements, PyTorch's to the last.
+- `put_along`: of several updates of a place the last along the axis counts and has the gradient; PyTorch's gradient goes to all.
+- `sort`, `argsort`, `topk`: stable, a NaN is the largest; `median` is the smaller of the middle two, as there.
+- `logsumexp`, `logcumsumexp` of nothing but -infinity: gradient 0, not NaN. `ctc_loss`: gradient 0 of what its frames cannot hold.
+- `meshgrid(a, b)` is "ij".
+- `fmin`, `fmax` take the number beside a NaN; `minimum`, `maximum` are NaN. Which of -0 and 0 they give is open.
+- `rms_norm`: epsilon is 1e-5, PyTorch's is that of the dtype, 1.1920929e-7 of f32.
+- `quantize` gives u8 or i8 where the range fits, otherwise i32, and no dtype of its own.
+- `resize` names how coordinates are placed as ONNX does; `interpolate`'s "nearest" is `asymmetric`.
+- Rows of attention that see no key are 0, not NaN.
+)";
+
 std::string markdown() {
   std::set<std::string> names;
   for (const operation& each : all()) names.insert(each.call.substr(0, each.call.find_first_of("<(")));
@@ -132,7 +163,7 @@ std::string markdown() {
     text += "| `" + each.call + "` | " + each.shapes + " | " + says.dtypes + " | " + says.gradient + " | " +
             quoted(each.torch) + " | " + quoted(each.onnx) + " |\n";
   }
-  return text + layers_markdown();
+  return text + layers_markdown() + differences;
 }
 
 }  // namespace operations

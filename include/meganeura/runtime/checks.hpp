@@ -18,8 +18,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// nothing, a label that is no class is left out, and NaN spreads to the loss.
 enum class checks : std::uint8_t {
   none = 0,
-  indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
-  finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
+  indices = 1,       // tokens that are bound, and
+  labels = indices,  // labels, which are indices of classes: "label[17] = 12: cross_entropy has 10 classes"
+  finite = 2,        // no NaN and no infinity in the float inputs and in the loss of a step
   all = 3,
   automatic = 4  // alone: all where a unit with the library's bodies was compiled without NDEBUG, otherwise none
 };
