@@ -18024,8 +18024,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// nothing, a label that is no class is left out, and NaN spreads to the loss.
 enum class checks : std::uint8_t {
   none = 0,
-  indices = 1,  // labels and tokens that are bound: "label[17] = 12: cross_entropy has 10 classes"
-  finite = 2,   // no NaN and no infinity in the float inputs and in the loss of a step
+  indices = 1,       // tokens that are bound, and
+  labels = indices,  // labels, which are indices of classes: "label[17] = 12: cross_entropy has 10 classes"
+  finite = 2,        // no NaN and no infinity in the float inputs and in the loss of a step
   all = 3,
   automatic = 4  // alone: all where a unit with the library's bodies was compiled without NDEBUG, otherwise none
 };
@@ -22271,7 +22272,7 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 class gradient_sweep {
  public:
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
-      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_id) {
+      : graph_(g), active_(g.size(), false), arrived_(g.size()), adjoints_(g.size(), no_id) {
     for (node_id target : wrt) active_[target] = true;
     for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
@@ -22290,17 +22291,16 @@ class gradient_sweep {
   }
 
   void add(node_id target, node_id gradient) {
-    if (!active_[target]) return;
-    node_id& sum = adjoints_[target];
-    const graph::scope in(graph_, path_pool::backward(graph_[target].path));
-    sum = sum == no_id ? gradient : graph_.add(sum, gradient);
+    if (active_[target]) arrived_[target].push_back(gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (!active_[id] || adjoints_[id] == no_id) continue;
+      if (!active_[id] || arrived_[id].empty()) continue;
       const graph::scope in(graph_, path_pool::backward(graph_[id].path));
+      for (node_id each : joined(arrived_[id]))
+        adjoints_[id] = adjoints_[id] == no_id ? each : graph_.add(adjoints_[id], each);
       propagate(id, adjoints_[id]);
     }
   }
@@ -22322,9 +22322,13 @@ class gradient_sweep {
   // Can the result change smoothly with operand `index`?
   [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
   void propagate(node_id id, node_id g);
+  /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
+  /// n slices of a sequence give n parts of its gradient, and not n whole ones.
+  [[nodiscard]] std::vector<node_id> joined(std::span<const node_id> terms);
 
   graph& graph_;
-  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<bool> active_;                   // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<std::vector<node_id>> arrived_;  // from each user
   std::vector<node_id> adjoints_;
 };
 
@@ -22981,6 +22985,70 @@ MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) try {
   const std::string path = graph_.path_of(id);
   if (path.empty()) throw;
   fail(problem.category(), "{} of {}: {}", to_string(graph_[id].kind), path, problem.what());
+}
+
+// What a pad with zeros puts at [begin, end) of one axis; of another node the axis is -1.
+struct placed_part {
+  node_id term = no_id, inside = no_id;
+  int axis = -1;
+  std::int64_t begin = 0, end = 0;
+};
+
+inline placed_part part_of(const graph& g, node_id term) {
+  placed_part part{.term = term};
+  if (g[term].kind != op::pad) return part;
+  const auto& border = g.get<pad_attribute>(term);
+  const node_id inside = g.operand(term, 0);
+  int axes = 0;
+  for (int axis = 0; axis < g[term].extents.rank(); ++axis) {
+    if (border.low[axis] == 0 && border.high[axis] == 0) continue;
+    part = {term, inside, axis, border.low[axis], border.low[axis] + g[inside].extents[axis]};
+    ++axes;
+  }
+  return axes == 1 && border.value == 0 ? part : placed_part{.term = term};
+}
+
+// Parts in the order of their places, none of which meet.
+inline node_id concat_parts(graph& g, std::span<const placed_part> parts) {
+  const shape whole = g[parts[0].term].extents;
+  const int axis = parts[0].axis;
+  std::vector<node_id> pieces;
+  std::int64_t at = 0;
+  const auto fill_up_to = [&](std::int64_t end) {
+    if (end == at) return;
+    shape gap = whole;
+    gap.set(axis, end - at);
+    pieces.push_back(g.full(gap, 0, g[parts[0].term].type));
+  };
+  for (const placed_part& each : parts) {
+    fill_up_to(each.begin);
+    pieces.push_back(each.inside);
+    at = each.end;
+  }
+  fill_up_to(whole[axis]);
+  return g.concat(pieces, axis);
+}
+
+MEGANEURA_INLINE std::vector<node_id> gradient_sweep::joined(std::span<const node_id> terms) {
+  std::vector<node_id> sum;
+  std::vector<placed_part> parts;
+  for (node_id term : terms) {
+    const placed_part part = part_of(graph_, term);
+    if (part.axis < 0) sum.push_back(term);
+    if (part.axis >= 0) parts.push_back(part);
+  }
+  const auto order = [](const placed_part& part) { return std::pair(part.axis, part.begin); };
+  std::ranges::stable_sort(parts, {}, order);
+  while (!parts.empty()) {  // a row of parts that do not meet, each time from those left
+    std::vector<placed_part> row, left;
+    for (const placed_part& each : parts) {
+      const bool follows = row.empty() || (row.back().axis == each.axis && row.back().end <= each.begin);
+      (follows ? row : left).push_back(each);
+    }
+    sum.push_back(row.size() == 1 ? row[0].term : concat_parts(graph_, row));
+    parts = std::move(left);
+  }
+  return sum;
 }
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,

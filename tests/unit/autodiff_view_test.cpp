@@ -4,6 +4,7 @@
 
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
@@ -208,6 +209,36 @@ TEST(autodiff_view, split_attention_heads_go_back_through_one_view_and_one_pad) 
   const auto kinds = kinds_after(g, before);
   EXPECT_EQ(std::count(kinds.begin(), kinds.end(), op::pad), 1);
   EXPECT_LE(kinds.size(), 3u);
+}
+
+// Elements of what is added for the gradient of `steps` rows that are read one by one, every second one twice.
+std::int64_t elements_for(int steps) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {steps, 3}), wrt[] = {x};
+  node_id h = g.full({1, 3}, 0);
+  for (int t = 0; t < steps; ++t) h = g.map(scalar_op::tanh, {g.add(h, g.slice(x, 0, t, 1))});
+  for (int t = 1; t < steps; t += 2) h = g.multiply(h, g.slice(x, 0, t, 1));
+  const node_id loss = g.reduce(reduce_kind::sum, h, 3);
+  const std::size_t before = g.size();
+  tensors<double> leaves{{"x", random_tensor({steps, 3}, 1, 0.8, 1.2)}};
+  const node_id found = gradients(g, loss, wrt)[0];
+  interpreter<double> run(g, leaves);
+  EXPECT_LT(relative_error(run.value(found), numeric_gradient(g, loss, x, leaves)), gradient_tolerance);
+  std::vector<bool> used(g.size(), false);
+  used[found] = true;
+  std::int64_t elements = 0;
+  for (auto id = static_cast<node_id>(g.size()); id-- > before;) {
+    if (!used[id]) continue;
+    elements += g[id].kind == op::view ? 0 : g[id].extents.elements();
+    for (node_id operand : g.operands(id)) used[operand] = true;
+  }
+  return elements;
+}
+
+TEST(autodiff_view, the_gradient_of_a_sequence_read_step_by_step_grows_with_its_length) {
+  const std::int64_t few = elements_for(8), many = elements_for(32);
+  EXPECT_LE(many, 5 * few);
+  EXPECT_GE(many, 3 * few);
 }
 
 }  // namespace

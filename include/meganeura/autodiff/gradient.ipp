@@ -7,7 +7,11 @@
 #include <meganeura/core/error.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -24,6 +28,70 @@ MEGANEURA_INLINE void gradient_sweep::propagate(node_id id, node_id g) try {
   const std::string path = graph_.path_of(id);
   if (path.empty()) throw;
   fail(problem.category(), "{} of {}: {}", to_string(graph_[id].kind), path, problem.what());
+}
+
+// What a pad with zeros puts at [begin, end) of one axis; of another node the axis is -1.
+struct placed_part {
+  node_id term = no_id, inside = no_id;
+  int axis = -1;
+  std::int64_t begin = 0, end = 0;
+};
+
+inline placed_part part_of(const graph& g, node_id term) {
+  placed_part part{.term = term};
+  if (g[term].kind != op::pad) return part;
+  const auto& border = g.get<pad_attribute>(term);
+  const node_id inside = g.operand(term, 0);
+  int axes = 0;
+  for (int axis = 0; axis < g[term].extents.rank(); ++axis) {
+    if (border.low[axis] == 0 && border.high[axis] == 0) continue;
+    part = {term, inside, axis, border.low[axis], border.low[axis] + g[inside].extents[axis]};
+    ++axes;
+  }
+  return axes == 1 && border.value == 0 ? part : placed_part{.term = term};
+}
+
+// Parts in the order of their places, none of which meet.
+inline node_id concat_parts(graph& g, std::span<const placed_part> parts) {
+  const shape whole = g[parts[0].term].extents;
+  const int axis = parts[0].axis;
+  std::vector<node_id> pieces;
+  std::int64_t at = 0;
+  const auto fill_up_to = [&](std::int64_t end) {
+    if (end == at) return;
+    shape gap = whole;
+    gap.set(axis, end - at);
+    pieces.push_back(g.full(gap, 0, g[parts[0].term].type));
+  };
+  for (const placed_part& each : parts) {
+    fill_up_to(each.begin);
+    pieces.push_back(each.inside);
+    at = each.end;
+  }
+  fill_up_to(whole[axis]);
+  return g.concat(pieces, axis);
+}
+
+MEGANEURA_INLINE std::vector<node_id> gradient_sweep::joined(std::span<const node_id> terms) {
+  std::vector<node_id> sum;
+  std::vector<placed_part> parts;
+  for (node_id term : terms) {
+    const placed_part part = part_of(graph_, term);
+    if (part.axis < 0) sum.push_back(term);
+    if (part.axis >= 0) parts.push_back(part);
+  }
+  const auto order = [](const placed_part& part) { return std::pair(part.axis, part.begin); };
+  std::ranges::stable_sort(parts, {}, order);
+  while (!parts.empty()) {  // a row of parts that do not meet, each time from those left
+    std::vector<placed_part> row, left;
+    for (const placed_part& each : parts) {
+      const bool follows = row.empty() || (row.back().axis == each.axis && row.back().end <= each.begin);
+      (follows ? row : left).push_back(each);
+    }
+    sum.push_back(row.size() == 1 ? row[0].term : concat_parts(graph_, row));
+    parts = std::move(left);
+  }
+  return sum;
 }
 
 inline std::vector<node_id> swept_gradients(graph& g, std::span<const node_id> outputs, std::span<const node_id> seeds,

@@ -14,7 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 class gradient_sweep {
  public:
   gradient_sweep(graph& g, std::span<const node_id> outputs, std::span<const node_id> wrt)
-      : graph_(g), active_(g.size(), false), adjoints_(g.size(), no_id) {
+      : graph_(g), active_(g.size(), false), arrived_(g.size()), adjoints_(g.size(), no_id) {
     for (node_id target : wrt) active_[target] = true;
     for (node_id id{0}; id < active_.size(); ++id) {
       for (std::size_t i = 0; !active_[id] && i < g.operands(id).size(); ++i) {
@@ -33,17 +33,16 @@ class gradient_sweep {
   }
 
   void add(node_id target, node_id gradient) {
-    if (!active_[target]) return;
-    node_id& sum = adjoints_[target];
-    const graph::scope in(graph_, path_pool::backward(graph_[target].path));
-    sum = sum == no_id ? gradient : graph_.add(sum, gradient);
+    if (active_[target]) arrived_[target].push_back(gradient);
   }
 
   void run() {
     for (std::size_t at = active_.size(); at-- > 0;) {
       const auto id = static_cast<node_id>(at);
-      if (!active_[id] || adjoints_[id] == no_id) continue;
+      if (!active_[id] || arrived_[id].empty()) continue;
       const graph::scope in(graph_, path_pool::backward(graph_[id].path));
+      for (node_id each : joined(arrived_[id]))
+        adjoints_[id] = adjoints_[id] == no_id ? each : graph_.add(adjoints_[id], each);
       propagate(id, adjoints_[id]);
     }
   }
@@ -65,9 +64,13 @@ class gradient_sweep {
   // Can the result change smoothly with operand `index`?
   [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
   void propagate(node_id id, node_id g);
+  /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
+  /// n slices of a sequence give n parts of its gradient, and not n whole ones.
+  [[nodiscard]] std::vector<node_id> joined(std::span<const node_id> terms);
 
   graph& graph_;
-  std::vector<bool> active_;  // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<bool> active_;                   // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<std::vector<node_id>> arrived_;  // from each user
   std::vector<node_id> adjoints_;
 };
 
