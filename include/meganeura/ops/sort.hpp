@@ -6,6 +6,7 @@
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/reduce.hpp>
+#include <meganeura/ops/view.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
