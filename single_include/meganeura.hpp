@@ -22324,11 +22324,11 @@ class gradient_sweep {
   void propagate(node_id id, node_id g);
   /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
   /// n slices of a sequence give n parts of its gradient, and not n whole ones.
-  [[nodiscard]] std::vector<node_id> joined(std::span<const node_id> terms);
+  [[nodiscard]] small_vector<node_id, 2> joined(std::span<const node_id> terms);
 
   graph& graph_;
-  std::vector<bool> active_;                   // of the nodes before the sweep: on a path from a wrt to an output
-  std::vector<std::vector<node_id>> arrived_;  // from each user
+  std::vector<bool> active_;                       // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<small_vector<node_id, 2>> arrived_;  // from each user
   std::vector<node_id> adjoints_;
 };
 
@@ -23029,13 +23029,15 @@ inline node_id concat_parts(graph& g, std::span<const placed_part> parts) {
   return g.concat(pieces, axis);
 }
 
-MEGANEURA_INLINE std::vector<node_id> gradient_sweep::joined(std::span<const node_id> terms) {
-  std::vector<node_id> sum;
+MEGANEURA_INLINE small_vector<node_id, 2> gradient_sweep::joined(std::span<const node_id> terms) {
+  small_vector<node_id, 2> sum;
   std::vector<placed_part> parts;
   for (node_id term : terms) {
-    const placed_part part = part_of(graph_, term);
-    if (part.axis < 0) sum.push_back(term);
-    if (part.axis >= 0) parts.push_back(part);
+    const placed_part part = terms.size() > 1 ? part_of(graph_, term) : placed_part{};
+    if (part.axis < 0)
+      sum.push_back(term);
+    else
+      parts.push_back(part);
   }
   const auto order = [](const placed_part& part) { return std::pair(part.axis, part.begin); };
   std::ranges::stable_sort(parts, {}, order);

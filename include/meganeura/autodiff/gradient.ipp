@@ -72,13 +72,15 @@ inline node_id concat_parts(graph& g, std::span<const placed_part> parts) {
   return g.concat(pieces, axis);
 }
 
-MEGANEURA_INLINE std::vector<node_id> gradient_sweep::joined(std::span<const node_id> terms) {
-  std::vector<node_id> sum;
+MEGANEURA_INLINE small_vector<node_id, 2> gradient_sweep::joined(std::span<const node_id> terms) {
+  small_vector<node_id, 2> sum;
   std::vector<placed_part> parts;
   for (node_id term : terms) {
-    const placed_part part = part_of(graph_, term);
-    if (part.axis < 0) sum.push_back(term);
-    if (part.axis >= 0) parts.push_back(part);
+    const placed_part part = terms.size() > 1 ? part_of(graph_, term) : placed_part{};
+    if (part.axis < 0)
+      sum.push_back(term);
+    else
+      parts.push_back(part);
   }
   const auto order = [](const placed_part& part) { return std::pair(part.axis, part.begin); };
   std::ranges::stable_sort(parts, {}, order);

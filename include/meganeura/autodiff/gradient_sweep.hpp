@@ -2,6 +2,7 @@
 // The sweep of reverse mode: which nodes need an adjoint, and adding them up.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
@@ -66,11 +67,11 @@ class gradient_sweep {
   void propagate(node_id id, node_id g);
   /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
   /// n slices of a sequence give n parts of its gradient, and not n whole ones.
-  [[nodiscard]] std::vector<node_id> joined(std::span<const node_id> terms);
+  [[nodiscard]] small_vector<node_id, 2> joined(std::span<const node_id> terms);
 
   graph& graph_;
-  std::vector<bool> active_;                   // of the nodes before the sweep: on a path from a wrt to an output
-  std::vector<std::vector<node_id>> arrived_;  // from each user
+  std::vector<bool> active_;                       // of the nodes before the sweep: on a path from a wrt to an output
+  std::vector<small_vector<node_id, 2>> arrived_;  // from each user
   std::vector<node_id> adjoints_;
 };
 
