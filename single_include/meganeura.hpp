@@ -37,7 +37,7 @@
 #define MEGANEURA_INLINE
 #endif
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
@@ -84,8 +84,6 @@ template <class... Arguments>
 // The run-time graph: hash-consed nodes over interned attributes, built through functions that check shapes.
 // Rows of a table by the hash of what they hold: open addressing, one block of memory.
 // Dense indices with a kind: an id of one table is not an id of another.
-
-#include <fmt/core.h>
 
 #include <compare>
 #include <concepts>
@@ -164,10 +162,10 @@ struct std::hash<meganeura::strong_id<Kind, Integer>> {
 };
 
 template <class Kind, class Integer>
-struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Integer> {
-  template <class Context>
-  auto format(meganeura::strong_id<Kind, Integer> value, Context& context) const {
-    return fmt::formatter<Integer>::format(value, context);
+struct fmt::formatter<meganeura::strong_id<Kind, Integer>> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  auto format(meganeura::strong_id<Kind, Integer> value, fmt::format_context& context) const {
+    return fmt::format_to(context.out(), "{}", static_cast<Integer>(value));
   }
 };
 
@@ -2943,30 +2941,12 @@ void write_log(const log_sink& sink, log_level level, fmt::format_string<Argumen
 // Batches of any set of samples, shuffled by a seed and made on other threads ahead of whoever trains on them.
 // Where a call of this library begins: what the standard library throws below becomes the one exception type.
 
-#include <new>
-#include <system_error>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// For handlers only: throws what is being handled as `error`, `doing` naming the call. Exceptions that neither this
 /// library nor the standard library's own resources throw (a caller's callback, say) pass unchanged.
 /// errors: out_of_memory, io. Where not even a sentence finds memory, std::bad_alloc.
-[[noreturn]] inline void rethrow_as_error(const char* doing) {
-  try {
-    throw;
-  } catch (const error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
-         doing);
-  } catch (const std::length_error&) {
-    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
-  } catch (const std::system_error& problem) {  // files, folders, threads, locks
-    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
-  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
-    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
-  }
-}
+[[noreturn]] void rethrow_as_error(const char* doing);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -5737,74 +5717,27 @@ struct utf8_character {
   std::size_t bytes = 0;
 };
 
-[[nodiscard]] inline utf8_character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  if (text.empty()) return {};
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
-  std::uint32_t code = lead & (0x7fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
+[[nodiscard]] utf8_character first_character(std::string_view text);
 
 /// Characters that steer a terminal or reorder a line (Unicode Cc, the bidirectional controls, line separators) or
 /// cannot be seen at all.
-[[nodiscard]] inline bool is_unsafe_to_print(std::uint32_t code) {
-  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
-}
+[[nodiscard]] bool is_unsafe_to_print(std::uint32_t code);
 
 }  // namespace detail
 
 /// Whether the whole text is valid UTF-8 (RFC 3629).
-[[nodiscard]] inline bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = detail::first_character(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
+[[nodiscard]] bool is_utf8(std::string_view text);
 
 /// `text` in double quotes: quotes and backslashes behind a backslash, what could steer a terminal as \u{1b}, bytes
 /// that are no UTF-8 as \x9b. Of more than `most` bytes only the beginning, followed by their number.
-[[nodiscard]] inline std::string quote(std::string_view text, std::size_t most = 120) {
-  std::string result = "\"";
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto [code, bytes] = detail::first_character(text.substr(at));
-    if (at + (bytes == 0 ? 1 : bytes) > most) break;
-    if (bytes == 0) {
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (detail::is_unsafe_to_print(code)) {
-      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
-    } else {
-      if (code == '"' || code == '\\') result += '\\';
-      result += text.substr(at, bytes);
-    }
-    at += bytes == 0 ? 1 : bytes;
-  }
-  result += '"';
-  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
+[[nodiscard]] std::string quote(std::string_view text, std::size_t most = 120);
 
 /// A path as sentences begin with it: as it is, or quoted where it is empty or holds what `quote` would escape.
-[[nodiscard]] inline std::string shown_path(std::string_view path) {
-  std::string quoted = quote(path, path.size());
-  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
-}
+[[nodiscard]] std::string shown_path(std::string_view path);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <new>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -5837,11 +5770,8 @@ template <class T>
 namespace meganeura::inline MEGANEURA_ABI::io {
 
 /// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
-[[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
-                                  std::string_view found) {
-  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
-       found);
-}
+[[noreturn]] void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                           std::string_view found);
 
 /// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
 void check_path(std::string_view path);
@@ -18869,68 +18799,6 @@ class running_mean {
 
 // Training of any graph: loss, gradients and optimiser as one recorded step on a device.
 // Any optimiser as a value, and those of the library.
-// "Did you mean": the known name nearest to one that is not.
-
-#include <numeric>
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-// Levenshtein distance.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0]++;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
-inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
-
-// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
-template <class Named, class Name>
-std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
-  std::string_view best;
-  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
-  for (const auto& each : all) {
-    const std::string_view candidate = name_of(each);
-    const std::size_t longer = std::max(candidate.size(), wanted.size());
-    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
-    work += wanted.size() * candidate.size();
-    if (work > most_comparisons) break;
-    const std::size_t d = edit_distance(wanted, candidate);
-    if (d < distance) distance = d, best = candidate;
-  }
-  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
-    const std::string_view candidate = name_of(each);
-    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
-    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
-  }
-  return std::string(best);
-}
-
-inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
-  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
-}
-
-// The same over the member `name` of each element.
-template <class Named>
-std::string nearest_of(std::string_view wanted, const Named& all) {
-  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
-}
-
-// "; did you mean "x"?", or nothing.
-inline std::string did_you_mean(std::string_view near) {
-  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Scalar programs written as formulas.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -19362,8 +19230,6 @@ struct adafactor {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <fmt/ranges.h>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// Any optimiser as a value: whatever optimizer_definition describes converts to it.
@@ -19391,40 +19257,14 @@ class optimizer {
       visit(definition_->rate_at(i).name, definition_->rate_at(i).value);
   }
   /// The same optimiser with one rate changed. errors: invalid_argument for one that it does not have.
-  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const try {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
-      names.emplace_back(definition_->rate_at(i).name);
-      if (names.back() == name) return optimizer(definition_->with_rate(i, value));
-    }
-    fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
-         fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
-  } catch (...) {
-    rethrow_as_error("changing a rate");
-  }
+  [[nodiscard]] optimizer with_rate(std::string_view name, float value) const;
   /// Which rate no optimiser can have, as a sentence: one that is negative, not finite, or an average's of 1 or more,
   /// as torch.optim has it; or what it says itself. Empty if all are fine.
-  [[nodiscard]] std::string wrong_rate() const {
-    for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
-      const rate_view rate = definition_->rate_at(i);
-      const bool finite = rate.value >= 0 && rate.value <= std::numeric_limits<float>::max();
-      if (finite && (!rate.below_one || rate.value < 1)) continue;
-      return fmt::format("{}: {} is {}; it must be {}", name(), rate.name, rate.value,
-                         rate.below_one ? "at least 0 and less than 1" : "finite and at least 0");
-    }
-    return definition_->problem();
-  }
+  [[nodiscard]] std::string wrong_rate() const;
   /// The same optimiser, which also keeps a running mean of each parameter, as the moment "ema": that of the first step
   /// is the parameter, then mean += (1 - decay) * (parameter - mean). The decay is a rate, "ema". errors:
   /// invalid_argument for an optimiser that has max_optimizer_numbers of its own. source: torch's get_ema_multi_avg_fn.
-  [[nodiscard]] optimizer with_ema(float decay) const try {
-    if (definition_->number_count() < max_optimizer_numbers)
-      return optimizer(std::make_shared<const averaged>(definition_, decay));
-    fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",
-         name(), max_optimizer_numbers);
-  } catch (...) {
-    rethrow_as_error("averaging parameters");
-  }
+  [[nodiscard]] optimizer with_ema(float decay) const;
   /// What a graph's optimizer_step holds. Where a rule `waits`, it changes nothing in steps whose last number of
   /// max_optimizer_numbers is 0. errors: invalid_argument for an optimiser that has as many itself then.
   [[nodiscard]] optimizer_attribute rule(bool waits = false) const;
@@ -19505,90 +19345,13 @@ class optimizer {
     }
     T self;
   };
-  struct averaged final : interface {
-    averaged(std::shared_ptr<const interface> chosen, float keeps) : of(std::move(chosen)), decay(keeps) {}
-    [[nodiscard]] std::string name() const override { return of->name() + " with ema"; }
-    [[nodiscard]] std::string problem() const override { return of->problem(); }
-    [[nodiscard]] std::size_t rate_count() const override { return of->rate_count() + 1; }
-    [[nodiscard]] rate_view rate_at(std::size_t i) const override {
-      return i < of->rate_count() ? of->rate_at(i) : rate_view{"ema", decay, true};
-    }
-    [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
-      return i < of->rate_count() ? std::make_shared<const averaged>(of->with_rate(i, value), decay)
-                                  : std::make_shared<const averaged>(of, value);
-    }
-    [[nodiscard]] std::vector<std::string> moments() const override {
-      std::vector<std::string> all = of->moments();
-      all.emplace_back("ema");
-      return all;
-    }
-    [[nodiscard]] std::size_t number_count() const override { return of->number_count() + 1; }
-    [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
-      const scalar_expression mean = e.moments.back(), share = e.numbers.back();
-      optimizer_element own = e;
-      own.moments.pop_back();
-      own.numbers.pop_back();
-      std::vector<scalar_expression> all = of->update(own);
-      if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
-      return all;
-    }
-    [[nodiscard]] bool has_direction() const override { return of->has_direction(); }
-    [[nodiscard]] std::vector<optimizer_state> states(const shape& extents) const override {
-      return of->states(extents);
-    }
-    [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override {
-      return of->direction(t);
-    }
-    [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
-    void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
-      of->write_numbers(step, factor, numbers);
-      numbers[of->number_count()] = step == 1 ? 1 : static_cast<float>(1 - static_cast<double>(decay));
-    }
-    std::shared_ptr<const interface> of;
-    float decay;
-  };
+  struct averaged;  // with a running mean of each parameter
   explicit optimizer(std::shared_ptr<const interface> made) : definition_(std::move(made)) {}
   std::shared_ptr<const interface> definition_;
 };
 
-inline optimizer_attribute optimizer::rule(bool waits) const try {
-  scalar_builder program;
-  int arguments = 0;
-  const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
-  const auto all = [&](std::size_t count) {
-    std::vector<scalar_expression> made;
-    while (made.size() < count) made.push_back(argument());
-    return made;
-  };
-  optimizer_attribute rule;
-  rule.name = name();
-  rule.moments = definition_->moments();
-  const scalar_expression parameter = argument(), gradient = argument();
-  const std::vector<scalar_expression> moments = all(rule.moments.size());
-  const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
-  std::vector<scalar_expression> updated = definition_->update(element);
-  if (waits) {
-    if (definition_->number_count() == max_optimizer_numbers) {
-      fail(error_category::invalid_argument,
-           "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
-           name(), max_optimizer_numbers);
-    }
-    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
-    const scalar_expression acts = argument(), none = acts.number(0);
-    const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
-      return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);
-    };
-    for (std::size_t i = 0; i < updated.size(); ++i)
-      updated[i] = held(updated[i], i == 0 ? parameter : moments.at(i - 1));
-  }
-  for (const scalar_expression& result : updated) rule.results.push_back(result.place());
-  rule.program = program.finish(rule.results);
-  return rule;
-} catch (...) {
-  rethrow_as_error("writing an optimizer's program");
-}
-
 }  // namespace meganeura::inline MEGANEURA_ABI
+
 // The graph of a step of training: loss, gradients and their bounds, updates.
 // How the learning rate changes over a run: a factor of it for each step.
 
@@ -20219,6 +19982,8 @@ class trainer : public training {
 #if MEGANEURA_HEADER_ONLY
 // Printing shapes, and the sentences of those that cannot be.
 
+#include <fmt/format.h>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE std::string to_string(const shape& extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
@@ -20725,6 +20490,8 @@ MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Hashing and printing of attributes.
 
+#include <fmt/ranges.h>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -20940,6 +20707,68 @@ MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for graph/layer_names.hpp.
+// "Did you mean": the known name nearest to one that is not.
+
+#include <numeric>
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+// Levenshtein distance.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+// The names come from files too: only those that could be nearer are compared, long ones never, and not for ever.
+inline constexpr std::size_t longest_compared = 200, most_comparisons = std::size_t{1} << 24;  // of characters
+
+// The nearest of the members `name` of `all`, or "" when none shares anything with `wanted`.
+template <class Named, class Name>
+std::string nearest_by(std::string_view wanted, const Named& all, Name name_of) {
+  std::string_view best;
+  std::size_t distance = wanted.size() > longest_compared ? 0 : wanted.size(), work = 0;
+  for (const auto& each : all) {
+    const std::string_view candidate = name_of(each);
+    const std::size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= distance || candidate.size() > longest_compared) continue;
+    work += wanted.size() * candidate.size();
+    if (work > most_comparisons) break;
+    const std::size_t d = edit_distance(wanted, candidate);
+    if (d < distance) distance = d, best = candidate;
+  }
+  for (const auto& each : all) {  // a layer's name instead of one of its parameters'
+    const std::string_view candidate = name_of(each);
+    const bool inside = candidate.starts_with(wanted) && candidate.substr(wanted.size()).starts_with('.');
+    if (best.empty() && !wanted.empty() && inside && candidate.size() <= longest_compared) best = candidate;
+  }
+  return std::string(best);
+}
+
+inline std::string nearest(std::string_view wanted, const std::vector<std::string>& names) {
+  return nearest_by(wanted, names, [](const std::string& name) -> std::string_view { return name; });
+}
+
+// The same over the member `name` of each element.
+template <class Named>
+std::string nearest_of(std::string_view wanted, const Named& all) {
+  return nearest_by(wanted, all, [](const auto& each) -> std::string_view { return each.name; });
+}
+
+// "; did you mean "x"?", or nothing.
+inline std::string did_you_mean(std::string_view near) {
+  return near.empty() ? "" : "; did you mean " + quote(near) + "?";
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -23148,6 +22977,30 @@ MEGANEURA_INLINE std::vector<node_id> gradients(graph& g, node_id loss, std::spa
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for core/boundary.hpp.
+
+#include <system_error>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+[[noreturn]] MEGANEURA_INLINE void rethrow_as_error(const char* doing) {
+  try {
+    throw;
+  } catch (const error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail(error_category::out_of_memory, "{}: the host's memory ran out; free some or use a smaller batch or model",
+         doing);
+  } catch (const std::length_error&) {
+    fail(error_category::out_of_memory, "{}: more elements were asked for than host memory can hold", doing);
+  } catch (const std::system_error& problem) {  // files, folders, threads, locks
+    fail(error_category::io, "{}: the operating system refused: {}", doing, problem.what());
+  } catch (const std::logic_error& problem) {  // out_of_range, invalid_argument: a check of ours is missing
+    fail(error_category::internal, "{}: {}; please report it", doing, problem.what());
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of data/loader.hpp: a ring of slots between threads that fill them in any order and one that takes them in
 // order.
 // Random numbers of the host's side: the same everywhere, which those of the standard library's distributions are not.
@@ -24080,6 +23933,73 @@ MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<con
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for core/quote.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+namespace detail {
+
+MEGANEURA_INLINE utf8_character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
+  if (text.empty()) return {};
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return {};
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < smallest[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+MEGANEURA_INLINE bool is_unsafe_to_print(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0xfeff ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || (code >= 0xe0000 && code <= 0xe0fff);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = detail::first_character(text).bytes;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+MEGANEURA_INLINE std::string quote(std::string_view text, std::size_t most) {
+  std::string result = "\"";
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto [code, bytes] = detail::first_character(text.substr(at));
+    if (at + (bytes == 0 ? 1 : bytes) > most) break;
+    if (bytes == 0) {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (detail::is_unsafe_to_print(code)) {
+      result += code == '\n' ? "\\n" : code == '\t' ? "\\t" : fmt::format("\\u{{{:x}}}", code);
+    } else {
+      if (code == '"' || code == '\\') result += '\\';
+      result += text.substr(at, bytes);
+    }
+    at += bytes == 0 ? 1 : bytes;
+  }
+  result += '"';
+  if (at < text.size()) result += fmt::format("... ({} bytes)", text.size());
+  return result;
+}
+
+MEGANEURA_INLINE std::string shown_path(std::string_view path) {
+  std::string quoted = quote(path, path.size());
+  return !path.empty() && quoted.size() == path.size() + 2 ? std::string(path) : quoted;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Bodies of io/file.hpp, on POSIX calls: they report why, which streams do not.
 
 #include <dirent.h>
@@ -24090,6 +24010,13 @@ MEGANEURA_INLINE model_summary summarized(const module_body& body, std::span<con
 #include <random>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
+
+[[noreturn]] MEGANEURA_INLINE void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                                            std::string_view found) {
+  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
+       found);
+}
+
 namespace detail {
 
 [[noreturn]] inline void refuse(const std::string& path, const char* what) {
@@ -31962,6 +31889,119 @@ MEGANEURA_INLINE std::vector<node_value> adafactor::direction(const optimizer_te
   const node_value most = maximum(detail::root_mean_square(u) / now[6], 1.0f);
   all[0] = maximum(detail::root_mean_square(t.parameter), now[5]) / most * u;
   return all;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/optimizer.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+struct optimizer::averaged final : interface {
+  averaged(std::shared_ptr<const interface> chosen, float keeps) : of(std::move(chosen)), decay(keeps) {}
+  [[nodiscard]] std::string name() const override { return of->name() + " with ema"; }
+  [[nodiscard]] std::string problem() const override { return of->problem(); }
+  [[nodiscard]] std::size_t rate_count() const override { return of->rate_count() + 1; }
+  [[nodiscard]] rate_view rate_at(std::size_t i) const override {
+    return i < of->rate_count() ? of->rate_at(i) : rate_view{"ema", decay, true};
+  }
+  [[nodiscard]] std::shared_ptr<const interface> with_rate(std::size_t i, float value) const override {
+    return i < of->rate_count() ? std::make_shared<const averaged>(of->with_rate(i, value), decay)
+                                : std::make_shared<const averaged>(of, value);
+  }
+  [[nodiscard]] std::vector<std::string> moments() const override {
+    std::vector<std::string> all = of->moments();
+    all.emplace_back("ema");
+    return all;
+  }
+  [[nodiscard]] std::size_t number_count() const override { return of->number_count() + 1; }
+  [[nodiscard]] std::vector<scalar_expression> update(const optimizer_element& e) const override {
+    const scalar_expression mean = e.moments.back(), share = e.numbers.back();
+    optimizer_element own = e;
+    own.moments.pop_back();
+    own.numbers.pop_back();
+    std::vector<scalar_expression> all = of->update(own);
+    if (!all.empty()) all.push_back(mean + share * (all[0] - mean));
+    return all;
+  }
+  [[nodiscard]] bool has_direction() const override { return of->has_direction(); }
+  [[nodiscard]] std::vector<optimizer_state> states(const shape& extents) const override { return of->states(extents); }
+  [[nodiscard]] std::vector<node_value> direction(const optimizer_tensor& t) const override { return of->direction(t); }
+  [[nodiscard]] float learning_rate() const override { return of->learning_rate(); }
+  void write_numbers(std::uint32_t step, double factor, float* numbers) const override {
+    of->write_numbers(step, factor, numbers);
+    numbers[of->number_count()] = step == 1 ? 1 : static_cast<float>(1 - static_cast<double>(decay));
+  }
+  std::shared_ptr<const interface> of;
+  float decay;
+};
+
+MEGANEURA_INLINE optimizer optimizer::with_rate(std::string_view name, float value) const try {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+    names.emplace_back(definition_->rate_at(i).name);
+    if (names.back() == name) return optimizer(definition_->with_rate(i, value));
+  }
+  fail(error_category::invalid_argument, "{} has no rate {}; it has {}{}", this->name(), quote(name),
+       fmt::join(names, ", "), detail::did_you_mean(detail::nearest(name, names)));
+} catch (...) {
+  rethrow_as_error("changing a rate");
+}
+
+MEGANEURA_INLINE std::string optimizer::wrong_rate() const {
+  for (std::size_t i = 0; i < definition_->rate_count(); ++i) {
+    const rate_view rate = definition_->rate_at(i);
+    const bool finite = rate.value >= 0 && rate.value <= std::numeric_limits<float>::max();
+    if (finite && (!rate.below_one || rate.value < 1)) continue;
+    return fmt::format("{}: {} is {}; it must be {}", name(), rate.name, rate.value,
+                       rate.below_one ? "at least 0 and less than 1" : "finite and at least 0");
+  }
+  return definition_->problem();
+}
+
+MEGANEURA_INLINE optimizer optimizer::with_ema(float decay) const try {
+  if (definition_->number_count() < max_optimizer_numbers)
+    return optimizer(std::make_shared<const averaged>(definition_, decay));
+  fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",
+       name(), max_optimizer_numbers);
+} catch (...) {
+  rethrow_as_error("averaging parameters");
+}
+
+MEGANEURA_INLINE optimizer_attribute optimizer::rule(bool waits) const try {
+  scalar_builder program;
+  int arguments = 0;
+  const auto argument = [&] { return scalar_expression(program, program.argument(arguments++, dtype::f32)); };
+  const auto all = [&](std::size_t count) {
+    std::vector<scalar_expression> made;
+    while (made.size() < count) made.push_back(argument());
+    return made;
+  };
+  optimizer_attribute rule;
+  rule.name = name();
+  rule.moments = definition_->moments();
+  const scalar_expression parameter = argument(), gradient = argument();
+  const std::vector<scalar_expression> moments = all(rule.moments.size());
+  const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
+  std::vector<scalar_expression> updated = definition_->update(element);
+  if (waits) {
+    if (definition_->number_count() == max_optimizer_numbers) {
+      fail(error_category::invalid_argument,
+           "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
+           name(), max_optimizer_numbers);
+    }
+    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
+    const scalar_expression acts = argument(), none = acts.number(0);
+    const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
+      return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);
+    };
+    for (std::size_t i = 0; i < updated.size(); ++i)
+      updated[i] = held(updated[i], i == 0 ? parameter : moments.at(i - 1));
+  }
+  for (const scalar_expression& result : updated) rule.results.push_back(result.place());
+  rule.program = program.finish(rule.results);
+  return rule;
+} catch (...) {
+  rethrow_as_error("writing an optimizer's program");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -82,9 +82,9 @@ struct std::hash<meganeura::strong_id<Kind, Integer>> {
 };
 
 template <class Kind, class Integer>
-struct fmt::formatter<meganeura::strong_id<Kind, Integer>> : fmt::formatter<Integer> {
-  template <class Context>
-  auto format(meganeura::strong_id<Kind, Integer> value, Context& context) const {
-    return fmt::formatter<Integer>::format(value, context);
+struct fmt::formatter<meganeura::strong_id<Kind, Integer>> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  auto format(meganeura::strong_id<Kind, Integer> value, fmt::format_context& context) const {
+    return fmt::format_to(context.out(), "{}", static_cast<Integer>(value));
   }
 };

@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/config.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <functional>

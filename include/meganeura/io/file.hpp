@@ -15,11 +15,8 @@
 namespace meganeura::inline MEGANEURA_ABI::io {
 
 /// Throws the one sentence for a file that is not what it should be: "FILE: at byte OFFSET: expected X, found Y".
-[[noreturn]] inline void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
-                                  std::string_view found) {
-  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
-       found);
-}
+[[noreturn]] void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                           std::string_view found);
 
 /// Refuses what the system would silently cut. errors: invalid_argument for a zero byte in the path.
 void check_path(std::string_view path);

@@ -18,6 +18,13 @@
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
+
+[[noreturn]] MEGANEURA_INLINE void bad_file(const std::string& name, std::uint64_t offset, std::string_view expected,
+                                            std::string_view found) {
+  fail(error_category::invalid_file, "{}: at byte {}: expected {}, found {}", shown_path(name), offset, expected,
+       found);
+}
+
 namespace detail {
 
 [[noreturn]] inline void refuse(const std::string& path, const char* what) {

@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/runtime/optimizer_definition.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/io/safetensors.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <span>
