@@ -29,7 +29,8 @@ struct outcome {
   numbers loss, slope;
 };
 // Three equal chances in each of 3 frames; two sequences of the targets 1, 1 each.
-outcome of(numbers frames, numbers labels, bool zero_infinity, numbers classes = {1, 1, 1, 1}) {
+outcome of(numbers frames, numbers labels, bool zero_infinity, numbers classes = {1, 1, 1, 1},
+           numbers scores = numbers(18, -std::log(3.0))) {
   mn::graph g;
   const auto input = [&](const char* name, mn::dtype type, const mn::shape& extents) {
     return mn::node_value(g, g.input(name, type, extents));
@@ -42,7 +43,7 @@ outcome of(numbers frames, numbers labels, bool zero_infinity, numbers classes =
           .id();
   const mn::node_id outputs[] = {y}, seeds[] = {seed.id()}, wrt[] = {x.id()};
   const mn::node_id slope = mn::gradients(g, outputs, seeds, wrt)[0];
-  mn::oracle::interpreter<double> run(g, {{"x", {{2, 3, 3}, numbers(18, -std::log(3.0))}},
+  mn::oracle::interpreter<double> run(g, {{"x", {{2, 3, 3}, std::move(scores)}},
                                           {"targets", {{2, 2}, std::move(classes), mn::dtype::i32}},
                                           {"frames", {{2}, std::move(frames), mn::dtype::i32}},
                                           {"labels", {{2}, std::move(labels), mn::dtype::i32}},
@@ -92,6 +93,39 @@ TEST(expr_ctc, without_labels_all_frames_are_blank_and_without_frames_there_is_n
   EXPECT_NEAR(found.loss[0], 2 * std::log(3.0), 1e-6);
   EXPECT_EQ(found.loss[1], 0);
   EXPECT_EQ(of({0, 0}, {1, 2}, false).loss, (numbers{INFINITY, INFINITY}));
+}
+
+TEST(expr_ctc, a_chance_of_zero_takes_what_leads_through_it_from_loss_and_gradient) {
+  const double third = -std::log(3.0);
+  numbers none(18, third), some = none;
+  for (std::size_t i = 9; i < 18; ++i) none[i] = -INFINITY;  // no class in any frame
+  some[5] = -INFINITY;                                       // class 2 in the second frame
+  some[9] = some[10] = -INFINITY;                            // neither class 1 nor a blank in the first frame
+  for (const bool zero : {false, true}) {
+    const double never = zero ? 0 : INFINITY;
+    const outcome without = of({3, 3}, {2, 2}, zero, {1, 2, 1, 2}, none),
+                  beside = of({3, 3}, {2, 2}, zero, {1, 2, 1, 2}, some);
+    // Of 1 1 2, 1 2 2, 0 1 2, 1 0 2 and 1 2 0 the second and the last are gone.
+    const numbers left{-1, -2, 0, -1, -2, 0, 0, 0, -3}, all{-1, -4, 0, -1, -2, -2, -1, 0, -4};
+    EXPECT_NEAR(without.loss[0], -3 * third - std::log(5), 1e-6);
+    EXPECT_NEAR(beside.loss[0], -3 * third - std::log(3), 1e-6);
+    EXPECT_EQ(without.loss[1], never);
+    EXPECT_EQ(beside.loss[1], never);
+    for (std::size_t i = 0; i < 18; ++i) {
+      EXPECT_NEAR(without.slope[i], i < 9 ? all[i] / 5 : 0, 1e-6) << i;
+      EXPECT_NEAR(beside.slope[i], i < 9 ? left[i] / 3 : 0, 1e-6) << i;
+    }
+  }
+}
+
+TEST(expr_ctc, scores_that_are_no_numbers_are_not_taken_for_a_target_that_does_not_fit) {
+  numbers scores(18, -std::log(3.0));
+  scores[4] = NAN;
+  for (const bool zero : {false, true}) {
+    const outcome found = of({3, 3}, {1, 1}, zero, {1, 1, 1, 1}, scores);
+    EXPECT_TRUE(std::isnan(found.loss[0]));
+    EXPECT_NEAR(found.loss[1], 3 * std::log(3.0) - std::log(6), 1e-6);
+  }
 }
 
 TEST(expr_ctc, what_does_not_fit_is_a_sentence) {

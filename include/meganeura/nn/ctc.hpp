@@ -56,7 +56,7 @@ struct ctc_emissions {
     const auto place = detail::coordinates_of(scores, detail::extents_of(1, 1, states), 2);
     const auto counts = less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2);
     const auto is_class = logical_and(less_equal(0, labels), less(labels, classes));
-    return select(logical_and(counts, is_class), taken, detail::ctc_never);
+    return select(logical_and(counts, is_class), maximum(taken, detail::ctc_never), detail::ctc_never);
   }
 };
 
@@ -107,8 +107,8 @@ struct ctc_end {
     const auto last = select(logical_or(equal(behind, 0), equal(behind, 1)), chances, detail::ctc_never);
     const auto most = stop_gradient(max(last, -1));
     const auto loss = -(log(sum(exp(last - unsqueeze(most, -1)), -1)) + most);
-    const auto losses = select(less(loss, -detail::ctc_never / 2), loss,
-                               options.zero_infinity ? 0.0 : static_cast<double>(__builtin_inff()));
+    const auto losses = select(less(-detail::ctc_never / 2, loss),
+                               options.zero_infinity ? 0.0 : static_cast<double>(__builtin_inff()), loss);
     if (options.reduction != loss_reduction::mean) return detail::reduced_loss(losses, options.reduction);
     return mean(losses / cast<dtype::f32>(maximum(count, 1)));
   }
