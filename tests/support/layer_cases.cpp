@@ -129,6 +129,19 @@ void add_convolutions(std::vector<layer_case>& list) {
        [](tensors& t) {
          return convolved(t, 1, 2, 3, 1, {{1, 6, 5}, {1, 3, 4}, {1, 3, 2}, {1, 2, 1}, {0, 1, 0}}, true);
        }});
+  list.push_back(
+      {"conv_transpose2d, padded behind by more than a stride",
+       {{1, 2, 3, 2}},
+       {{"conv.weight", {2, 2, 2, 3}}, {"conv.bias", {2}}},
+       [](const values& x) {
+         return conv_transpose2d(
+             "conv", x[0], 2,
+             conv_transpose_options{
+                 .kernel = {2, 3}, .stride = {2, 1}, .padding = {2, 1}, .output_padding = {3, 1}, .dilation = {4, 2}});
+       },
+       [](tensors& t) {
+         return convolved(t, 1, 2, 2, 1, {{1, 8, 5}, {1, 3, 2}, {1, 2, 3}, {1, 2, 1}, {0, 2, 1}, {1, 4, 2}}, true);
+       }});
   list.push_back({"conv_transpose3d",
                   {{1, 2, 2, 2, 3}},
                   {{"conv.weight", {2, 2, 2, 1, 2}}},

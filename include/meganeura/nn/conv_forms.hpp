@@ -5,7 +5,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// output_padding: rows of the result behind those that windows reach, less than the stride.
+/// output_padding: further rows at the end of the result, fewer than the stride or the dilation.
 struct conv_transpose_options {
   spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int groups = 1;
@@ -29,16 +29,21 @@ constexpr conv_options adjoint_of(const conv_transpose_options& o) {
           .bias_begin = o.bias_begin};
 }
 
-// [n, out, spread..] of x [n, c, ..]; rank 0 where windows do not reach it all.
+// Rows of zeros behind x whose windows begin in the output_padding.
+constexpr std::int64_t zeros_behind(const conv_transpose_options& o, int axis) {
+  return o.output_padding[axis] / o.stride[axis];
+}
+
+// [n, out, spread..] of x [n, c, ..] with the zeros behind it; rank 0 where windows do not reach it all.
 constexpr symbolic_shape spread_shape(const symbolic_shape& x, const symbolic_shape& filter,
                                       const conv_transpose_options& o) {
   const int axes = x.rank - 2;
   symbolic_shape result = extents_of(x[0], filter[1] * o.groups);
   for (int i = 0; i < axes; ++i) {
     const std::int64_t last = (x[i + 2].coefficient - 1) * o.stride[i];
-    const std::int64_t extent =
-        last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 + o.output_padding[i] - 2 * o.padding[i];
-    if (!x[i + 2].is_static() || extent < 1 || o.output_padding[i] < 0) return {};
+    const std::int64_t extent = last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 +
+                                o.output_padding[i] % o.stride[i] - 2 * o.padding[i];
+    if (!x[i + 2].is_static() || extent < 1) return {};
     result.push_back(extent);
   }
   return convolution_shape(geometry_of(adjoint_of(o), axes), result, filter) == x ? result : symbolic_shape{};
@@ -50,7 +55,12 @@ constexpr node_spec describe_spread(const facts& x, const facts& filter, const c
   return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
 }
 
-constexpr bool can_spread(const symbolic_shape& x, std::int64_t out, const conv_transpose_options& o, int axes) {
+constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    const std::int64_t more = o.output_padding[i];
+    if (!x[i + 2].is_static() || more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
+    x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
+  }
   return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
 }
 
@@ -64,8 +74,12 @@ struct conv_transpose {
     const conv_options adjoint = detail::adjoint_of(options);
     const symbolic_shape filter =
         detail::filter_shape(in.shape[1].coefficient, out / options.groups, adjoint, in.shape.rank - 2);
+    auto reached = x;
+    for (int i = 0; i < in.shape.rank - 2; ++i) {
+      if (const auto rows = detail::zeros_behind(options, i); rows > 0) reached = pad(reached, i + 2, 0, rows);
+    }
     const auto y = detail::make<detail::describe_spread>(
-        x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
+        reached, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
     return options.bias ? detail::biased(y, filter.coefficient() / filter[0].coefficient, adjoint) : y;
   }
 };
@@ -111,7 +125,8 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
-/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride".
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride or the
+/// dilation".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
@@ -125,7 +140,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
                    "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -148,7 +163,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
                    "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -171,7 +186,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
                    "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
