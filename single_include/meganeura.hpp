@@ -7383,23 +7383,30 @@ constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
 // Its argument is what a compiler shows.
 template <number P>
 inline constexpr bool probability = is_probability(P);
+
+// kept() in training, where there is something to draw.
+template <class Kept>
+constexpr auto dropped(value auto x, number p, const Kept& kept) {
+  if (p.value == 0) return x;
+  return when_training(
+      x, [&] { return p.value == 1 ? x * 0.0 : kept(); }, [&] { return x; });
+}
 }  // namespace detail
 
 namespace layers {
 /// A stream of random numbers "mask", others every step.
 struct dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
-      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
-      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
-    };
-    return when_training(x, kept, [&] { return x; });
+      return detail::narrowed(select(less(drawn, p.value), 0.0, detail::widened(x) * (1 / (1 - p.value))), x);
+    });
   }
 };
 }  // namespace layers
 
 /// As torch.nn.Dropout: in training each element is 0 with probability p and x / (1 - p) otherwise; evaluating, x.
+/// p of 0 is x itself, p of 1 is x * 0; neither draws anything.
 /// dropout<"drop", 0.1>(x), or dropout("drop", x, 0.1) at run time. shapes, dtypes: those of x, floats. Two dropouts
 /// have two names. gradient: 0 where x was dropped. source: arXiv 1207.0580.
 /// errors: "p must be from 0 to 1", "x must be floats".
@@ -8493,29 +8500,25 @@ struct bilinear {
 /// A stream of random numbers "mask", one for each channel.
 struct channel_dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       const symbolic_shape shape = x.facts().shape,
                            channels = detail::followed_by_ones(detail::extents_of(shape[0], shape[1]), shape.rank);
       const auto drawn = detail::random_of<"mask">(x, channels);
-      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
-      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
-    };
-    return when_training(x, kept, [&] { return x; });
+      return detail::narrowed(select(less(drawn, p.value), 0.0, detail::widened(x) * (1 / (1 - p.value))), x);
+    });
   }
 };
 
 /// A stream of random numbers "mask".
 struct alpha_dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       constexpr double end = -1.7580993408473766;  // of selu, far to the left
-      const double share = p.value,
-                   scale = share < 1 ? 1 / detail::square_root((end * end * share + 1) * (1 - share)) : 0;
+      const double share = p.value, scale = 1 / detail::square_root((end * end * share + 1) * (1 - share));
       const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
       const auto mixed = select(less(drawn, share), end, detail::widened(x));
       return detail::narrowed(mixed * scale - end * scale * share, x);
-    };
-    return when_training(x, kept, [&] { return x; });
+    });
   }
 };
 
@@ -10088,7 +10091,7 @@ struct dense_cross_entropy : loss<detail::cross_entropy_module<Options>, target<
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// output_padding: rows of the result behind those that windows reach, less than the stride.
+/// output_padding: further rows at the end of the result, fewer than the stride or the dilation.
 struct conv_transpose_options {
   spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int groups = 1;
@@ -10112,16 +10115,21 @@ constexpr conv_options adjoint_of(const conv_transpose_options& o) {
           .bias_begin = o.bias_begin};
 }
 
-// [n, out, spread..] of x [n, c, ..]; rank 0 where windows do not reach it all.
+// Rows of zeros behind x whose windows begin in the output_padding.
+constexpr std::int64_t zeros_behind(const conv_transpose_options& o, int axis) {
+  return o.output_padding[axis] / o.stride[axis];
+}
+
+// [n, out, spread..] of x [n, c, ..] with the zeros behind it; rank 0 where windows do not reach it all.
 constexpr symbolic_shape spread_shape(const symbolic_shape& x, const symbolic_shape& filter,
                                       const conv_transpose_options& o) {
   const int axes = x.rank - 2;
   symbolic_shape result = extents_of(x[0], filter[1] * o.groups);
   for (int i = 0; i < axes; ++i) {
     const std::int64_t last = (x[i + 2].coefficient - 1) * o.stride[i];
-    const std::int64_t extent =
-        last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 + o.output_padding[i] - 2 * o.padding[i];
-    if (!x[i + 2].is_static() || extent < 1 || o.output_padding[i] < 0) return {};
+    const std::int64_t extent = last + o.dilation[i] * (filter[i + 2].coefficient - 1) + 1 +
+                                o.output_padding[i] % o.stride[i] - 2 * o.padding[i];
+    if (!x[i + 2].is_static() || extent < 1) return {};
     result.push_back(extent);
   }
   return convolution_shape(geometry_of(adjoint_of(o), axes), result, filter) == x ? result : symbolic_shape{};
@@ -10133,7 +10141,12 @@ constexpr node_spec describe_spread(const facts& x, const facts& filter, const c
   return node_of(op::convolution, x.type, spread_shape(x.shape, filter.shape, o), geometry);
 }
 
-constexpr bool can_spread(const symbolic_shape& x, std::int64_t out, const conv_transpose_options& o, int axes) {
+constexpr bool can_spread(symbolic_shape x, std::int64_t out, const conv_transpose_options& o, int axes) {
+  for (int i = 0; i < axes; ++i) {
+    const std::int64_t more = o.output_padding[i];
+    if (!x[i + 2].is_static() || more < 0 || (more >= o.stride[i] && more >= o.dilation[i])) return false;
+    x[i + 2] = x[i + 2].coefficient + zeros_behind(o, i);
+  }
   return spread_shape(x, filter_shape(x[1].coefficient, out / o.groups, adjoint_of(o), axes), o).rank > 0;
 }
 
@@ -10147,8 +10160,12 @@ struct conv_transpose {
     const conv_options adjoint = detail::adjoint_of(options);
     const symbolic_shape filter =
         detail::filter_shape(in.shape[1].coefficient, out / options.groups, adjoint, in.shape.rank - 2);
+    auto reached = x;
+    for (int i = 0; i < in.shape.rank - 2; ++i) {
+      if (const auto rows = detail::zeros_behind(options, i); rows > 0) reached = pad(reached, i + 2, 0, rows);
+    }
     const auto y = detail::make<detail::describe_spread>(
-        x, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
+        reached, detail::parameter_of<"weight">(x, filter, in.type, options.weight), options);
     return options.bias ? detail::biased(y, filter.coefficient() / filter[0].coefficient, adjoint) : y;
   }
 };
@@ -10194,7 +10211,8 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
-/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride".
+/// shapes: [n, c, w] -> [n, out, ow]. errors: as conv1d, "output_padding is less than the stride or the
+/// dilation".
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
 [[nodiscard]] constexpr auto conv_transpose1d(const Name& name, A x, Out out, Options options = {}) {
   MEGANEURA_EXPECT(
@@ -10208,7 +10226,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose1d<name, out, options>(x): x must be [n, c, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 1),
                    "meganeura: conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -10231,7 +10249,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose2d<name, out, options>(x): x must be [n, c, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 2),
                    "meganeura: conv_transpose2d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -10254,7 +10272,7 @@ template <detail::name_like Name, value A, class Out, class Options = fixed<conv
       "meganeura: conv_transpose3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups", x)
   MEGANEURA_EXPECT(detail::can_spread(x.facts().shape, out, options, 3),
                    "meganeura: conv_transpose3d<name, out, options>(x): extents of x must be known, the result's at "
-                   "least 1, and output_padding is less than the stride",
+                   "least 1, and output_padding is less than the stride or the dilation",
                    x)
   return detail::layer<layers::conv_transpose>(name, x, out, options);
 }
@@ -10423,7 +10441,7 @@ struct ctc_emissions {
     const auto place = detail::coordinates_of(scores, detail::extents_of(1, 1, states), 2);
     const auto counts = less_equal(place, reshape(count, detail::extents_of(shape[0], 1, 1)) * 2);
     const auto is_class = logical_and(less_equal(0, labels), less(labels, classes));
-    return select(logical_and(counts, is_class), taken, detail::ctc_never);
+    return select(logical_and(counts, is_class), maximum(taken, detail::ctc_never), detail::ctc_never);
   }
 };
 
@@ -10474,8 +10492,8 @@ struct ctc_end {
     const auto last = select(logical_or(equal(behind, 0), equal(behind, 1)), chances, detail::ctc_never);
     const auto most = stop_gradient(max(last, -1));
     const auto loss = -(log(sum(exp(last - unsqueeze(most, -1)), -1)) + most);
-    const auto losses = select(less(loss, -detail::ctc_never / 2), loss,
-                               options.zero_infinity ? 0.0 : static_cast<double>(__builtin_inff()));
+    const auto losses = select(less(-detail::ctc_never / 2, loss),
+                               options.zero_infinity ? 0.0 : static_cast<double>(__builtin_inff()), loss);
     if (options.reduction != loss_reduction::mean) return detail::reduced_loss(losses, options.reduction);
     return mean(losses / cast<dtype::f32>(maximum(count, 1)));
   }
@@ -10797,8 +10815,7 @@ struct multi_head_attention {
     return projected_back(dropped(softmax::forward(scores, -1), split_heads(v, heads), options), options);
   }
   static constexpr auto dropped(value auto weights, value auto v, multi_head_options options) {
-    const auto kept = options.dropout == 0 ? weights : dropout::forward(weights, options.dropout);
-    return attend::mixed(kept, v, v.facts().type);
+    return attend::mixed(dropout::forward(weights, options.dropout), v, v.facts().type);
   }
   // [.., heads, width of each]
   static constexpr auto projected_back(value auto x, multi_head_options options) {

@@ -26,6 +26,11 @@ struct forms {
     return mn::flatten<2>(b + e) + a + d + mn::flatten<2>(c + f);
   }
 };
+struct undropped {
+  static constexpr auto forward(mn::value auto x) {
+    return mn::dropout<"a", 0>(mn::channel_dropout<"b", 0>(mn::alpha_dropout<"c", 0>(x)));
+  }
+};
 struct norms {
   static constexpr auto forward(mn::value auto x) {
     auto a = mn::layer_norm<"a", mn::norm_options{.axes = 3}>(x) + mn::group_norm<"b", 2>(x);
@@ -222,8 +227,22 @@ TEST(expr_layer_forms, alpha_dropout_keeps_mean_and_variance) {
   for (const double each : y) sum += each, squares += each * each;
   EXPECT_NEAR(sum / 20000, 0, 0.03);
   EXPECT_NEAR(squares / 20000, 1, 0.03);
-  const std::vector<double> all = drawn({4}, {1, 2, 3, 4}, [](auto v) { return mn::alpha_dropout("drop", v, 1.0); });
-  EXPECT_EQ(all, (std::vector<double>{0, 0, 0, 0}));
+}
+
+TEST(expr_layer_forms, what_drops_nothing_is_its_operand_and_what_drops_all_zeros_and_neither_draws) {
+  mn::graph g(mn::run_mode::training);
+  using model = mn::model<undropped, mn::input<"x", mn::dtype::f32, mn::dims<2, 4>>>;
+  const mn::node_id typed = mn::lower_into<model>(g, {})[0];
+  const mn::node_value x(g, g.find_leaf("x"));
+  EXPECT_EQ(typed, x.id());
+  const auto each = [&](double p) {
+    return std::vector<mn::node_value>{mn::dropout("a", x, p), mn::channel_dropout("b", x, p),
+                                       mn::alpha_dropout("c", x, p)};
+  };
+  for (const mn::node_value& same : each(0)) EXPECT_EQ(same.id(), x.id());
+  mn::oracle::interpreter<double> run(g, {{"x", {{2, 4}, std::vector<double>(8, 3.0)}}});
+  for (const mn::node_value& none : each(1)) EXPECT_EQ(run.value(none).values, std::vector<double>(8, 0.0));
+  EXPECT_TRUE(g.leaves(mn::op::random).empty());
 }
 
 TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
@@ -235,7 +254,7 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
       "conv3d<name, out, options>(x): x must be [n, c, d, h, w], c and out multiples of groups; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::conv_transpose1d("c", x, 4, mn::conv_transpose_options{.output_padding = 1}); }),
             "conv_transpose1d<name, out, options>(x): extents of x must be known, the result's at least 1, and "
-            "output_padding is less than the stride; found f32 [2, 4, 6]");
+            "output_padding is less than the stride or the dilation; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::group_norm("n", x, 3); }),
             "group_norm<name, groups>(x): x must be [n, c, ..], c a multiple of groups; found f32 [2, 4, 6]");
   EXPECT_EQ(

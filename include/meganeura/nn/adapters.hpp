@@ -72,29 +72,25 @@ struct bilinear {
 /// A stream of random numbers "mask", one for each channel.
 struct channel_dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       const symbolic_shape shape = x.facts().shape,
                            channels = detail::followed_by_ones(detail::extents_of(shape[0], shape[1]), shape.rank);
       const auto drawn = detail::random_of<"mask">(x, channels);
-      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
-      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
-    };
-    return when_training(x, kept, [&] { return x; });
+      return detail::narrowed(select(less(drawn, p.value), 0.0, detail::widened(x) * (1 / (1 - p.value))), x);
+    });
   }
 };
 
 /// A stream of random numbers "mask".
 struct alpha_dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       constexpr double end = -1.7580993408473766;  // of selu, far to the left
-      const double share = p.value,
-                   scale = share < 1 ? 1 / detail::square_root((end * end * share + 1) * (1 - share)) : 0;
+      const double share = p.value, scale = 1 / detail::square_root((end * end * share + 1) * (1 - share));
       const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
       const auto mixed = select(less(drawn, share), end, detail::widened(x));
       return detail::narrowed(mixed * scale - end * scale * share, x);
-    };
-    return when_training(x, kept, [&] { return x; });
+    });
   }
 };
 

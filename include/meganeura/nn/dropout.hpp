@@ -12,23 +12,30 @@ constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
 // Its argument is what a compiler shows.
 template <number P>
 inline constexpr bool probability = is_probability(P);
+
+// kept() in training, where there is something to draw.
+template <class Kept>
+constexpr auto dropped(value auto x, number p, const Kept& kept) {
+  if (p.value == 0) return x;
+  return when_training(
+      x, [&] { return p.value == 1 ? x * 0.0 : kept(); }, [&] { return x; });
+}
 }  // namespace detail
 
 namespace layers {
 /// A stream of random numbers "mask", others every step.
 struct dropout {
   static constexpr auto forward(value auto x, detail::number p) {
-    const auto kept = [&] {
+    return detail::dropped(x, p, [&] {
       const auto drawn = detail::random_of<"mask">(x, x.facts().shape);
-      const auto scaled = detail::widened(x) * (p.value < 1 ? 1 / (1 - p.value) : 0.0);
-      return detail::narrowed(select(less(drawn, p.value), 0.0, scaled), x);
-    };
-    return when_training(x, kept, [&] { return x; });
+      return detail::narrowed(select(less(drawn, p.value), 0.0, detail::widened(x) * (1 / (1 - p.value))), x);
+    });
   }
 };
 }  // namespace layers
 
 /// As torch.nn.Dropout: in training each element is 0 with probability p and x / (1 - p) otherwise; evaluating, x.
+/// p of 0 is x itself, p of 1 is x * 0; neither draws anything.
 /// dropout<"drop", 0.1>(x), or dropout("drop", x, 0.1) at run time. shapes, dtypes: those of x, floats. Two dropouts
 /// have two names. gradient: 0 where x was dropped. source: arXiv 1207.0580.
 /// errors: "p must be from 0 to 1", "x must be floats".

@@ -90,8 +90,7 @@ struct multi_head_attention {
     return projected_back(dropped(softmax::forward(scores, -1), split_heads(v, heads), options), options);
   }
   static constexpr auto dropped(value auto weights, value auto v, multi_head_options options) {
-    const auto kept = options.dropout == 0 ? weights : dropout::forward(weights, options.dropout);
-    return attend::mixed(kept, v, v.facts().type);
+    return attend::mixed(dropout::forward(weights, options.dropout), v, v.facts().type);
   }
   // [.., heads, width of each]
   static constexpr auto projected_back(value auto x, multi_head_options options) {
