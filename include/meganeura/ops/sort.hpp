@@ -5,6 +5,7 @@
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/along.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
+#include <meganeura/ops/rearrange.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/view.hpp>
 
@@ -61,6 +62,29 @@ struct sort {
       return detail::make<detail::describe_take_along>(g, detail::order_of(order, axis, false), axis);
     };
     return custom_gradient(pick, back, x);
+  }
+};
+
+// The places of the `count` largest, the largest first. A long row is cut into parts that workgroups sort side by side,
+// and what leads them is sorted again, in the order of its places: equal elements stay in theirs.
+struct top_places {
+  static constexpr std::int64_t part = 2048;
+  static constexpr auto forward(value auto x, std::int64_t count, int axis) {
+    const symbolic_shape shape = x.facts().shape;
+    const int along = detail::normal_axis(axis, shape.rank);
+    const std::int64_t extent = detail::places_of(shape, along), parts = extent / part, rest = extent % part;
+    const auto first = [&](value auto from, int at, std::int64_t most) {
+      return detail::part_of(detail::order_of(from, at, true), at, 0, count < most ? count : most);
+    };
+    if (!shape[along].is_static() || parts < 2 || count > part / 8 || shape.rank == max_rank)
+      return first(x, along, count);
+    const auto rows = reshape(slice(x, along, 0, parts * part), detail::with_axes(shape, along, 1, {parts, part}));
+    const auto found = first(rows, along + 1, count);
+    const auto begin = detail::coordinates_of(found, found.facts().shape, along) * part;
+    auto places = reshape(found + begin, detail::with_extent(shape, along, parts * count));
+    if (rest > 0)
+      places = concat(along, places, first(slice(x, along, parts * part, rest), along, rest) + parts * part);
+    return take_along(places, forward(take_along(x, places, along), count, along), along);
   }
 };
 
@@ -124,14 +148,15 @@ template <int Axis, value A>
 
 /// The `count` largest elements along `axis`, the largest first, and their places, as results "values" and "places":
 /// topk<3, -1>(x), or topk(x, 3, -1). The first of equal ones comes first; NaN is larger than every number.
-/// shapes: [.., n, ..] -> [.., count, ..]. gradient: to the elements chosen. errors: "the axis, of an extent that is
+/// shapes: [.., n, ..] -> [.., count, ..]. gradient: to the elements chosen. cost: argsort's; a row of 4,096 or more,
+/// of which 256 or fewer are asked, is sorted in parts by many workgroups. errors: "the axis, of an extent that is
 /// known, must hold that many".
 template <value A, class Count, detail::axis_like Axis>
 [[nodiscard]] constexpr auto topk(A x, Count count, Axis axis) {
   MEGANEURA_CHECK((detail::has_places(x.facts().shape, axis, count)),
                   (detail::holds_of<detail::has_places(x.facts().shape, axis, count)>),
                   "meganeura: topk<count, axis>(x): the axis, of an extent that is known, must hold that many", x)
-  const auto places = slice(argsort(x, axis, c<true>), axis, c<0>, count);
+  const auto places = detail::layer<layers::top_places>(fixed_text<"">{}, x, count, axis);
   return results<"values", "places">(take_along(x, places, axis), places);
 }
 template <auto Count, int Axis = -1, value A>
