@@ -154,6 +154,25 @@ TEST(runtime_accumulate, batches_are_counted_on_where_an_update_takes_another_nu
   }
 }
 
+// An update under way takes as many batches as the training that ends it says, and is the mean of all of them.
+TEST(runtime_accumulate, an_update_that_was_begun_with_fewer_batches_is_the_mean_of_all) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "run.safetensors";
+  training run = linear_in(sgd{.learning_rate = 1}, {.accumulate = 2});
+  run.step({{"c", slopes(0)}}).wait();
+  run.save_checkpoint(path);
+  training other = linear_in(sgd{.learning_rate = 1}, {.accumulate = 5});
+  other.load_checkpoint(path);
+  for (unsigned k = 1; k < 5; ++k) {
+    EXPECT_EQ(other.steps(), 0u);
+    other.step({{"c", slopes(k)}}).wait();
+  }
+  EXPECT_EQ(other.steps(), 1u);
+  training mean = linear_in(sgd{.learning_rate = 1}, {});
+  mean.step({{"c", mean_of(0, 5)}}).wait();
+  EXPECT_EQ(other.parameters().get("p"), mean.parameters().get("p"));
+}
+
 // A dropout of its own in each batch.
 TEST(runtime_accumulate, each_batch_draws_other_numbers) {
   dropped_trainer run(support::shared_device(), sgd{}, {}, {.accumulate = 2});

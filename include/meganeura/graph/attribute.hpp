@@ -60,8 +60,9 @@ struct view_attribute {
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
 };
 
-/// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
-inline constexpr std::size_t max_optimizer_numbers = 13;
+/// What changes from step to step, of each group of parameters (kernels::step_values), and the numbers that an
+/// optimiser's program may read of it: what step number and seed leave room for.
+inline constexpr std::size_t step_bytes = 64, max_optimizer_numbers = (step_bytes - 12) / 4;
 
 /// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ..., and last there may be an f32
 /// number, by which all gradients are multiplied as they are read. For every element `program` makes `results`, the new

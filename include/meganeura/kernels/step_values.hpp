@@ -13,7 +13,7 @@ struct step_values {
   std::uint32_t seed_low = 0, seed_high = 0;  // Philox key of every random stream
   float numbers[max_optimizer_numbers]{};     // of the optimiser, in the order in which its program counts them
 };
-static_assert(sizeof(step_values) == 64);
+static_assert(sizeof(step_values) == step_bytes);
 
 /// What step number `step` (1, 2, ...) needs to draw its random numbers.
 [[nodiscard]] constexpr step_values step_values_of(std::uint32_t step, std::uint64_t seed) {

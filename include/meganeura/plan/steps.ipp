@@ -73,7 +73,7 @@ class step_writer {
   range step_values_range(std::uint32_t group) {
     std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::step_values)];
     bytes = std::max(bytes, (group + 1) * tensor_alignment);
-    return {area::step_values, group * tensor_alignment, 64};
+    return {area::step_values, group * tensor_alignment, step_bytes};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole

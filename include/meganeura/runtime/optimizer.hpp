@@ -52,8 +52,9 @@ class optimizer {
   /// is the parameter, then mean += (1 - decay) * (parameter - mean). The decay is a rate, "ema". errors:
   /// invalid_argument for an optimiser that has max_optimizer_numbers of its own. source: torch's get_ema_multi_avg_fn.
   [[nodiscard]] optimizer with_ema(float decay) const;
-  /// What a graph's optimizer_step holds. Where a rule `waits`, it changes nothing in steps whose last number of
-  /// max_optimizer_numbers is 0. errors: invalid_argument for an optimiser that has as many itself then.
+  /// What a graph's optimizer_step holds. A rule that `waits` changes nothing in steps whose number
+  /// detail::step_numbers::updates is 0. errors: invalid_argument for one that waits of an optimiser whose own numbers
+  /// reach that far.
   [[nodiscard]] optimizer_attribute rule(bool waits = false) const;
   /// Whether gradients pass through direction first: see optimizer_definition.
   [[nodiscard]] bool has_direction() const { return definition_->has_direction(); }

@@ -5,6 +5,7 @@
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/runtime/optimizer.hpp>
+#include <meganeura/runtime/step_numbers.hpp>
 
 #include <fmt/ranges.h>
 
@@ -104,12 +105,12 @@ MEGANEURA_INLINE optimizer_attribute optimizer::rule(bool waits) const try {
   const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
   std::vector<scalar_expression> updated = definition_->update(element);
   if (waits) {
-    if (definition_->number_count() == max_optimizer_numbers) {
+    if (definition_->number_count() > detail::step_numbers::updates) {
       fail(error_category::invalid_argument,
            "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
            name(), max_optimizer_numbers);
     }
-    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
+    arguments = static_cast<int>(2 + rule.moments.size() + detail::step_numbers::updates);
     const scalar_expression acts = argument(), none = acts.number(0);
     const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
       return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);

@@ -137,11 +137,13 @@ class training {
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
   /// batches and gradients accumulated so far, and where a plateau is; no schedule, which is asked about the step, and
-  /// no bounds of gradients. A training built alike that loads it goes on
-  /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
-  /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
-  /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
-  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// no bounds of gradients. A training built alike that loads it goes on bit for bit as if this one had gone on
+  /// (`data::loader::skip` does the same for the data). One with another `accumulate` ends an update that was begun by
+  /// its own number: what was added up counts as the first of so many batches, of which the update is the mean; a file
+  /// with as many or more is refused. Where sizes are open it may be loaded before the first step, by a graph that is
+  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
+  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
+  /// changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -170,7 +172,7 @@ class training {
   std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
-  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
+  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::step_numbers
   std::vector<input_values> bound_;                // a step's inputs and these
   std::uint32_t step_ = 0, accumulated_ = 0;
   std::uint64_t batches_ = 0;

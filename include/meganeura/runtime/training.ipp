@@ -7,6 +7,7 @@
 #include <meganeura/runtime/checkpoint.hpp>
 #include <meganeura/runtime/checks.hpp>
 #include <meganeura/runtime/problem_list.hpp>
+#include <meganeura/runtime/step_numbers.hpp>
 #include <meganeura/runtime/taps.hpp>
 #include <meganeura/runtime/training.hpp>
 
@@ -171,19 +172,19 @@ MEGANEURA_INLINE std::span<const input_values> training::number_step(const megan
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
     now.step = static_cast<std::uint32_t>(batches_ + 1);
     if (options_.accumulate > 1)
-      now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
+      now.numbers[detail::step_numbers::updates] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
   }
-  const auto* own = selected.plan().inputs.find(detail::own_numbers);
+  const auto* own = selected.plan().inputs.find(detail::step_numbers::name);
   if (!own) return inputs;
-  own_numbers_.clear();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
-    const auto& numbers = step_values_[i].numbers;
-    own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
-    own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
+  own_numbers_.resize(static_cast<std::size_t>(own->extents.elements()));
+  for (std::size_t i = 0; i * detail::step_numbers::count < own_numbers_.size(); ++i) {
+    float* row = &own_numbers_[i * detail::step_numbers::count];
+    std::ranges::copy(step_values_[i].numbers, row);
+    row[detail::step_numbers::begins] = accumulated_ == 0 ? 1 : 0;
   }
   bound_.assign(inputs.begin(), inputs.end());
-  bound_.emplace_back(detail::own_numbers, own_numbers_);
+  bound_.emplace_back(detail::step_numbers::name, own_numbers_);
   return bound_;
 }
 

@@ -58,11 +58,6 @@ struct graph_with_loss {
 
 namespace detail {
 
-// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
-// first of the gradients that are accumulated.
-inline constexpr std::string_view own_numbers = "optimizer.numbers";
-inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
-
 // errors: invalid_argument for a bound of gradients that is none.
 const training_options& checked_options(const training_options& options);
 // errors: invalid_argument for what is no f32 number.

@@ -5,6 +5,7 @@
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/ops/elementwise.hpp>
 #include <meganeura/runtime/clipping.hpp>
+#include <meganeura/runtime/step_numbers.hpp>
 #include <meganeura/runtime/training_graph.hpp>
 
 #include <fmt/ranges.h>
@@ -65,14 +66,14 @@ class update_writer {
       : g_(g), chosen_(chosen), groups_(groups), options_(options) {
     if (options.accumulate == 1 && !chosen.has_direction()) return;
     const auto sets = static_cast<std::int64_t>(groups.count());
-    numbers_ = g.input(own_numbers, dtype::f32, {sets, static_cast<std::int64_t>(own_number_count)});
+    numbers_ = g.input(step_numbers::name, dtype::f32, {sets, static_cast<std::int64_t>(step_numbers::count)});
   }
 
   void accumulate(const std::vector<node_id>& updated, std::vector<node_id>& slopes) {
     if (options_.accumulate == 1) return;
     for (std::size_t i = 0; i < updated.size(); ++i) {
       const node_value slope(g_, slopes[i]), before = state("accumulated", updated[i], g_[slopes[i]].extents);
-      const node_value first = number(0, max_optimizer_numbers);
+      const node_value first = number(0, step_numbers::begins);
       const node_value total = select(equal(first, 0.0f), before + slope, slope);
       g_.assign(before, total);
       slopes[i] = total / static_cast<float>(options_.accumulate);
@@ -99,7 +100,7 @@ class update_writer {
     return {g_, g_.state(moment_name(kind, name_of(parameter)), dtype::f32, extents, init::each_run)};
   }
   [[nodiscard]] node_value number(std::uint32_t group, std::size_t which) {
-    const std::int64_t at = static_cast<std::int64_t>(group * own_number_count + which);
+    const std::int64_t at = static_cast<std::int64_t>(group * step_numbers::count + which);
     return {g_, g_.view(numbers_, {}, {.offset = at})};
   }
 
@@ -120,7 +121,7 @@ class update_writer {
     for (std::size_t i = 0; i < whole.states.size(); ++i) {
       const node_value& old = whole.states[i];
       const bool waits = options_.accumulate > 1;
-      g_.assign(old, waits ? select(equal(whole.numbers.back(), 0.0f), old, made[i + 1]) : made[i + 1]);
+      g_.assign(old, waits ? select(equal(whole.numbers[step_numbers::updates], 0.0f), old, made[i + 1]) : made[i + 1]);
     }
     return made[0];
   }
