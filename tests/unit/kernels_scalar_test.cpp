@@ -47,7 +47,7 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
   const auto in = k.declare_buffer(type(spirv::scalar_kind::f32), "in", spirv::access::read, {});
   const auto out = k.declare_buffer(type(spirv::scalar_kind::u32), "out", spirv::access::write, {});
   const spirv::u32 i = k.global_id();
-  const kernels::scalar_value x = spirv::detail::load(spirv::detail::locate(in, i));
+  const kernels::scalar_value x = spirv::untyped::load(spirv::untyped::locate(in, i));
   const auto argument = [&](int number) {
     if (number == 0) return x;
     const kernels::scalar_value zero = kernels::literal(dtype::f32, 0.0), minus = kernels::literal(dtype::f32, -0.0);
@@ -57,8 +57,8 @@ std::vector<std::vector<double>> results_of(const std::vector<scalar_program>& p
     const scalar_program& program = programs[p];
     kernels::scalar_value y = kernels::widened(kernels::emit(k, program, argument), components);
     if (program.type() == dtype::boolean) y = kernels::converted(y, spirv::u32::static_type);
-    y = spirv::detail::bitcast(type(spirv::scalar_kind::u32), y);
-    spirv::detail::store(spirv::detail::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
+    y = spirv::untyped::bitcast(type(spirv::scalar_kind::u32), y);
+    spirv::untyped::store(spirv::untyped::locate(out, i + static_cast<std::uint32_t>(p) * count), y);
   }
   spirv::module made = k.finish();
   if (support::shared_profile().special_values) made = spirv::preserve_special_values(std::move(made));

@@ -14,7 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// A running total that every pass of a loop adds to. Only sums that round gain by blocks: no integer, no maximum; and
 /// of a product every factor rounds the whole.
 struct running_sum {
-  spirv::detail::place_reference place;
+  spirv::untyped::place_reference place;
   scalar_op how = scalar_op::row_sum;
   scalar_value start{};
   [[nodiscard]] bool rounds() const { return start.type.is_float() && how == scalar_op::row_sum; }
@@ -59,13 +59,13 @@ class cascade {
     const std::vector<running_sum> totals = open_totals();
     const auto length = static_cast<std::uint32_t>(part * step_);
     const auto piece = [&](const spirv::u32& at) {
-      for (const running_sum& sum : sums_) spirv::detail::store(sum.place, sum.start);
+      for (const running_sum& sum : sums_) spirv::untyped::store(sum.place, sum.start);
       run(at, at + min(last - at, spirv::u32(length)), part, body);
       add(totals, sums_);
     };
     owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, ceil_div(passes, part));
     for (std::size_t i = 0; i < sums_.size(); ++i) {
-      spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
+      spirv::untyped::store(sums_[i].place, spirv::untyped::load(totals[i].place));
     }
   }
 
@@ -73,17 +73,17 @@ class cascade {
   [[nodiscard]] std::vector<running_sum> open_totals() {
     std::vector<running_sum> totals(sums_.begin(), sums_.end());
     for (running_sum& total : totals) {
-      const scalar_value before = spirv::detail::load(total.place);
+      const scalar_value before = spirv::untyped::load(total.place);
       total.place = owner_.declare_variable(before.type);
-      spirv::detail::store(total.place, before);
+      spirv::untyped::store(total.place, before);
     }
     return totals;
   }
 
   void add(std::span<const running_sum> totals, std::span<const running_sum> sums) {
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const scalar_value sum = spirv::detail::load(sums[i].place), total = spirv::detail::load(totals[i].place);
-      spirv::detail::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
+      const scalar_value sum = spirv::untyped::load(sums[i].place), total = spirv::untyped::load(totals[i].place);
+      spirv::untyped::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
     }
   }
 

@@ -80,9 +80,9 @@ class cumulative_kernel {
     if (is_arg(how_.kind)) return {spirv::u32(0), spirv::u32(0)};
     return {identity(info(how_.kind).row, type_)};
   }
-  [[nodiscard]] spirv::detail::place_reference variable(const scalar_value& from) {
+  [[nodiscard]] spirv::untyped::place_reference variable(const scalar_value& from) {
     const auto place = owner_.declare_variable(from.type);
-    spirv::detail::store(place, from);
+    spirv::untyped::store(place, from);
     return place;
   }
 
@@ -92,7 +92,7 @@ class cumulative_kernel {
   }
   [[nodiscard]] static total chosen(const spirv::boolean& condition, const total& yes, const total& no) {
     total result;
-    for (std::size_t i = 0; i < yes.size(); ++i) result.push_back(spirv::detail::select(condition, yes[i], no[i]));
+    for (std::size_t i = 0; i < yes.size(); ++i) result.push_back(spirv::untyped::select(condition, yes[i], no[i]));
     return result;
   }
 
@@ -133,7 +133,7 @@ class cumulative_kernel {
   [[nodiscard]] shares shared(const total& own) {
     if (plan_.lanes == 1) return {start_, own};
     const spirv::u32 thread = owner_.local_id(0);
-    std::vector<spirv::detail::place_reference> so_far;
+    std::vector<spirv::untyped::place_reference> so_far;
     for (const scalar_value& part : own) so_far.push_back(variable(part));
     put(own);
     const auto stages = static_cast<std::uint32_t>(std::countr_zero(plan_.lanes));
@@ -142,7 +142,7 @@ class cumulative_kernel {
       const spirv::boolean has = lane_ >= distance;
       const total other = at(select(has, thread - distance * pitch_, thread)), mine = loaded(so_far);
       const total joined = chosen(has, combined(other, mine), mine);
-      for (std::size_t i = 0; i < joined.size(); ++i) spirv::detail::store(so_far[i], joined[i]);
+      for (std::size_t i = 0; i < joined.size(); ++i) spirv::untyped::store(so_far[i], joined[i]);
       owner_.barrier();  // all have read
       put(joined);
     };
@@ -155,19 +155,19 @@ class cumulative_kernel {
   }
   void put(const total& own) {
     for (std::size_t i = 0; i < own.size(); ++i) {
-      spirv::detail::store(spirv::detail::locate(shared_[i], owner_.local_id(0)), own[i]);
+      spirv::untyped::store(spirv::untyped::locate(shared_[i], owner_.local_id(0)), own[i]);
     }
     owner_.barrier();
   }
   [[nodiscard]] total at(const spirv::u32& place) const {
     total found;
-    for (const auto& each : shared_) found.push_back(spirv::detail::load(spirv::detail::locate(each, place)));
+    for (const auto& each : shared_) found.push_back(spirv::untyped::load(spirv::untyped::locate(each, place)));
     return found;
   }
 
-  [[nodiscard]] static total loaded(const std::vector<spirv::detail::place_reference>& from) {
+  [[nodiscard]] static total loaded(const std::vector<spirv::untyped::place_reference>& from) {
     total found;
-    for (const auto& each : from) found.push_back(spirv::detail::load(each));
+    for (const auto& each : from) found.push_back(spirv::untyped::load(each));
     return found;
   }
   [[nodiscard]] total behind_carried(const total& found) {
@@ -181,15 +181,15 @@ class cumulative_kernel {
     const total before = loaded(carried_);
     if (rounds()) return carry_exactly(spirv::f32(before[0]), spirv::f32(before[1]), spirv::f32(all[0]));
     const total now = combined(before, all);
-    for (std::size_t i = 0; i < now.size(); ++i) spirv::detail::store(carried_[i], now[i]);
+    for (std::size_t i = 0; i < now.size(); ++i) spirv::untyped::store(carried_[i], now[i]);
   }
   // The error of a sum is a number of its type (Knuth, TAOCP 2, 4.2.2); of an infinity there is none.
   void carry_exactly(const spirv::f32& before, const spirv::f32& lost, const spirv::f32& all) {
     owner_.precise([&] {
       const spirv::f32 sum = before + all, added = sum - before;
       const spirv::f32 error = (before - (sum - added)) + (all - added);
-      spirv::detail::store(carried_[0], sum);
-      spirv::detail::store(carried_[1], lost + select(is_nan(error), spirv::f32(0), error));
+      spirv::untyped::store(carried_[0], sum);
+      spirv::untyped::store(carried_[1], lost + select(is_nan(error), spirv::f32(0), error));
     });
   }
 
@@ -204,8 +204,8 @@ class cumulative_kernel {
   std::uint32_t pitch_ = 1;
   spirv::boolean exists_;
   total start_;
-  std::vector<spirv::detail::memory_object> shared_;
-  std::vector<spirv::detail::place_reference> carried_;
+  std::vector<spirv::untyped::memory_object> shared_;
+  std::vector<spirv::untyped::place_reference> carried_;
 };
 
 }  // namespace detail

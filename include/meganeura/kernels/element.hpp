@@ -7,7 +7,7 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
-using scalar_value = spirv::detail::operand;
+using scalar_value = spirv::untyped::operand;
 
 /// The type of `components` values of a dtype as they are computed with, and as they lie in a buffer.
 [[nodiscard]] spirv::data_type value_type(dtype type, int components = 1);

@@ -13,18 +13,18 @@ namespace detail {
 using way = scalar_value (*)(const scalar_value&, spirv::data_type to);
 
 [[nodiscard]] inline scalar_value by_value(const scalar_value& from, spirv::data_type to) {
-  return spirv::detail::convert(to, from);
+  return spirv::untyped::convert(to, from);
 }
 
 // bf16 is the upper half of an f32: no device needs to know it.
 [[nodiscard]] inline scalar_value from_upper_half(const scalar_value& half, spirv::data_type to) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const scalar_value word = convert({spirv::scalar_kind::u32, to.components}, half);
   return bitcast(to, binary(binary_op::shift_left, word, word_like(word, 16)));
 }
 
 [[nodiscard]] inline scalar_value to_upper_half(const scalar_value& x, spirv::data_type to) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const auto word = [&](std::uint32_t bits) { return word_like(x, bits); };
   const scalar_value bits = bitcast(word(0).type, x);
   const scalar_value odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, word(16)), word(1));

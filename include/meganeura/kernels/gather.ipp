@@ -95,7 +95,7 @@ class scatter_kernel {
     highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
     total_ = owner_.declare_variable(value_type(type_, split_.width));
     const scalar_value zero = widened(literal(type_, 0), split_.width);
-    spirv::detail::store(total_, zero);
+    spirv::untyped::store(total_, zero);
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
@@ -105,7 +105,7 @@ class scatter_kernel {
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
                });
     add_slices();
-    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
+    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::untyped::load(total_)); });
     return {owner_.finish(), grid_.groups};
   }
 
@@ -143,19 +143,19 @@ class scatter_kernel {
   }
 
   void add(const scalar_value& update) {
-    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
+    spirv::untyped::store(total_, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total_), update));
   }
 
   void add_slices() {
     if (plan_.slices == 1) return;
     const auto shared =
         owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
-    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
+    const auto at = [&](const spirv::u32& index) { return spirv::untyped::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
     const auto give = [&](std::uint32_t half) {
-      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
+      spirv::untyped::store(at(thread - half * plan_.elements()), spirv::untyped::load(total_));
     };
-    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
+    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::untyped::load(at(thread))); });
   }
 
   axis_split split_;
@@ -167,7 +167,7 @@ class scatter_kernel {
   spirv::kernel owner_;
   bound_tensor indices_, updates_, result_;
   spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
-  spirv::detail::place_reference total_;
+  spirv::untyped::place_reference total_;
 };
 
 }  // namespace detail
@@ -188,12 +188,12 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
     const spirv::u32 row = position / split.inner, column = position % split.inner;
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
     const auto value = owner.declare_variable(value_type(type, split.width));
-    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    spirv::untyped::store(value, widened(literal(type, 0), split.width));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 source = row / count * split.extent + index;
-      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+      spirv::untyped::store(value, from.load(source * split.inner + column, split.width));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -215,12 +215,12 @@ MEGANEURA_INLINE kernel_dispatch make_narrow(const shape& data, const shape& res
     const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
     const spirv::u32 index = start + row % count;  // from -1 on the second row is number 0
     const auto value = owner.declare_variable(value_type(type, split.width));
-    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    spirv::untyped::store(value, widened(literal(type, 0), split.width));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 source = row / count * split.extent + index;
-      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+      spirv::untyped::store(value, from.load(source * split.inner + column, split.width));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -286,12 +286,12 @@ MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape&
   owner.if_(position < spirv::u32(static_cast<std::uint32_t>(items)), [&] {
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(position)));
     const auto value = owner.declare_variable(value_type(type, 1));
-    spirv::detail::store(value, literal(type, 0));
+    spirv::untyped::store(value, literal(type, 0));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 row = position / line * split.extent + index;
-      spirv::detail::store(value, from.load(row * split.inner + position % split.inner));
+      spirv::untyped::store(value, from.load(row * split.inner + position % split.inner));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -314,14 +314,14 @@ namespace detail {
   const spirv::u32 row = position / split.inner % split.extent;
   const spirv::u32 begin = position / split.inner / split.extent * (count * split.inner) + position % split.inner;
   const running_sum total{owner.declare_variable(value_type(type, 1)), how, identity(how, type)};
-  spirv::detail::store(total.place, total.start);
+  spirv::untyped::store(total.place, total.start);
   for_summed(owner, slice, count, slices, {}, std::span(&total, 1), [&](const spirv::u32& each) {
     const spirv::u32 place = begin + each * split.inner;
     owner.if_(spirv::bitcast<spirv::u32>(spirv::i32(at.load(place))) == row, [&] {
-      spirv::detail::store(total.place, combine(owner, how, spirv::detail::load(total.place), updates.load(place)));
+      spirv::untyped::store(total.place, combine(owner, how, spirv::untyped::load(total.place), updates.load(place)));
     });
   });
-  scalar_value found = spirv::detail::load(total.place);
+  scalar_value found = spirv::untyped::load(total.place);
   if (slices > 1) {
     const lane_place lanes{slice, slices, thread, elements, thread % elements};
     found = shared_totals(owner, size).combined(how, found, lanes);

@@ -8,28 +8,28 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
+using spirv::untyped::binary_op;
+using spirv::untyped::comparison;
 
 /// A float or u32 of any number of components with C++ operators; numbers are repeated.
 struct lanes {
-  spirv::detail::operand value;
+  spirv::untyped::operand value;
 
-  [[nodiscard]] lanes like(float number) const { return {spirv::detail::float_like(value, number)}; }
-  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::detail::word_like(value, bits)}; }
-  [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
-  [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
-  [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
+  [[nodiscard]] lanes like(float number) const { return {spirv::untyped::float_like(value, number)}; }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::untyped::word_like(value, bits)}; }
+  [[nodiscard]] lanes bits() const { return {spirv::untyped::bitcast(bits_type(), value)}; }
+  [[nodiscard]] lanes as_float() const { return {spirv::untyped::bitcast(float_type(), value)}; }
+  [[nodiscard]] lanes to_float() const { return {spirv::untyped::convert(float_type(), value)}; }
   /// The first 12 bits of the number: a product of two such is exact.
   [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
-  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
+  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::untyped::math(code, value.type, {value})}; }
   [[nodiscard]] lanes abs() const { return with(binary_op::bit_and, bits(), word(0x7fffffffu)).as_float(); }
   /// `other`, or `nan` where this is one.
   [[nodiscard]] lanes or_if_nan(const lanes& other, const lanes& nan) const {
     return word(0x7f800000u).if_less(abs().bits(), nan, other);
   }
   [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
-    return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
+    return {spirv::untyped::select(spirv::untyped::compare(comparison::less, value, limit.value), yes.value, no.value)};
   }
 
   /// This, but at most `limit`, or at least; a NaN stays one.
@@ -41,7 +41,7 @@ struct lanes {
   }
 
   [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
-    return {spirv::detail::binary(code, a.value, b.value)};
+    return {spirv::untyped::binary(code, a.value, b.value)};
   }
   [[nodiscard]] friend lanes operator+(const lanes& a, const lanes& b) { return with(binary_op::add, a, b); }
   [[nodiscard]] friend lanes operator-(const lanes& a, const lanes& b) { return with(binary_op::subtract, a, b); }
@@ -66,7 +66,7 @@ struct lanes {
 /// 2^n for whole -126 <= n <= 128, which is infinity.
 [[nodiscard]] inline lanes power_of_two(const lanes& n) {
   const spirv::data_type word{spirv::scalar_kind::u32, n.value.type.components};
-  const lanes biased{spirv::detail::convert(word, (n + 127.0f).value)};  // a whole number below 2^8
+  const lanes biased{spirv::untyped::convert(word, (n + 127.0f).value)};  // a whole number below 2^8
   return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
 }
 

@@ -39,7 +39,7 @@ struct split_number {
 
 /// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
 /// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
-[[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_log(const spirv::untyped::operand& value) {
   const lanes x{value};
   const auto [exponent, mantissa] = split(x);
   const lanes f = mantissa - 1.0f;  // exact
@@ -80,7 +80,7 @@ struct long_log2 {
 }
 
 /// log(1 + x): the logarithm of u = 1 + x as it was rounded, and what the rounding lost.
-[[nodiscard]] inline spirv::detail::operand accurate_log1p(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_log1p(const spirv::untyped::operand& value) {
   const lanes x{value}, u = x + 1.0f, zero = x.like(0.0f);
   const lanes lost = (x - (u - 1.0f)) / u;
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -98,8 +98,8 @@ struct long_log2 {
 }
 
 /// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
-[[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
-                                                           const spirv::detail::operand& exponent) {
+[[nodiscard]] inline spirv::untyped::operand accurate_power(const spirv::untyped::operand& base,
+                                                            const spirv::untyped::operand& exponent) {
   const lanes x{base};
   const lanes y = lanes{exponent}.at_most(0x1p40f).at_least(-0x1p40f);  // beyond, x^y is 0, 1 or infinity
   const long_log2 logarithm = accurate_log2(x);

@@ -271,13 +271,13 @@ class row_emitter {
     if (!overwrites(access)) return loaded();
     const spirv::boolean reads = all_lanes_read_ ? row_exists_ : stores_row();
     if (reads.is_literal()) return loaded();
-    spirv::detail::place_reference kept;
+    spirv::untyped::place_reference kept;
     owner_.if_(reads, [&] {
       const scalar_value value = loaded();
       kept = owner_.declare_variable(value.type);
-      spirv::detail::store(kept, value);
+      spirv::untyped::store(kept, value);
     });
-    return spirv::detail::load(kept);
+    return spirv::untyped::load(kept);
   }
 
   [[nodiscard]] scalar_value evaluate_node(scalar_ref ref, const coordinates& at, memo& known) {
@@ -337,7 +337,7 @@ class row_emitter {
 
   struct accumulator {
     scalar_ref ref{0};
-    spirv::detail::place_reference place{};
+    spirv::untyped::place_reference place{};
     scalar_value start{};
     std::optional<scalar_value> value{};  // while no loop is open
   };
@@ -354,14 +354,14 @@ class row_emitter {
       accumulator sum{.ref = static_cast<scalar_ref>(ref), .start = widened(identity(node.op, node.type), width)};
       if (loops) {
         sum.place = owner_.declare_variable(value_type(node.type, width));
-        spirv::detail::store(sum.place, sum.start);
+        spirv::untyped::store(sum.place, sum.start);
         running.push_back({sum.place, node.op, sum.start});
       }
       sums.push_back(sum);
     }
     for_items(running, [&](std::span<const row_item> items) { add_items(sums, items, loops); });
     for (accumulator& sum : sums) {
-      if (loops) sum.value = spirv::detail::load(sum.place);
+      if (loops) sum.value = spirv::untyped::load(sum.place);
       if (along_row()) sum.value = folded(program_.nodes[sum.ref].op, *sum.value);
     }
     share(sums);
@@ -388,7 +388,7 @@ class row_emitter {
       if (!loops)
         sums[i].value = term;
       else
-        spirv::detail::store(sums[i].place, combine(owner_, how, spirv::detail::load(sums[i].place), term));
+        spirv::untyped::store(sums[i].place, combine(owner_, how, spirv::untyped::load(sums[i].place), term));
     }
   }
 
@@ -446,20 +446,20 @@ class row_emitter {
     const std::uint32_t partials = map_.lanes / on_.subgroup_size;
     for (accumulator& sum : sums) *sum.value = subgroup_total(program_.nodes[sum.ref].op, *sum.value);
     if (partials == 1) return;
-    std::vector<spirv::detail::memory_object> slots;
+    std::vector<spirv::untyped::memory_object> slots;
     for (const accumulator& sum : sums) {
       slots.push_back(owner_.declare_array(sum.value->type, spirv::storage_class::workgroup, partials));
     }
     owner_.if_(owner_.subgroup_lane() == 0u, [&] {
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        spirv::detail::store(spirv::detail::locate(slots[i], owner_.subgroup_id()), *sums[i].value);
+        spirv::untyped::store(spirv::untyped::locate(slots[i], owner_.subgroup_id()), *sums[i].value);
       }
     });
     owner_.barrier();
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i].value.reset();
       for (std::uint32_t part = 0; part < partials; ++part) {
-        const scalar_value term = spirv::detail::load(spirv::detail::locate(slots[i], spirv::u32(part)));
+        const scalar_value term = spirv::untyped::load(spirv::untyped::locate(slots[i], spirv::u32(part)));
         sums[i].value = sums[i].value ? combine(owner_, program_.nodes[sums[i].ref].op, *sums[i].value, term) : term;
       }
     }

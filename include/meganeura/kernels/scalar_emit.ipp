@@ -43,11 +43,11 @@ MEGANEURA_INLINE std::optional<double> literal_value(const scalar_value& value) 
 
 MEGANEURA_INLINE scalar_value widened(const scalar_value& value, int components) {
   if (value.type.components == components) return value;
-  return spirv::detail::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
+  return spirv::untyped::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
 }
 
 MEGANEURA_INLINE scalar_value component(const scalar_value& value, int index) {
-  return value.type.components == 1 ? value : spirv::detail::extract(value, static_cast<std::uint32_t>(index));
+  return value.type.components == 1 ? value : spirv::untyped::extract(value, static_cast<std::uint32_t>(index));
 }
 
 MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts) {
@@ -66,15 +66,15 @@ MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<sca
 
 MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
   to.components = value.type.components;
-  return spirv::detail::convert(to, value);
+  return spirv::untyped::convert(to, value);
 }
 
 namespace detail {
 
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
-using spirv::detail::float_like;
-using spirv::detail::word_like;
+using spirv::untyped::binary_op;
+using spirv::untyped::comparison;
+using spirv::untyped::float_like;
+using spirv::untyped::word_like;
 
 // What is computed in; a condition counts as u32.
 [[nodiscard]] inline dtype dtype_of(const scalar_value& value) {
@@ -92,32 +92,32 @@ using spirv::detail::word_like;
 // sqrt(max(x, 0)). Each is written so that no float is zero, component by component in a vector of which one is known.
 class beside_zero {
  public:
-  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
+  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::untyped::bitcast(word_like(x, 0).type, x)) {}
 
   /// x + 0: x but for -0.
   [[nodiscard]] scalar_value plus_zero() const {
     const scalar_value is_minus_zero = compare(comparison::equal, bits_, word(sign_bit));
-    return spirv::detail::select(is_minus_zero, float_like(x_, 0), x_);
+    return spirv::untyped::select(is_minus_zero, float_like(x_, 0), x_);
   }
   /// x * zero: a zero of the product's sign, NaN for an infinity or NaN.
   [[nodiscard]] scalar_value times(const scalar_value& zero) const { return signed_zero(zero, magnitude()); }
   /// zero / x: a zero of the quotient's sign, NaN for a zero or NaN; 0 - 1 is above all magnitudes.
   [[nodiscard]] scalar_value divides(const scalar_value& zero) const {
-    return signed_zero(zero, spirv::detail::binary(binary_op::subtract, magnitude(), word(1)));
+    return signed_zero(zero, spirv::untyped::binary(binary_op::subtract, magnitude(), word(1)));
   }
 
  private:
   static constexpr std::uint32_t sign_bit = 0x80000000u, infinity = 0x7f800000u, nan = 0x7fc00000u;
   [[nodiscard]] scalar_value word(std::uint32_t bits) const { return word_like(x_, bits); }
   [[nodiscard]] scalar_value magnitude() const {
-    return spirv::detail::binary(binary_op::bit_and, bits_, word(~sign_bit));
+    return spirv::untyped::binary(binary_op::bit_and, bits_, word(~sign_bit));
   }
   [[nodiscard]] scalar_value signed_zero(const scalar_value& zero, const scalar_value& size) const {
-    using spirv::detail::binary;
+    using spirv::untyped::binary;
     const scalar_value sign = binary(binary_op::bit_xor, bits_, word(zero.bits));
     const scalar_value open = compare(comparison::greater_equal, size, word(infinity));
-    return spirv::detail::bitcast(
-        x_.type, spirv::detail::select(open, word(nan), binary(binary_op::bit_and, sign, word(sign_bit))));
+    return spirv::untyped::bitcast(
+        x_.type, spirv::untyped::select(open, word(nan), binary(binary_op::bit_and, sign, word(sign_bit))));
   }
 
   scalar_value x_, bits_;
@@ -131,11 +131,11 @@ class beside_zero {
 // See beside_zero.
 [[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
                                               const scalar_value& no) {
-  if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::detail::select(condition, yes, no);
+  if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::untyped::select(condition, yes, no);
   const auto word = [&](std::uint32_t bits) { return word_like(yes, bits); };
   constexpr std::uint32_t mask = 0x40000000u;  // makes a 2 of the zero and an infinity of the 1
-  const scalar_value chosen = spirv::detail::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
-  return spirv::detail::bitcast(yes.type, spirv::detail::binary(binary_op::bit_xor, chosen, word(mask)));
+  const scalar_value chosen = spirv::untyped::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
+  return spirv::untyped::bitcast(yes.type, spirv::untyped::binary(binary_op::bit_xor, chosen, word(mask)));
 }
 
 // a^n by squaring: exact where the products are, and right for negative a.
@@ -143,22 +143,22 @@ class beside_zero {
   int left = std::abs(exponent);
   scalar_value square = a, result = float_like(a, 1.0f);
   for (; left != 0; left >>= 1) {
-    if (left & 1) result = spirv::detail::binary(binary_op::multiply, result, square);
-    if (left > 1) square = spirv::detail::binary(binary_op::multiply, square, square);
+    if (left & 1) result = spirv::untyped::binary(binary_op::multiply, result, square);
+    if (left > 1) square = spirv::untyped::binary(binary_op::multiply, square, square);
   }
-  return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
+  return exponent < 0 ? spirv::untyped::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
 // accurate_power is for finite a > 0; scalar_op.hpp tells the rest.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const std::optional<double> exponent = literal_value(b);
   const bool known_whole = exponent && *exponent == std::trunc(*exponent);
   if (known_whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
   if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const auto choose = [](const scalar_value& condition, const scalar_value& yes, const scalar_value& no) {
-    return spirv::detail::select(condition, yes, no);
+    return spirv::untyped::select(condition, yes, no);
   };
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
@@ -171,13 +171,13 @@ class beside_zero {
   result = choose(compare(comparison::equal, size, infinity), choose(falls, zero, infinity), result);
   if (exponent) {
     const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-    if (!known_whole || odd) result = choose(is_negative, known_whole ? spirv::detail::negate(result) : nan, result);
+    if (!known_whole || odd) result = choose(is_negative, known_whole ? spirv::untyped::negate(result) : nan, result);
   } else {  // what is no multiple of 2 is odd; an infinity is one
     const auto is_whole = [&](const scalar_value& x) {
       return compare(comparison::equal, x, math(spirv::glsl::trunc, x.type, {x}));
     };
     const scalar_value is_even = is_whole(binary(binary_op::multiply, b, float_like(b, 0.5f)));
-    const scalar_value below_zero = choose(is_whole(b), choose(is_even, result, spirv::detail::negate(result)), nan);
+    const scalar_value below_zero = choose(is_whole(b), choose(is_even, result, spirv::untyped::negate(result)), nan);
     result = choose(is_negative, below_zero, result);
   }
   result = choose(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
@@ -188,16 +188,16 @@ class beside_zero {
 
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
-  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), one, zero);
-  const scalar_value above = spirv::detail::select(compare(comparison::greater, a, zero), one, zero);
+  const scalar_value below = spirv::untyped::select(compare(comparison::less, a, zero), one, zero);
+  const scalar_value above = spirv::untyped::select(compare(comparison::greater, a, zero), one, zero);
   return binary(binary_op::subtract, above, below);
 }
 
 // SPIR-V leaves open what a float beyond the integer's range becomes.
 [[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const bool is_signed = meganeura::is_signed(type);
   const auto limit = static_cast<float>(highest(type) + 1);
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
@@ -205,15 +205,15 @@ class beside_zero {
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
   const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
   const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
-  const scalar_value inside = converted(spirv::detail::select(fits, a, float_like(a, 0)), value_type(type));
+  const scalar_value inside = converted(spirv::untyped::select(fits, a, float_like(a, 0)), value_type(type));
   scalar_value outside = number(0);
   if (is_signed) {
     const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
-    outside = spirv::detail::select(below, number(lowest(type)), outside);
+    outside = spirv::untyped::select(below, number(lowest(type)), outside);
   }
   const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
-  outside = spirv::detail::select(above, number(highest(type)), outside);
-  return spirv::detail::select(fits, inside, outside);
+  outside = spirv::untyped::select(above, number(highest(type)), outside);
+  return spirv::untyped::select(fits, inside, outside);
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
@@ -229,7 +229,7 @@ class beside_zero {
 
 // SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
 [[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
   const auto number = [&](double value) {
     return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
@@ -238,28 +238,28 @@ class beside_zero {
   if (b.is_literal()) return binary(binary_op::multiply, a, b);
   scalar_value open = compare(comparison::equal, b, number(0));
   if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
-  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
-  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::untyped::select(open, number(1), b));
+  return spirv::untyped::select(open, binary(binary_op::multiply, a, b), quotient);
 }
 
 // SPIR-V leaves a shift by 32 and more open, and with it one by a negative number.
 [[nodiscard]] inline scalar_value emit_shift(const scalar_value& a, const scalar_value& b, bool left) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const auto word = [&](std::uint32_t bits) { return word_like(b, bits); };
   const scalar_value by = bitcast(word(0).type, b), fits = compare(comparison::less, by, word(32));
   if (left) {
     const scalar_value zero = widened(literal(dtype_of(a), 0), a.type.components);
-    return spirv::detail::select(fits, binary(binary_op::shift_left, a, by), zero);
+    return spirv::untyped::select(fits, binary(binary_op::shift_left, a, by), zero);
   }
   const scalar_value whole = binary(binary_op::shift_right, a, word(31));
   const scalar_value beyond = binary(binary_op::shift_right, whole, word(1));  // -1 of a negative i32
-  return spirv::detail::select(fits, binary(binary_op::shift_right, a, by), beyond);
+  return spirv::untyped::select(fits, binary(binary_op::shift_right, a, by), beyond);
 }
 
 // Of operands of one width, as many as the operation has.
 [[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
                                                  const scalar_value& b, const scalar_value& c) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool real = a.type.is_float();
   const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
@@ -270,7 +270,7 @@ class beside_zero {
       return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
     case scalar_op::sign:
       if (a.type.kind == spirv::scalar_kind::u32) {
-        return spirv::detail::convert(
+        return spirv::untyped::convert(
             a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
       }
       return real ? emit_float_sign(a) : function(spirv::glsl::s_sign);

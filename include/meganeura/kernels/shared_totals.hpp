@@ -27,27 +27,27 @@ class shared_totals {
   shared_totals(spirv::kernel& owner, std::uint32_t elements) : owner_(owner), elements_(elements) {}
 
   [[nodiscard]] scalar_value combined(scalar_op how, const scalar_value& value, const lane_place& place) {
-    const spirv::detail::memory_object memory = array_of(value.type);
-    const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
-    spirv::detail::store(at(place.own), value);
+    const spirv::untyped::memory_object memory = array_of(value.type);
+    const auto at = [&](const spirv::u32& element) { return spirv::untyped::locate(memory, element); };
+    spirv::untyped::store(at(place.own), value);
     owner_.barrier();
     const auto stages = static_cast<std::uint32_t>(std::countr_zero(place.lanes));
     const auto halve = [&](const spirv::u32& stage) {
       const spirv::u32 half = spirv::u32(place.lanes / 2) >> stage;
       owner_.if_(place.lane < half, [&] {
-        const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
-        spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
+        const scalar_value other = spirv::untyped::load(at(place.own + half * place.pitch));
+        spirv::untyped::store(at(place.own), combine(owner_, how, spirv::untyped::load(at(place.own)), other));
       });
       owner_.barrier();
     };
     owner_.for_(0, stages, 1, halve, spirv::unrolling::keep);  // written out, software devices compile it for long
-    const scalar_value total = spirv::detail::load(at(place.total));
+    const scalar_value total = spirv::untyped::load(at(place.total));
     owner_.barrier();  // the memory is used again
     return total;
   }
 
  private:
-  [[nodiscard]] spirv::detail::memory_object array_of(spirv::data_type type) {
+  [[nodiscard]] spirv::untyped::memory_object array_of(spirv::data_type type) {
     for (const auto& known : arrays_) {
       if (known.type == type) return known;
     }
@@ -56,7 +56,7 @@ class shared_totals {
 
   spirv::kernel& owner_;
   std::uint32_t elements_;
-  std::vector<spirv::detail::memory_object> arrays_;
+  std::vector<spirv::untyped::memory_object> arrays_;
 };
 
 /// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.

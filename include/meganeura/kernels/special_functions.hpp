@@ -15,7 +15,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// Within 5 ulp: beyond 1 by log(1 - erf(x)) / x up to 4, where erf is 1 in f32, 2.5e-9 of erf off.
-[[nodiscard]] inline spirv::detail::operand accurate_erf(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_erf(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs(), one = x.like(1), t = size.at_most(4);
   const lanes far = polynomial(
       t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
@@ -24,7 +24,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// 1 - erf(x) as t e^(-x^2) e^P(t) with t = 2 / (2 + |x|): relative to the result, which is small for great x.
-[[nodiscard]] inline spirv::detail::operand accurate_erfc(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_erfc(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs().at_most(11);
   const lanes t = x.like(2) / (size + 2.0f);
   const lanes rest = polynomial(t, {0x1.775beap-3f, -0x1.5aacaep+0f, 0x1.154ca2p+2f, -0x1.f055cap+2f, 0x1.0c1918p+3f,
@@ -37,8 +37,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// The angle of (x, y), in (-pi, pi]; of signed zeros and infinities as C has it. Within 4 ulp.
-[[nodiscard]] inline spirv::detail::operand accurate_atan2(const spirv::detail::operand& ordinate,
-                                                           const spirv::detail::operand& abscissa) {
+[[nodiscard]] inline spirv::untyped::operand accurate_atan2(const spirv::untyped::operand& ordinate,
+                                                            const spirv::untyped::operand& abscissa) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const lanes y{ordinate}, x{abscissa}, a = y.abs(), b = x.abs();
   const lanes less = a.if_less(b, a, b), more = a.if_less(b, b, a), one = x.like(1);
@@ -58,7 +58,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 // The angles of (sqrt(1 - x^2), x) and (x, sqrt(1 - x^2)).
-[[nodiscard]] inline spirv::detail::operand accurate_arc(const spirv::detail::operand& value, bool sine) {
+[[nodiscard]] inline spirv::untyped::operand accurate_arc(const spirv::untyped::operand& value, bool sine) {
   const lanes x{value}, side = ((x.like(1) - x) * (x + 1.0f)).function(spirv::glsl::sqrt);
   return sine ? accurate_atan2(value, side.value) : accurate_atan2(side.value, value);
 }
@@ -85,7 +85,7 @@ struct half_turns {
 
 /// The logarithm of |gamma(x)|: a polynomial from 1 to 3, Stirling's series beyond, gamma(x) x = gamma(x + 1) down to
 /// 0.5 and gamma(x) gamma(1 - x) = pi / sin(pi x) below. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_lgamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_lgamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), three = x.like(3);
   const lanes z = x.if_less(half, one - x, x), y = z.if_less(one, z + 1.0f, z);
   const lanes u = z.if_less(one, z - 1.0f, z.at_most(3) - 2.0f);  // exact
@@ -107,7 +107,7 @@ struct half_turns {
 }
 
 /// The derivative of lgamma; NaN at the poles below 0, an infinity at 0. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_digamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_digamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6), zero = x.like(0);
   const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
   const lanes inverse = one / w, square = inverse * inverse;
@@ -123,7 +123,7 @@ struct half_turns {
 }
 
 /// The derivative of digamma: infinity at the poles. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_trigamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_trigamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6);
   const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
   const lanes inverse = one / w, square = inverse * inverse;
@@ -139,7 +139,7 @@ struct half_turns {
 }
 
 /// The gamma function: Stirling's series from 4 on, reached by products, below 0.5 by reflection. Within 1e-6.
-[[nodiscard]] inline spirv::detail::operand accurate_tgamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_tgamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), four = x.like(4), zero = x.like(0);
   const lanes z = x.if_less(half, one - x, x).at_most(36), w = z.if_less(four, z + 4.0f, z), inverse = one / w;
   const lanes series = polynomial(inverse, {5246819.0f / 75246796800, 163879.0f / 209018880, -571.0f / 2488320,

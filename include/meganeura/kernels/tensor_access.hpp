@@ -32,8 +32,8 @@ class bound_tensor {
  private:
   spirv::kernel* owner_;
   dtype type_;
-  spirv::detail::memory_object elements_;
-  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
+  spirv::untyped::memory_object elements_;
+  mutable std::optional<spirv::untyped::memory_object> groups_;  // declared when first used
 };
 
 /// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.

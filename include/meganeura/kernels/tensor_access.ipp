@@ -20,13 +20,13 @@ MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, st
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
   if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
-  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return loaded(spirv::detail::load(spirv::detail::locate(memory, index)), type_);
+  const spirv::untyped::memory_object& memory = width == 4 ? *groups_ : elements_;
+  return loaded(spirv::untyped::load(spirv::untyped::locate(memory, index)), type_);
 }
 
 MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
   const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), stored(wide, type_));
+  spirv::untyped::store(spirv::untyped::locate(elements_, index), stored(wide, type_));
 }
 
 MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
@@ -181,11 +181,11 @@ inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::
   const scalar_value fill = widened(literal(type, each.fill), width);
   if (literal_value(valid) == 0.0) return fill;
   spirv::u32 address = flat_address(nest, each, at);
-  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
+  if (is_index) return spirv::untyped::select(valid, spirv::bitcast<spirv::i32>(address), fill);
   address = select(valid, address, spirv::u32(0));  // any element that is there
   if (width == 4) address = address / 4u;
   const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
-  return spirv::detail::select(widened(valid, width), loaded, fill);
+  return spirv::untyped::select(widened(valid, width), loaded, fill);
 }
 
 }  // namespace detail

@@ -109,11 +109,11 @@ class window_kernel {
   }
 
   // What all lanes of an element hold, combined by halves; every lane is told.
-  [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::detail::place_reference& own) {
-    if (plan_.lanes == 1) return spirv::detail::load(own);
+  [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::untyped::place_reference& own) {
+    if (plan_.lanes == 1) return spirv::untyped::load(own);
     const spirv::u32 thread = owner_.local_id(0);
     const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = thread, .total = thread - lane_};
-    return totals_.combined(how, spirv::detail::load(own), place);
+    return totals_.combined(how, spirv::untyped::load(own), place);
   }
 
   [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
@@ -147,12 +147,12 @@ class window_kernel {
                                       const extents& limits, const spirv::boolean& exists,
                                       const scalar_value& otherwise) const {
     const scalar_value loaded = from.load(select(exists, flat(outer, at, limits), spirv::u32(0)));
-    return spirv::detail::select(exists, loaded, otherwise);
+    return spirv::untyped::select(exists, loaded, otherwise);
   }
 
   [[nodiscard]] running_sum start_total(scalar_op how) {
     const running_sum total{owner_.declare_variable(value_type(type_)), how, identity(how, type_)};
-    spirv::detail::store(total.place, total.start);
+    spirv::untyped::store(total.place, total.start);
     return total;
   }
 
@@ -187,7 +187,7 @@ class window_kernel {
       index from = split(tap, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
       const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
-      spirv::detail::store(total.place, combine(owner_, how, spirv::detail::load(total.place), value));
+      spirv::untyped::store(total.place, combine(owner_, how, spirv::untyped::load(total.place), value));
     });
     return shared_total(how, total.place);
   }
@@ -226,10 +226,10 @@ class window_kernel {
     for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
-      if (is_max) value = spirv::detail::select(first_maximum(outer, found, own, written_out), value, total.start);
-      spirv::detail::store(total.place, combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
+      if (is_max) value = spirv::untyped::select(first_maximum(outer, found, own, written_out), value, total.start);
+      spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
     });
-    return is_max ? spirv::detail::load(total.place) : shared_total(scalar_op::row_sum, total.place);
+    return is_max ? spirv::untyped::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
   // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
@@ -242,14 +242,14 @@ class window_kernel {
       for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
       const spirv::boolean real = exists(found.reached, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
-      using spirv::detail::comparison;
+      using spirv::untyped::comparison;
       const bool is_real = own.type.is_float();
-      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
-      const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
+      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::untyped::is_nan(own)) : spirv::boolean(false);
+      const spirv::boolean nan = is_real ? spirv::boolean(spirv::untyped::is_nan(value)) : spirv::boolean(false);
       const spirv::boolean beaten =
-          spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+          spirv::boolean(spirv::untyped::compare(comparison::less, own, value)) || (nan && !own_nan);
       const spirv::boolean tied =
-          spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
+          spirv::boolean(spirv::untyped::compare(comparison::equal, own, value)) || (nan && own_nan);
       const spirv::boolean loses = beaten || (tied && other < found.tap && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });

@@ -59,6 +59,11 @@ static_assert(
     }(),
     "scalar_table has its rows in the order of scalar_kind");
 
+/// To or from a kind that is only stored: how it is widened is the stored kind's.
+[[nodiscard]] constexpr op conversion_of_integers(scalar_kind stored) {
+  return info(stored).is_signed ? op::s_convert : op::u_convert;
+}
+
 /// A scalar or vector type of the kernel language.
 struct data_type {
   scalar_kind kind = scalar_kind::u32;

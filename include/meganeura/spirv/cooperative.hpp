@@ -8,7 +8,7 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 enum class matrix_use : std::uint8_t { a = 0, b = 1, accumulator = 2 };
 enum class matrix_layout : std::uint8_t { row_major = 0, column_major = 1 };
 
-namespace detail {
+namespace untyped {
 struct matrix_type {
   scalar_kind kind = scalar_kind::f16;
   word rows = 16, columns = 16;
@@ -31,15 +31,15 @@ void matrix_store(const place_reference& to, const matrix_operand& what, const o
 [[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
 [[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
 void matrix_write(word variable, const matrix_operand& what);
-}  // namespace detail
+}  // namespace untyped
 
 /// A subgroup-scope matrix value of scalar T (f16 or f32). Sizes are the shapes the device lists, e.g. 16x16.
 template <kernel_value T>
-class cooperative_matrix : public detail::matrix_operand {
+class cooperative_matrix : public untyped::matrix_operand {
  public:
-  explicit cooperative_matrix(const detail::matrix_operand& untyped) : matrix_operand(untyped) {}
+  explicit cooperative_matrix(const untyped::matrix_operand& untyped) : matrix_operand(untyped) {}
   [[nodiscard]] static cooperative_matrix fill(kernel& k, word rows, word columns, matrix_use use, const T& value) {
-    return cooperative_matrix(detail::matrix_fill(k, {T::kind, rows, columns, use}, value));
+    return cooperative_matrix(untyped::matrix_fill(k, {T::kind, rows, columns, use}, value));
   }
   /// Loads from `from[offset]`; stride counts elements of the memory's type, which may be wider than T (u32x4 staging).
   template <kernel_value Element>
@@ -47,18 +47,18 @@ class cooperative_matrix : public detail::matrix_operand {
                                                word rows, word columns, matrix_use use,
                                                matrix_layout layout = matrix_layout::row_major) {
     return cooperative_matrix(
-        detail::matrix_load({T::kind, rows, columns, use}, detail::locate(from.object(), offset), stride, layout));
+        untyped::matrix_load({T::kind, rows, columns, use}, untyped::locate(from.object(), offset), stride, layout));
   }
   template <kernel_value Element>
   void store(const memory<Element>& to, const u32& offset, const u32& stride,
              matrix_layout layout = matrix_layout::row_major) const {
-    detail::matrix_store(detail::locate(to.object(), offset), *this, stride, layout);
+    untyped::matrix_store(untyped::locate(to.object(), offset), *this, stride, layout);
   }
   [[nodiscard]] friend cooperative_matrix operator+(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(detail::matrix_binary(op::f_add, a, b));
+    return cooperative_matrix(untyped::matrix_binary(op::f_add, a, b));
   }
   [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const T& factor) {
-    return cooperative_matrix(detail::matrix_scale(a, factor));
+    return cooperative_matrix(untyped::matrix_scale(a, factor));
   }
 };
 
@@ -67,7 +67,7 @@ template <kernel_value T, kernel_value Accumulator>
 [[nodiscard]] cooperative_matrix<Accumulator> multiply_add(const cooperative_matrix<T>& a,
                                                            const cooperative_matrix<T>& b,
                                                            const cooperative_matrix<Accumulator>& c) {
-  return cooperative_matrix<Accumulator>(detail::matrix_multiply_add(a, b, c));
+  return cooperative_matrix<Accumulator>(untyped::matrix_multiply_add(a, b, c));
 }
 
 /// A mutable matrix. Keep them in a C++ array: an index computed on the device costs a factor of 5 to 15.
@@ -75,17 +75,17 @@ template <kernel_value T>
 class cooperative_variable {
  public:
   explicit cooperative_variable(const cooperative_matrix<T>& initial)
-      : owner_(initial.owner), type_(initial.type), variable_(detail::matrix_variable(*initial.owner, initial.type)) {
+      : owner_(initial.owner), type_(initial.type), variable_(untyped::matrix_variable(*initial.owner, initial.type)) {
     store(initial);
   }
   [[nodiscard]] cooperative_matrix<T> load() const {
-    return cooperative_matrix<T>(detail::matrix_read(*owner_, variable_, type_));
+    return cooperative_matrix<T>(untyped::matrix_read(*owner_, variable_, type_));
   }
-  void store(const cooperative_matrix<T>& what) const { detail::matrix_write(variable_, what); }
+  void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
 
  private:
   kernel* owner_;
-  detail::matrix_type type_;
+  untyped::matrix_type type_;
   word variable_;
 };
 

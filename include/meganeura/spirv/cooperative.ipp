@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/spirv/cooperative.hpp>
 
-namespace meganeura::inline MEGANEURA_ABI::spirv::detail {
+namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
 
 [[nodiscard]] inline word matrix_type_id(kernel& owner, const matrix_type& type) {
   return owner.builder().type_cooperative_matrix(type.kind, type.rows, type.columns, static_cast<word>(type.use));
@@ -93,4 +93,4 @@ MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {
   what.owner->builder().emit_void(op::store, parts);
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv::untyped

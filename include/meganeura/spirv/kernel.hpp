@@ -28,8 +28,9 @@ enum class access : std::uint8_t {
   exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
 };
 
-namespace detail {
+namespace untyped {
 
+/// A variable in memory: a buffer, a shared array, one of an invocation's own.
 struct memory_object {
   kernel* owner = nullptr;
   word variable = 0;
@@ -40,6 +41,7 @@ struct memory_object {
   bool writable = true;
 };
 
+/// An element of one.
 struct place_reference {
   memory_object object;
   word pointer = 0;
@@ -55,18 +57,18 @@ void store(const place_reference& to, const operand& what);
                                                const operand& desired);
 [[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
 
-}  // namespace detail
+}  // namespace untyped
 
 /// An element of memory: converts to its value by loading, assignment stores.
 template <kernel_value T>
 class place {
  public:
-  explicit place(const detail::place_reference& reference) : reference_(reference) {}
+  explicit place(const untyped::place_reference& reference) : reference_(reference) {}
   place(const place&) = default;  // names the same element; assignment copies what it holds
 
-  [[nodiscard]] T load() const { return T(detail::load(reference_)); }
+  [[nodiscard]] T load() const { return T(untyped::load(reference_)); }
   operator T() const { return load(); }  // NOLINT: implicit by design
-  void store(const T& what) const { detail::store(reference_, what); }
+  void store(const T& what) const { untyped::store(reference_, what); }
   const place& operator=(const T& what) const { return store(what), *this; }
   place& operator=(const place& other) { return store(other.load()), *this; }
   [[nodiscard]] typename T::scalar operator[](word component) const requires(T::components > 1) {
@@ -78,22 +80,22 @@ class place {
 
   // Relaxed, device scope; each returns what stood there before.
   [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(op::atomic_i_add, reference_, what));
+    return T(untyped::atomic(op::atomic_i_add, reference_, what));
   }
   [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
   }
   [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
   }
   [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
-    return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
+    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired));
   }
 
-  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
+  [[nodiscard]] const untyped::place_reference& reference() const { return reference_; }
 
  private:
-  detail::place_reference reference_;
+  untyped::place_reference reference_;
 };
 
 /// A mutable local variable.
@@ -104,31 +106,31 @@ using var = place<T>;
 template <kernel_value T>
 class memory {
  public:
-  explicit memory(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(detail::locate(object_, index)); }
+  explicit memory(const untyped::memory_object& object) : object_(object) {}
+  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(untyped::locate(object_, index)); }
   [[nodiscard]] T load(const u32& index) const { return (*this)[index].load(); }
   void store(const u32& index, const T& what) const { (*this)[index].store(what); }
   /// One component of a vector element, without touching the others.
   [[nodiscard]] place<typename T::scalar> component(const u32& index, const u32& which) const
       requires(T::components > 1) {
-    return place<typename T::scalar>(detail::locate_component(object_, index, which));
+    return place<typename T::scalar>(untyped::locate_component(object_, index, which));
   }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+  [[nodiscard]] const untyped::memory_object& object() const { return object_; }
 
  private:
-  detail::memory_object object_;
+  untyped::memory_object object_;
 };
 
 /// A buffer of f32 in groups of four read through the texture unit; `load` gives one group.
 class texel_buffer {
  public:
-  explicit texel_buffer(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(detail::fetch(object_, index)); }
+  explicit texel_buffer(const untyped::memory_object& object) : object_(object) {}
+  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(untyped::fetch(object_, index)); }
   [[nodiscard]] f32x4 operator[](const u32& index) const { return load(index); }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+  [[nodiscard]] const untyped::memory_object& object() const { return object_; }
 
  private:
-  detail::memory_object object_;
+  untyped::memory_object object_;
 };
 
 enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
@@ -286,24 +288,24 @@ class kernel {
   [[nodiscard]] spirv::module& facts() { return module_; }
   /// The id of a value, a literal becoming a constant. Fails for a value of another kernel or of a block already
   /// closed.
-  [[nodiscard]] word use(const detail::operand& value);
-  [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
+  [[nodiscard]] word use(const untyped::operand& value);
+  [[nodiscard]] untyped::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
   [[nodiscard]] bool is_precise() const { return precise_; }
   /// What a vector was made of if a literal is among it (nullptr otherwise): a driver knows that component, too.
-  [[nodiscard]] const detail::operand* parts_of(const detail::operand& vector) const;
-  void note_parts(word vector, std::span<const detail::operand> parts);
+  [[nodiscard]] const untyped::operand* parts_of(const untyped::operand& vector) const;
+  void note_parts(word vector, std::span<const untyped::operand> parts);
   void note_shared(word bytes);
   // The same declarations and operations for types known only when the generator runs.
-  [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
-                                                     std::optional<word> binding);
+  [[nodiscard]] untyped::memory_object declare_buffer(data_type type, std::string_view name, access how,
+                                                      std::optional<word> binding);
   /// `length` values of 16 bytes each, read at literal indices.
-  [[nodiscard]] detail::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
-  [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
-  [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
-  [[nodiscard]] detail::place_reference declare_variable(data_type type);
-  [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
+  [[nodiscard]] untyped::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
+  [[nodiscard]] untyped::memory_object declare_view(data_type type, const untyped::memory_object& of);
+  [[nodiscard]] untyped::memory_object declare_array(data_type type, storage_class storage, word length);
+  [[nodiscard]] untyped::place_reference declare_variable(data_type type);
+  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_float_extremum(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_move(op code, const untyped::operand& x, const untyped::operand& lane);
 
  private:
   // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
@@ -318,16 +320,16 @@ class kernel {
 
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
-  detail::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
-                                      std::string_view name, std::optional<word> binding);
+  untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
+                                       std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
-  [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
+  [[nodiscard]] untyped::operand subgroup_vote(op code, const untyped::operand& x);
 
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
-  std::unordered_map<word, std::vector<detail::operand>> parts_;
+  std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;

@@ -5,7 +5,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-namespace detail {
+namespace untyped {
 
 inline constexpr data_type index_type{scalar_kind::u32, 1};
 
@@ -108,20 +108,19 @@ MEGANEURA_INLINE operand fetch(const memory_object& texels, const operand& index
   return owner.wrap(result, builder.emit_pure(op::image_fetch, builder.type(result), parts));
 }
 
-}  // namespace detail
+}  // namespace untyped
 
 MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> local_size) {
   module_.name = std::move(name);
   module_.local_size = local_size;
 }
 
-MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
+MEGANEURA_INLINE word kernel::use(const untyped::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
   if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
     const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
-    const op code = info(value.type.kind).is_signed ? op::s_convert : op::u_convert;
-    return builder_.emit_pure(code, builder_.type(value.type), wide);
+    return builder_.emit_pure(conversion_of_integers(value.type.kind), builder_.type(value.type), wide);
   }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
@@ -134,18 +133,18 @@ MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   return value.id;
 }
 
-MEGANEURA_INLINE const detail::operand* kernel::parts_of(const detail::operand& vector) const {
+MEGANEURA_INLINE const untyped::operand* kernel::parts_of(const untyped::operand& vector) const {
   const auto known = vector.is_literal() ? parts_.end() : parts_.find(vector.id);
   return known == parts_.end() ? nullptr : known->second.data();
 }
 
-MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::operand> parts) {
-  if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
+MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const untyped::operand> parts) {
+  if (std::ranges::any_of(parts, &untyped::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
-                                                             data_type element, std::string_view name,
-                                                             std::optional<word> binding) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
+                                                              data_type element, std::string_view name,
+                                                              std::optional<word> binding) {
   const word id = builder_.global_variable(builder_.type_pointer(storage, type), storage);
   const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
   if (!binding) module_.bindings.push_back(kind);
@@ -155,12 +154,12 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, 
   return {this, id, element, storage, 0, number, false};
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
-                                                              std::optional<word> binding) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
+                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)
     fail(error_category::invalid_argument, "buffer '{}' of booleans was asked for; use u32", name);
-  detail::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
-                                               builder_.type_storage_buffer(type), type, name, binding);
+  untyped::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
+                                                builder_.type_storage_buffer(type), type, name, binding);
   buffer.writable = how != access::read;
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
@@ -173,7 +172,7 @@ MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
   if (aliased_.insert(variable).second) builder_.decorate(variable, decoration::aliased);
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, const detail::memory_object& of) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, const untyped::memory_object& of) {
   if (of.owner != this || of.storage != storage_class::storage_buffer)
     fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
@@ -181,10 +180,10 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
   return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
-                                                                      std::string_view name) {
-  detail::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
-                                               builder_.type_uniform_buffer(type, length), type, name, {});
+MEGANEURA_INLINE untyped::memory_object kernel::declare_uniform_buffer(data_type type, word length,
+                                                                       std::string_view name) {
+  untyped::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
+                                                builder_.type_uniform_buffer(type, length), type, name, {});
   buffer.length = length;
   return buffer;
 }
@@ -196,7 +195,7 @@ MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
 
 MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += bytes; }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
   const word array = builder_.type_array(builder_.type(type), length);
@@ -207,7 +206,7 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_array(data_type type, sto
   return {this, id, type, storage, length, 0, true};
 }
 
-MEGANEURA_INLINE detail::place_reference kernel::declare_variable(data_type type) {
+MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
   const word id = builder_.function_variable(builder_.type_pointer(storage_class::function, builder_.type(type)));
   return {{this, id, type, storage_class::function, 1, 0, true}, id};
 }
@@ -240,26 +239,28 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
 namespace detail {
 
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
-[[nodiscard]] inline operand ordered_bits(const operand& bits) {
-  const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
-  const operand flips =
-      binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
-  return binary(binary_op::bit_xor, bits, flips);
+[[nodiscard]] inline untyped::operand ordered_bits(const untyped::operand& bits) {
+  const auto number = [&](word value) { return untyped::operand{.owner = nullptr, .type = bits.type, .bits = value}; };
+  const untyped::operand flips =
+      untyped::binary(untyped::binary_op::bit_and, untyped::binary(untyped::binary_op::shift_right, bits, number(31)),
+                      number(0x7fffffffu));
+  return untyped::binary(untyped::binary_op::bit_xor, bits, flips);
 }
 
 }  // namespace detail
 
 // The group's FMin and FMax drop NaNs. As integers every NaN lies beyond the infinities, on the side that wins.
-MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_float_extremum(reduction how, const untyped::operand& x) {
   const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
-  if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
-  const detail::operand nan{
+  if (x.type != single) return untyped::convert(x.type, subgroup_float_extremum(how, untyped::convert(single, x)));
+  const untyped::operand nan{
       .owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
-  const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
-  return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
+  const untyped::operand key =
+      untyped::select(untyped::is_nan(x), nan, detail::ordered_bits(untyped::bitcast(integer, x)));
+  return untyped::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x) {
   const bool extremum = how == reduction::minimum || how == reduction::maximum;
   if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
   builder_.require(capability::group_non_uniform);
@@ -276,7 +277,8 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, cons
   return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::operand& x, const detail::operand& lane) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::operand& x,
+                                                        const untyped::operand& lane) {
   builder_.require(capability::group_non_uniform);
   const bool broadcasts = code == op::group_non_uniform_broadcast;
   builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
@@ -285,7 +287,7 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::op
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_vote(op code, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::operand& x) {
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_vote);
   module_.subgroup_operations |= spirv::subgroup_vote;

@@ -13,7 +13,10 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 class kernel;
 
-namespace detail {
+/// The language below the typed one, for generators that learn the types of their values at run time. Operands of one
+/// instruction have one type, but for the comments below. errors: those of kernel::use; invalid_argument for a function
+/// of literals alone where there is no kernel to emit it.
+namespace untyped {
 
 /// What every typed value is underneath: an id in a kernel, or a literal that no kernel has seen yet. Literals are what
 /// makes `x * 1` cost nothing and lets a generator written with plain numbers fold its own index arithmetic.
@@ -71,6 +74,10 @@ enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, great
 [[nodiscard]] operand accurate_tanh(const operand& x);
 [[nodiscard]] word literal_bits(scalar_kind kind, double value);
 
+}  // namespace untyped
+
+namespace detail {
+
 template <scalar_kind Kind>
 concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
 template <scalar_kind Kind>
@@ -85,7 +92,7 @@ concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) 
 
 /// A value a kernel computes. Copying copies the name of the value, not an instruction.
 template <scalar_kind Kind, int Components>
-class value : public detail::operand {
+class value : public untyped::operand {
  public:
   static constexpr scalar_kind kind = Kind;
   static constexpr int components = Components;
@@ -96,7 +103,7 @@ class value : public detail::operand {
   static constexpr bool is_boolean = Kind == scalar_kind::boolean;
 
   value() : value(literal(0)) {}
-  explicit value(const detail::operand& untyped) : operand(untyped) { type = static_type; }
+  explicit value(const untyped::operand& untyped) : operand(untyped) { type = static_type; }
 
   // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
   template <std::integral Number>
@@ -111,86 +118,86 @@ class value : public detail::operand {
   template <class Scalar>
     requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
   value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
-      : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
+      : value(untyped::splat(static_type, static_cast<scalar>(repeated))) {}
 
   /// One component of a vector, by a C++ number.
   [[nodiscard]] scalar operator[](word component) const requires(Components > 1) {
-    return scalar(detail::extract(*this, component));
+    return scalar(untyped::extract(*this, component));
   }
 
   // Hidden friends, so that numbers and variables convert on either side.
   [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::add, a, b);
+    return make(untyped::binary_op::add, a, b);
   }
   [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::subtract, a, b);
+    return make(untyped::binary_op::subtract, a, b);
   }
   [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::multiply, a, b);
+    return make(untyped::binary_op::multiply, a, b);
   }
   [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::divide, a, b);
+    return make(untyped::binary_op::divide, a, b);
   }
   [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::modulo, a, b);
+    return make(untyped::binary_op::modulo, a, b);
   }
   [[nodiscard]] friend value operator&(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_and, a, b);
+    return make(untyped::binary_op::bit_and, a, b);
   }
   [[nodiscard]] friend value operator|(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_or, a, b);
+    return make(untyped::binary_op::bit_or, a, b);
   }
   [[nodiscard]] friend value operator^(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_xor, a, b);
+    return make(untyped::binary_op::bit_xor, a, b);
   }
   [[nodiscard]] friend value operator<<(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_left, a, b);
+    return make(untyped::binary_op::shift_left, a, b);
   }
   [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_right, a, b);
+    return make(untyped::binary_op::shift_right, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(detail::negate(a)); }
-  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(detail::bit_not(a)); }
+  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(untyped::negate(a)); }
+  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(untyped::bit_not(a)); }
 
   using truth = value<scalar_kind::boolean, Components>;
   [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less, a, b));
+    return truth(untyped::compare(untyped::comparison::less, a, b));
   }
   [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less_equal, a, b));
+    return truth(untyped::compare(untyped::comparison::less_equal, a, b));
   }
   [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater, a, b));
+    return truth(untyped::compare(untyped::comparison::greater, a, b));
   }
   [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater_equal, a, b));
+    return truth(untyped::compare(untyped::comparison::greater_equal, a, b));
   }
   [[nodiscard]] friend truth operator==(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_equal, a, b)
-                            : detail::compare(detail::comparison::equal, a, b));
+    return truth(is_boolean ? untyped::logical(op::logical_equal, a, b)
+                            : untyped::compare(untyped::comparison::equal, a, b));
   }
   [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_not_equal, a, b)
-                            : detail::compare(detail::comparison::not_equal, a, b));
+    return truth(is_boolean ? untyped::logical(op::logical_not_equal, a, b)
+                            : untyped::compare(untyped::comparison::not_equal, a, b));
   }
   // Both sides are always evaluated: these are instructions, not control flow.
   [[nodiscard]] friend value operator&&(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_and, a, b));
+    return value(untyped::logical(op::logical_and, a, b));
   }
   [[nodiscard]] friend value operator||(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_or, a, b));
+    return value(untyped::logical(op::logical_or, a, b));
   }
-  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(detail::logical_not(a)); }
+  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(untyped::logical_not(a)); }
 
   [[nodiscard]] friend value select(const value<scalar_kind::boolean, Components>& condition, const value& yes,
                                     const value& no) {
-    return value(detail::select(condition, yes, no));
+    return value(untyped::select(condition, yes, no));
   }
   [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::minimum, a, b);
+    return make(untyped::binary_op::minimum, a, b);
   }
   [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::maximum, a, b);
+    return make(untyped::binary_op::maximum, a, b);
   }
   [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
     return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
@@ -210,40 +217,40 @@ class value : public detail::operand {
   /// To nearest, ties to even.
   [[nodiscard]] friend value round(const value& a) requires(is_float) { return math(glsl::round_even, a); }
   [[nodiscard]] friend value pow(const value& a, const value& b) requires(is_float) {
-    return value(detail::math(glsl::pow, static_type, {a, b}));
+    return value(untyped::math(glsl::pow, static_type, {a, b}));
   }
   /// a * b + c; rounded once where the device has it, which the caller must not rely on.
   [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
-    return value(detail::math(glsl::fma, static_type, {a, b, c}));
+    return value(untyped::math(glsl::fma, static_type, {a, b, c}));
   }
   /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
   /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
   [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 0));
+    return value(untyped::accurate_sin_cos(a, 0));
   }
   [[nodiscard]] friend value cos(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 1));
+    return value(untyped::accurate_sin_cos(a, 1));
   }
   /// Relative error below 1e-6 everywhere; never overflows.
   [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_tanh(a));
+    return value(untyped::accurate_tanh(a));
   }
-  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
+  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(untyped::is_nan(a)); }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
-    return truth(detail::unary(op::is_inf, truth::static_type, a));
+    return truth(untyped::unary(op::is_inf, truth::static_type, a));
   }
 
  private:
   [[nodiscard]] static value literal(double number) {
-    detail::operand result;
+    untyped::operand result;
     result.type = static_type;
-    result.bits = detail::literal_bits(Kind, number);
+    result.bits = untyped::literal_bits(Kind, number);
     return value(result);
   }
-  [[nodiscard]] static value make(detail::binary_op code, const value& a, const value& b) {
-    return value(detail::binary(code, a, b));
+  [[nodiscard]] static value make(untyped::binary_op code, const value& a, const value& b) {
+    return value(untyped::binary(code, a, b));
   }
-  [[nodiscard]] static value math(glsl code, const value& a) { return value(detail::math(code, static_type, {a})); }
+  [[nodiscard]] static value math(glsl code, const value& a) { return value(untyped::math(code, static_type, {a})); }
 };
 
 using boolean = value<scalar_kind::boolean, 1>;
@@ -267,30 +274,30 @@ concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To convert(const value<Kind, Components>& from) {
   static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
-  return To(detail::convert(To::static_type, from));
+  return To(untyped::convert(To::static_type, from));
 }
 /// The same bits as another type of the same size; f16x2 and u32 included.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To bitcast(const value<Kind, Components>& from) {
-  return To(detail::bitcast(To::static_type, from));
+  return To(untyped::bitcast(To::static_type, from));
 }
 template <scalar_kind Kind>
 [[nodiscard]] value<Kind, 2> vector(const value<Kind, 1>& x, const value<Kind, 1>& y) {
-  return value<Kind, 2>(detail::composite({Kind, 2}, {x, y}));
+  return value<Kind, 2>(untyped::composite({Kind, 2}, {x, y}));
 }
 template <scalar_kind Kind>
 [[nodiscard]] value<Kind, 4> vector(const value<Kind, 1>& x, const value<Kind, 1>& y, const value<Kind, 1>& z,
                                     const value<Kind, 1>& w) {
-  return value<Kind, 4>(detail::composite({Kind, 4}, {x, y, z, w}));
+  return value<Kind, 4>(untyped::composite({Kind, 4}, {x, y, z, w}));
 }
 /// Two f32 as two f16 in one word (first in the low half), and back; no 16-bit feature is needed.
 [[nodiscard]] inline u32 pack_half(const f32x2& x) {
-  return u32(detail::math(glsl::pack_half_2x16, u32::static_type, {x}));
+  return u32(untyped::math(glsl::pack_half_2x16, u32::static_type, {x}));
 }
 [[nodiscard]] inline f32x2 unpack_half(const u32& x) {
-  return f32x2(detail::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
+  return f32x2(untyped::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
 }
-[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(detail::unary(op::bit_count, u32::static_type, x)); }
+[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(untyped::unary(op::bit_count, u32::static_type, x)); }
 /// The upper and lower words of the 64-bit product, for counter-based random numbers.
 [[nodiscard]] u32x2 multiply_extended(const u32& a, const u32& b);  // [0] low, [1] high
 

@@ -10,7 +10,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-namespace detail {
+namespace untyped {
 
 [[nodiscard]] inline operand literal_float(data_type type, float value) {
   return literal_operand(type, std::bit_cast<word>(value));
@@ -337,8 +337,7 @@ MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   if (from.kind == to.kind) return value;
   if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
     if (value.is_literal()) return literal_operand(to, value.bits);
-    const bool is_signed = info(is_stored_only(from.kind) ? from.kind : to.kind).is_signed;
-    return unary(is_signed ? op::s_convert : op::u_convert, to, value);
+    return unary(conversion_of_integers(is_stored_only(from.kind) ? from.kind : to.kind), to, value);
   }
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
@@ -467,12 +466,12 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   return select(compare(comparison::greater, z, number(0)), result, value);  // else a zero, nearly one, or NaN
 }
 
-}  // namespace detail
+}  // namespace untyped
 
 MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
   if (a.is_literal() && b.is_literal())
     fail(error_category::invalid_argument, "multiply_extended was called with literals only; compute it in C++");
-  kernel& owner = detail::owner_of(a, b);
+  kernel& owner = untyped::owner_of(a, b);
   auto& builder = owner.builder();
   const word scalar = builder.type(u32::static_type);
   const word members[] = {scalar, scalar};
