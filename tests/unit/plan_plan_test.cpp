@@ -191,7 +191,7 @@ TEST(plan_plan, parameters_that_no_optimizer_updates_have_no_gradients_and_no_mo
     }
     g.optimizer_step(optimizer(adam{}).rule(), pairs);
     const auto parameters = plan::paged(plan::make_layout(g), page);
-    const auto p = plan::make_plan(std::move(g), parameters, {.page_bytes = page});
+    const auto p = plan::make_plan(std::move(g), parameters, {}, page);
     plan::verify(p);
     const auto bytes = [&](area where) { return p.area_bytes[plan::index_of(where)]; };
     EXPECT_EQ(bytes(area::parameter), 6 * 512u);

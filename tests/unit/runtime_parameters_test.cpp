@@ -454,15 +454,4 @@ TEST(runtime_parameters, a_scalar_is_of_a_step_that_ran_and_of_its_own_type) {
   EXPECT_NE(support::sentence_of([&] { (void)run.scalar_output("count", step); }).find("is i32[]"), std::string::npos);
 }
 
-TEST(runtime_parameters, a_program_pages_as_its_device_does) {
-  graph g;
-  node_id sum = g.input("x", dtype::f32, {750});
-  for (const char* name : {"a", "b", "c"}) sum = g.add(sum, g.parameter(name, dtype::f32, {750}));
-  g.add_output("y", sum);
-  program_options options;
-  options.plan.page_bytes = 4096;  // in which the second of the parameters, as they lie on the device, does not fit
-  const program run(support::shared_device(), g, made(g), options);
-  EXPECT_NO_THROW(plan::verify(run.plan()));
-}
-
 }  // namespace

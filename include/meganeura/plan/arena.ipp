@@ -123,13 +123,13 @@ class arena_placer {
     std::uint32_t levels = 1;
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
     for (const scratch& each : draft_.scratches) levels = std::max(levels, each.first + 1);
-    occupied_bytes taken(levels, draft_.options.page_bytes);
+    occupied_bytes taken(levels, draft_.result.page_bytes);
     std::uint64_t total = 0;
     std::vector<std::uint64_t> offsets(all.size());
     for (const block& b : all) {
       const std::uint32_t last = std::min(b.last, levels - 1);
       const std::uint64_t offset = draft_.options.share_memory ? taken.lowest_free(b.first, last, b.bytes)
-                                                               : fit_page(total, b.bytes, draft_.options.page_bytes);
+                                                               : fit_page(total, b.bytes, draft_.result.page_bytes);
       if (draft_.options.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
       offsets[b.index] = offset;

@@ -46,7 +46,7 @@ struct draft {
   using node_list = small_vector<node_id, 4>;
 
   /// Finds who reads and who overwrites each node. errors: unsupported for an input that is longer than a page.
-  draft(graph g, const layout& parameters, const plan_options& planning);
+  draft(graph g, const layout& parameters, const plan_options& planning, std::uint64_t page_bytes);
 
   [[nodiscard]] const graph& g() const { return result.implementation; }
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }

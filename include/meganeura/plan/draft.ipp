@@ -13,12 +13,14 @@
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
 
-MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_options& planning) : options(planning) {
+MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_options& planning,
+                              std::uint64_t page_bytes)
+    : options(planning) {
   result.implementation = std::move(of);
   result.parameters = parameters;
-  result.inputs = paged(layout_of(g(), {op::input}), options.page_bytes);
-  result.training = paged(make_training_layout(g()), options.page_bytes);
-  result.page_bytes = options.page_bytes;
+  result.inputs = paged(layout_of(g(), {op::input}), page_bytes);
+  result.training = paged(make_training_layout(g()), page_bytes);
+  result.page_bytes = page_bytes;
   places.resize(g().size());
   readers.resize(g().size());
   is_output.resize(g().size(), false);

@@ -48,7 +48,7 @@ class effect_placer {
     for (const named_tensor& each : draft_.result.parameters.tensors) {
       if (names.contains(each.name)) found.push_back(each);
     }
-    return paged({named_tensors(std::move(found)), 0}, draft_.options.page_bytes);
+    return paged({named_tensors(std::move(found)), 0}, draft_.result.page_bytes);
   }
 
   void place_gradients(node_id effect) {

@@ -14,7 +14,7 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
+/// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
 /// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
 /// The area of each parameter's moment number i.
@@ -70,8 +70,8 @@ struct execution_plan {
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
-  std::uint64_t page_bytes = unlimited_page;
-  std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
+  std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
+  std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
 };
@@ -80,17 +80,17 @@ struct plan_options {
   bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
-  std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
 /// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
-/// model (every parameter and state of `g` must be in it), paged like the rest. Errors: internal, naming the node, when
-/// `g` holds a primitive that nothing implements; invalid_argument for a parameter that is missing or has another
-/// shape.
-[[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
+/// model (every parameter and state of `g` must be in it), `paged` for buffers of `page_bytes` as the rest will be.
+/// Errors: internal, naming the node, when `g` holds a primitive that nothing implements; invalid_argument for a
+/// parameter that is missing or has another shape.
+[[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {},
+                                       std::uint64_t page_bytes = unlimited_page);
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on
 /// byte intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it.

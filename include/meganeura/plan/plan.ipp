@@ -28,8 +28,9 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
   return found;
 }
 
-MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options) {
-  detail::draft all(std::move(g), parameters, options);
+MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
+                                          std::uint64_t page_bytes) {
+  detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
   detail::place_leaves(all);
   detail::place_effects(all);

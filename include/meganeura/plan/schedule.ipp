@@ -22,7 +22,7 @@ class scheduler {
  private:
   void levels() {
     for (node_id id{0}; id < g_.size(); ++id) {
-      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.options.page_bytes);
+      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.result.page_bytes);
       if (tensor_bytes(g_[id]) > most) {
         fail(error_category::unsupported,
              "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",

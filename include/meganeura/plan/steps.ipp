@@ -97,8 +97,8 @@ class step_writer {
       const std::uint64_t length = runs.empty() ? 0 : runs.back().bytes, bytes = length + r.bytes;
       const bool follows =
           !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
-      if (follows && in_one_page(runs.back().parameters, bytes, draft_.options.page_bytes) &&
-          in_one_page(runs.back().others, bytes, draft_.options.page_bytes))
+      if (follows && in_one_page(runs.back().parameters, bytes, draft_.result.page_bytes) &&
+          in_one_page(runs.back().others, bytes, draft_.result.page_bytes))
         runs.back().bytes = bytes;
       else
         runs.push_back(r);

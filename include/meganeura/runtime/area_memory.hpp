@@ -13,7 +13,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What plan_options::page_bytes has to be on this device: the largest buffer, in whole tensors' alignments.
+/// What execution_plan::page_bytes is on this device: the largest buffer, in whole tensors' alignments.
 [[nodiscard]] inline std::uint64_t page_bytes_of(const device_facts& facts) {
   return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
 }

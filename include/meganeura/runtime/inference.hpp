@@ -86,14 +86,6 @@ class inference {
   detail::sized_programs programs_;
 };
 
-namespace detail {
-
-// The program of a graph, and the graph's parameters and what it keeps where there are none yet.
-[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
-                                   const program_options& options);
-
-}  // namespace detail
-
 }  // namespace meganeura::inline MEGANEURA_ABI
 
 #if MEGANEURA_HEADER_ONLY

@@ -10,9 +10,10 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
-                                              optimizer_moments& moments, const program_options& options) {
+                                              optimizer_moments& moments, const program_options& options,
+                                              const build_times& before) {
   parameters kept = weights ? weights : parameters(on, g);
-  program made(on, g, kept, options, moments);
+  program made(on, g, kept, options, moments, before);
   weights = std::move(kept);  // only now: a build that failed leaves none of its making
   moments = made.moments();
   return made;
@@ -22,7 +23,7 @@ MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const ru
                                       meganeura::parameters weights) try
     : device_(on), options_(options), parameters_(std::move(weights)), programs_(on, {}, 1) {
   (void)programs_.at({}, {}, [&](const symbol_extents&) {
-    return detail::make_program(on, g, parameters_, moments_, options.program);
+    return detail::make_program(on, g, parameters_, moments_, options.program, {});
   });
 } catch (...) {
   rethrow_as_error("building a session");
@@ -43,9 +44,8 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });
-    program_options options = options_.program;
-    options.before.trace = traced.milliseconds;
-    return detail::make_program(device_, traced.made, parameters_, moments_, options);
+    return detail::make_program(device_, traced.made, parameters_, moments_, options_.program,
+                                {.trace = traced.milliseconds});
   });
 } catch (...) {
   rethrow_as_error("building a session");

@@ -28,10 +28,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 struct program_options {
   fusion::optimize_options optimize{};
-  plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
+  plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds
   bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;       // a timestamp around every dispatch: each then runs alone
-  build_times before{};       // what making the graph took: `times` begins with it
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -56,6 +55,17 @@ struct input_values {
                   "others as their dtype and bytes");
   }
 };
+
+class program;
+
+namespace detail {
+
+// The program of a graph, and the graph's parameters and what it keeps where there are none yet. `before`: what making
+// the graph took, with which the program's times begin.
+[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
+                                   const program_options& options, const build_times& before);
+
+}  // namespace detail
 
 /// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
 /// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
@@ -122,6 +132,11 @@ class program {
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
+  friend program detail::make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
+                                      const program_options& options, const build_times& before);
+  program(const device& on, const graph& g, const parameters& weights, const program_options& options,
+          optimizer_moments moments, const build_times& before);
+
   struct slot {  // one step in flight
     // Both mapped. Results begin with the step's values, as in their area, then come scalars.
     area_memory inputs;

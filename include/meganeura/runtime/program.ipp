@@ -60,9 +60,14 @@ MEGANEURA_INLINE const program& program::alive() const try {
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options, optimizer_moments moments) try
+                                  const program_options& options, optimizer_moments moments)
+    : program(on, g, weights, options, std::move(moments), {}) {}
+
+MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
+                                  const program_options& options, optimizer_moments moments,
+                                  const build_times& before) try
     : device_(on),
-      times_(options.before),
+      times_(before),
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
@@ -72,19 +77,18 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
-  planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
+  const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
-  optimization.region.tensor_bytes =
-      static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
+  optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_binding_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
   times_.implement = report_.implement_ms;
   times_.extract = watch.lap() - times_.saturate - times_.implement;
-  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
+  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();

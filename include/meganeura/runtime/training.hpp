@@ -161,7 +161,7 @@ class training {
   [[nodiscard]] std::span<const input_values> number_step(const meganeura::program& selected,
                                                           std::span<const input_values> inputs);
   [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
-  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, double trace_ms);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;

@@ -133,7 +133,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
+MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, double trace_ms) {
+  program_options options = options_.program;
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
   if (loaded_groups_)
     detail::check_same_groups(loaded_groups_->first, groups.described(), loaded_groups_->second, true);
@@ -143,8 +144,8 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
     graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups, options_);
     return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
   });
-  options.before.differentiate = step.milliseconds;
-  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options,
+                                                 {.trace = trace_ms, .differentiate = step.milliseconds});
   loaded_groups_.reset();
   groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
   group_optimizers_ = std::move(of_groups);
@@ -155,9 +156,7 @@ MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input
                                                            const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
-    program_options options = options_.program;
-    options.before.trace = traced.milliseconds;
-    return build(std::move(traced.made), at, options);
+    return build(std::move(traced.made), at, traced.milliseconds);
   });
 } catch (...) {
   rethrow_as_error("building a trainer");
