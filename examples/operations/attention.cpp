@@ -76,8 +76,9 @@ void add_attentions(std::vector<operation>& list) {
   list.push_back(attending(
       ")", "", plain.operands(),
       [](const values& x) {
-        return mn::attend(x[0], x[1], x[2],
-                          mn::gqa_options{.causal = true, .scale = 0.5f, .softcap = 3, .window = 3, .alibi = true});
+        return mn::attend(
+            x[0], x[1], x[2],
+            mn::gqa_options{.causal = true, .scale = 0.5f, .softcap = 3, .sliding_window = 3, .alibi = true});
       },
       plain));
   // The first query at place 2 of a cache.

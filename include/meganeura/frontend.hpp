@@ -15,12 +15,12 @@
 #include <meganeura/nn/norm.hpp>
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/contract.hpp>
+#include <meganeura/ops/convolution.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/elementwise.hpp>
 #include <meganeura/ops/gather.hpp>
-#include <meganeura/ops/mode.hpp>
 #include <meganeura/ops/narrow.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/state.hpp>
 #include <meganeura/ops/view.hpp>
-#include <meganeura/ops/window.hpp>
+#include <meganeura/ops/when_training.hpp>

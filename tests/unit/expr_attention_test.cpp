@@ -20,7 +20,7 @@ namespace {
 using numbers = std::vector<double>;
 
 struct functions {
-  static constexpr mn::gqa_options near{.softcap = 20, .window = 2, .alibi = true}, ahead{.causal = true};
+  static constexpr mn::gqa_options near{.softcap = 20, .sliding_window = 2, .alibi = true}, ahead{.causal = true};
   static constexpr mn::rope_options partial{.width = 2, .type = mn::rope_type::llama3, .factor = 8},
       side{.interleaved = true, .type = mn::rope_type::yarn, .factor = 2};
   static constexpr auto forward(mn::value auto x, mn::value auto place, mn::value auto counts) {
@@ -103,7 +103,7 @@ TEST(expr_attention, a_mask_that_is_nan_is_not_hidden) {
 TEST(expr_attention, a_window_without_direction_looks_to_both_sides) {
   mn::graph g;
   const mn::node_value q(g, g.input("q", mn::dtype::f32, {5, 1, 1})), v(g, g.input("v", mn::dtype::f32, {5, 1, 5}));
-  const mn::node_id y = mn::attend(q, q, v, mn::gqa_options{.window = 2}).id();
+  const mn::node_id y = mn::attend(q, q, v, mn::gqa_options{.sliding_window = 2}).id();
   mn::oracle::tensors<double> leaves{{"q", {{5, 1, 1}, numbers(5)}}, {"v", {{5, 1, 5}, numbers(25)}}};
   for (std::int64_t i = 0; i < 5; ++i) leaves["v"][6 * i] = 1;
   const numbers found = mn::oracle::interpreter<double>(g, leaves).value(y).values;

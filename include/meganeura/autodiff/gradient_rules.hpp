@@ -450,25 +450,25 @@ struct gradient_rule<op::window_reduce> : gradient_step {
     const std::span<const node_id> operands(both);
     if (window.kind != reduce_kind::max) return add(x, graph_.window_scatter(operands.last(1), window, extents(x)));
     const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
-    if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
-    const node_id taps = graph_.view(x, rows->extents, rows->map);
-    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
-                                 graph_.reshape(g, rows->windows), taps, rows->axes);
+    if (!rows || rows->elements <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
+    const node_id elements = graph_.view(x, rows->extents, rows->map);
+    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, elements, rows->axes),
+                                 graph_.reshape(g, rows->windows), elements, rows->axes);
     add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
   }
 
  private:
-  /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
+  /// Windows as rows: a view [outer, windows.., elements..], `axes` the elements.
   struct window_rows {
     shape extents, windows;
     view_attribute map;
     std::uint32_t axes = 0;
-    std::int64_t taps = 1;
+    std::int64_t elements = 1;
   };
 
   // Each element of such windows is in one row at most, so that going through rows takes one pass over them, where
-  // window_scatter reads for each element all taps of its window again. Nothing where windows overlap or hold padding
-  // (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
+  // window_scatter reads for each element all elements of its window again. Nothing where windows overlap or hold
+  // padding (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
   [[nodiscard]] static std::optional<window_rows> disjoint_windows(const window_attribute& window, const shape& x,
                                                                    const shape& y) {
     const int outer = x.rank() - window.spatial;
@@ -479,7 +479,7 @@ struct gradient_rule<op::window_reduce> : gradient_step {
       rows.map.strides[0] = x.stride(i);
     }
     rows.extents.push_back(count);
-    shape taps;
+    shape elements;
     for (int i = 0; i < window.spatial; ++i) {
       const std::int64_t in = x[outer + i], out = y[outer + i], unit = x.stride(outer + i);
       const std::int64_t first = -window.pad_low[i], last = first + (out - 1) * window.stride[i] + window.window[i];
@@ -489,15 +489,15 @@ struct gradient_rule<op::window_reduce> : gradient_step {
       const std::int64_t extent = out > 1 ? window.window[i] : std::min(last, in) - start;
       if (extent < 1) return std::nullopt;  // padding alone
       rows.extents.push_back(out);
-      taps.push_back(extent);
+      elements.push_back(extent);
       rows.map.offset += start * unit;
       rows.map.strides[1 + i] = window.stride[i] * unit;
       rows.map.strides[1 + window.spatial + i] = unit;
       rows.axes |= 1u << (1 + window.spatial + i);
-      rows.taps *= extent;
+      rows.elements *= extent;
     }
     rows.windows = rows.extents;
-    for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
+    for (int i = 0; i < elements.rank(); ++i) rows.extents.push_back(elements[i]);
     return rows;
   }
 };

@@ -56,9 +56,9 @@ class window_kernel {
       }
       in_[i] = static_cast<std::uint32_t>(x[axis]);
       out_[i] = static_cast<std::uint32_t>(y[axis]);
-      taps_[i] = static_cast<std::uint32_t>(window.window[i]);
-      reach_[i] = std::min(taps_[i], in_[i]);
-      tap_count_ *= reach_[i];
+      sizes_[i] = static_cast<std::uint32_t>(window.window[i]);
+      reach_[i] = std::min(sizes_[i], in_[i]);
+      element_count_ *= reach_[i];
       const std::int64_t most = ceil_div(window.window[i], window.stride[i]);
       windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
       window_count_ *= windows_[i];
@@ -156,23 +156,23 @@ class window_kernel {
     return total;
   }
 
-  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is.
-  /// Where the window is no longer than the tensor these are all of its taps.
-  struct taps {
+  /// The elements of one window that can lie inside the tensor, `reach_` along each axis: the first and where element 0
+  /// is. Where the window is no longer than the tensor these are all of its elements.
+  struct elements {
     index first, origin;
   };
 
-  [[nodiscard]] taps taps_from(const index& origin) const {
-    taps found{origin, origin};
+  [[nodiscard]] elements elements_from(const index& origin) const {
+    elements found{origin, origin};
     for (std::size_t i = 0; i < max_spatial; ++i)  // below 0 wraps to far beyond
-      if (reach_[i] < taps_[i]) found.first[i] = select(origin[i] < 0x80000000u, origin[i], spirv::u32(0));
+      if (reach_[i] < sizes_[i]) found.first[i] = select(origin[i] < 0x80000000u, origin[i], spirv::u32(0));
     return found;
   }
 
-  [[nodiscard]] spirv::boolean exists(const taps& window, const index& at) const {
+  [[nodiscard]] spirv::boolean exists(const elements& window, const index& at) const {
     spirv::boolean result = inside(at, in_);
     for (std::size_t i = 0; i < max_spatial; ++i)
-      if (reach_[i] < taps_[i]) result = result && at[i] - window.origin[i] < spirv::u32(taps_[i]);
+      if (reach_[i] < sizes_[i]) result = result && at[i] - window.origin[i] < spirv::u32(sizes_[i]);
     return result;
   }
 
@@ -182,9 +182,9 @@ class window_kernel {
     index origin;
     for (std::size_t i = 0; i < max_spatial; ++i)
       origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
-    const taps window = taps_from(origin);
-    for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
-      index from = split(tap, reach_);
+    const elements window = elements_from(origin);
+    for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
+      index from = split(element, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
       const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
       spirv::untyped::store(total.place, combine(owner_, how, spirv::untyped::load(total.place), value));
@@ -192,11 +192,11 @@ class window_kernel {
     return shared_total(how, total.place);
   }
 
-  /// A window that an element lies in: its place among the windows, its taps, and which of them the element is.
+  /// A window that an element lies in: its place among the windows, its elements, and which of them the element is.
   struct covering {
     index window;
-    taps reached;
-    spirv::u32 tap;
+    elements reached;
+    spirv::u32 element;
     spirv::boolean exists{true};
   };
 
@@ -206,21 +206,22 @@ class window_kernel {
     const index counted = split(number, windows_);
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
-      const spirv::u32 length(taps_[i]);
+      const spirv::u32 length(sizes_[i]);
       const spirv::u32 first = select(padded < length, spirv::u32(0), (padded - length) / stride + 1u);
       const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
       found.window[i] = first + counted[i];
       found.exists = found.exists && found.window[i] <= last;
       origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
     }
-    found.reached = taps_from(origin);
-    for (std::size_t i = 0; i < max_spatial; ++i) found.tap = found.tap * reach_[i] + (at[i] - found.reached.first[i]);
+    found.reached = elements_from(origin);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      found.element = found.element * reach_[i] + (at[i] - found.reached.first[i]);
     return found;
   }
 
   [[nodiscard]] scalar_value scattered(const spirv::u32& outer, const index& at, const spirv::u32& position) {
     const bool is_max = window_.kind == reduce_kind::max;
-    const bool written_out = window_count_ <= 32 && (!is_max || window_count_ * tap_count_ <= 81);
+    const bool written_out = window_count_ <= 32 && (!is_max || window_count_ * element_count_ <= 81);
     const running_sum total = start_total(scalar_op::row_sum);
     const scalar_value own = is_max ? x_->load(position) : total.start;
     for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
@@ -237,7 +238,7 @@ class window_kernel {
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
                                              bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
-    for_each(tap_count_, written_out, true, {}, [&](const spirv::u32& other) {
+    for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
       index at = split(other, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
       const spirv::boolean real = exists(found.reached, at);
@@ -250,7 +251,7 @@ class window_kernel {
           spirv::boolean(spirv::untyped::compare(comparison::less, own, value)) || (nan && !own_nan);
       const spirv::boolean tied =
           spirv::boolean(spirv::untyped::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < found.tap && real);
+      const spirv::boolean loses = beaten || (tied && other < found.element && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
@@ -265,10 +266,10 @@ class window_kernel {
   spirv::kernel owner_;
   dtype type_;
   bool scatters_;
-  extents in_{1, 1, 1}, out_{1, 1, 1}, taps_{1, 1, 1};
-  extents reach_{1, 1, 1};    // taps of a window that can lie inside
+  extents in_{1, 1, 1}, out_{1, 1, 1}, sizes_{1, 1, 1};
+  extents reach_{1, 1, 1};    // elements of a window that can lie inside
   extents windows_{1, 1, 1};  // that an element can lie in
-  std::uint32_t tap_count_ = 1, window_count_ = 1;
+  std::uint32_t element_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
   spirv::u32 lane_;
   shared_totals totals_;

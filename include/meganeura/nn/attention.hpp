@@ -11,13 +11,13 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
-/// added; 0: none. window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance
-/// times 2^(-8 i / heads) for head i from 1 on.
+/// added; 0: none. sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its
+/// distance times 2^(-8 i / heads) for head i from 1 on.
 struct gqa_options {
   bool causal = false;
   float scale = 0;
   float softcap = 0;
-  int window = 0;
+  int sliding_window = 0;
   bool alibi = false;
   friend constexpr bool operator==(const gqa_options&, const gqa_options&) = default;
 };
@@ -34,7 +34,7 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
-constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.window >= 0; }
+constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.sliding_window >= 0; }
 
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
@@ -74,7 +74,7 @@ struct attend {
   // The last query stands at the last key: behind a past both count from the end.
   static constexpr auto scores(value auto q, value auto k, gqa_options options) {
     const auto all = products(q, k, options);
-    if (!options.causal && !options.alibi && options.window == 0) return all;
+    if (!options.causal && !options.alibi && options.sliding_window == 0) return all;
     const auto query = query_of(all), key = key_of(all);
     const bool batch = q.facts().shape.rank == 4;
     return square(all)[0] == square(all)[1] ? seen(all, query, key, batch, options)
@@ -92,7 +92,7 @@ struct attend {
 
   // Within a window there may be no key.
   static constexpr auto weights(value auto scores, gqa_options options) {
-    return options.window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
+    return options.sliding_window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
   }
   static constexpr auto weights_or_zeros(value auto scores) {
     const auto bounded = maximum(scores, detail::hidden_score);
@@ -131,9 +131,9 @@ struct attend {
   static constexpr auto seen(value auto scores, value auto query, value auto key, bool batch, gqa_options options) {
     const auto near = options.alibi ? scores - cast<dtype::f32>(abs(query - key)) * slopes(scores, batch) : scores;
     const auto ahead = options.causal ? masked(near, less_equal(key, query)) : near;
-    if (options.window == 0) return ahead;
-    const auto behind = masked(ahead, less(query - key, options.window));
-    return options.causal ? behind : masked(behind, less(key - query, options.window));
+    if (options.sliding_window == 0) return ahead;
+    const auto behind = masked(ahead, less(query - key, options.sliding_window));
+    return options.causal ? behind : masked(behind, less(key - query, options.sliding_window));
   }
 
   // Heads beyond the greatest power of 2 have those between the first ones', of twice as many.
@@ -192,7 +192,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
                    "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
-  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and window are at least 0", q, k, v)
+  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0",
+                   q, k, v)
   MEGANEURA_EXPECT((value<Position> || !static_cast<gqa_options>(options).causal ||
                     has_key_for_each(q.facts().shape.last(2), k.facts().shape.last(2))),
                    "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
@@ -215,7 +216,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
 /// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
 /// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
 /// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query",
-/// "softcap and window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
+/// "softcap and sliding_window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv
+/// 2305.13245.
 template <value Q, value K, value V, class Options>
   requires std::is_convertible_v<Options, gqa_options>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {

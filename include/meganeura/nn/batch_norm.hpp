@@ -2,10 +2,10 @@
 // Normalisation over the batch, with running statistics.
 #pragma once
 #include <meganeura/expr/traced.hpp>
-#include <meganeura/ops/mode.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/state.hpp>
 #include <meganeura/ops/view.hpp>
+#include <meganeura/ops/when_training.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -4,7 +4,7 @@
 #include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/norm.hpp>
-#include <meganeura/ops/window.hpp>
+#include <meganeura/ops/convolution.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

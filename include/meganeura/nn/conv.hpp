@@ -2,8 +2,8 @@
 // Convolution layer.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/convolution.hpp>
 #include <meganeura/ops/view.hpp>
-#include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/elementwise.hpp>
-#include <meganeura/ops/mode.hpp>
+#include <meganeura/ops/when_training.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

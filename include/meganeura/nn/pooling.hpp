@@ -3,8 +3,8 @@
 #pragma once
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/elementwise.hpp>
+#include <meganeura/ops/spatial.hpp>
 #include <meganeura/ops/view.hpp>
-#include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -99,8 +99,8 @@ struct max_pool {
       const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
       const auto padded = pad(x, axis, along.padding, along.high, least);
       x = slice(padded, axis, 0, along.count, along.stride);
-      for (std::int64_t tap = 1; tap < along.window; ++tap)
-        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
+      for (std::int64_t place = 1; place < along.window; ++place)
+        x = maximum(x, slice(padded, axis, place * along.dilation, along.count, along.stride));
     }
     return x;
   }

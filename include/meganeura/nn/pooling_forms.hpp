@@ -111,17 +111,17 @@ struct adaptive_max_pool {
   static constexpr auto forward(value auto x, spatial out, int axes) {
     const auto reduced = [](value auto y, int axis) { return max(y, axis); };
     const auto unequal = [](value auto y, int axis, std::int64_t in, std::int64_t to) {
-      return max(gather(y, taps(y, in, to), axis), axis + 1);
+      return max(gather(y, elements_of_windows(y, in, to), axis), axis + 1);
     };
     return detail::adapted_windows(x, out, axes, reduced, unequal);
   }
 
  private:
   // [out, longest window]; shorter ones name their last element again.
-  static constexpr auto taps(value auto x, std::int64_t in, std::int64_t out) {
+  static constexpr auto elements_of_windows(value auto x, std::int64_t in, std::int64_t out) {
     const symbolic_shape table = detail::extents_of(out, (in + out - 1) / out + 1);
-    const auto window = detail::coordinates_of(x, table, 0), tap = detail::coordinates_of(x, table, 1);
-    return minimum(detail::first_of_window(window, in, out) + tap, detail::end_of_window(window, in, out) - 1);
+    const auto window = detail::coordinates_of(x, table, 0), element = detail::coordinates_of(x, table, 1);
+    return minimum(detail::first_of_window(window, in, out) + element, detail::end_of_window(window, in, out) - 1);
   }
 };
 

@@ -2,7 +2,7 @@
 // The leaky relu of random slopes.
 #pragma once
 #include <meganeura/ops/activations.hpp>
-#include <meganeura/ops/mode.hpp>
+#include <meganeura/ops/when_training.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

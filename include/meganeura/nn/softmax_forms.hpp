@@ -4,9 +4,9 @@
 #include <meganeura/nn/softmax.hpp>
 #include <meganeura/ops/cumulative.hpp>
 #include <meganeura/ops/custom_gradient.hpp>
-#include <meganeura/ops/mode.hpp>
 #include <meganeura/ops/search.hpp>
 #include <meganeura/ops/sort.hpp>
+#include <meganeura/ops/when_training.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

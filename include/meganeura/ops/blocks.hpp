@@ -2,8 +2,8 @@
 // Blocks of images as channels and back, and borders that repeat what is inside.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/spatial.hpp>
 #include <meganeura/ops/view.hpp>
-#include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

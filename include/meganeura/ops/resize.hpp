@@ -3,9 +3,9 @@
 #pragma once
 #include <meganeura/expr/traced.hpp>
 #include <meganeura/ops/blocks.hpp>
+#include <meganeura/ops/convolution.hpp>
 #include <meganeura/ops/gather.hpp>
 #include <meganeura/ops/reduce.hpp>
-#include <meganeura/ops/window.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -42,7 +42,9 @@ constexpr resize_ratio ratio_of(std::int64_t from, std::int64_t to, resize_place
   return to > 1 ? resize_ratio{from - 1, 0, to - 1} : resize_ratio{0, 0, 1};
 }
 
-constexpr int taps(resize_mode mode) { return mode == resize_mode::nearest ? 1 : mode == resize_mode::linear ? 2 : 4; }
+constexpr int neighbours_of(resize_mode mode) {
+  return mode == resize_mode::nearest ? 1 : mode == resize_mode::linear ? 2 : 4;
+}
 
 // A whole number beside i32 values of the body.
 template <class X>
@@ -80,12 +82,12 @@ struct resize {
                                 resize_place place) {
     const int size = detail::per_axis(sizes)[of];
     if (size == 0) return reshape(x, x.facts().shape);
-    const int along = detail::axis_of(x, axis) + of, taps = detail::taps(mode);
+    const int along = detail::axis_of(x, axis) + of, neighbours = detail::neighbours_of(mode);
     const std::int64_t extent = x.facts().shape[along].coefficient;
     const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
     const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
-    symbolic_shape lines;  // [taps, size]; nearest has no axis of taps
-    if (taps > 1) lines.push_back(taps);
+    symbolic_shape lines;  // [neighbours, size]; nearest has no axis of neighbours
+    if (neighbours > 1) lines.push_back(neighbours);
     lines.push_back(size);
     // Shifted so that it is positive: integers divide towards 0. Nearest rounds, or cuts off where it is asymmetric.
     const bool rounds = mode == resize_mode::nearest && place != resize_place::asymmetric;
@@ -94,19 +96,19 @@ struct resize {
                         number(2 * ratio.start + parts + half);
     const auto above = scaled / number(parts);  // one more than the element below
     const auto inside = [&](auto index) { return minimum(maximum(index, number(0)), number(extent - 1)); };
-    if (taps == 1) return gather(x, inside(above - number(1)), along);
+    if (neighbours == 1) return gather(x, inside(above - number(1)), along);
     const auto real = [&](double n) { return detail::number_of(x, n); };
-    const auto tap = detail::coordinates_of(x, lines, 0) - number(taps / 2);  // 0: the element above
+    const auto neighbour = detail::coordinates_of(x, lines, 0) - number(neighbours / 2);  // 0: the element above
     const auto rest = cast(scaled - above * number(parts), dtype::f32) * real(1.0 / static_cast<double>(parts));
-    auto weight = real(1) - abs(rest - real(1) - cast(tap, dtype::f32));
+    auto weight = real(1) - abs(rest - real(1) - cast(neighbour, dtype::f32));
     if (mode == resize_mode::cubic) {  // Keys' polynomials of one less the distance, below it 1.25 d^3 - 2.25 d^2 + 1
       const auto e = weight;
       const auto third = select(less(e, real(0)), real(0.75), real(-1.25));
       weight = ((third * e + real(1.5)) * e + real(0.75)) * e;
     }
     const symbolic_shape column =
-        detail::followed_by_ones(detail::extents_of(taps, size), x.facts().shape.rank + 1 - along);
-    const auto taken = gather(detail::widened(x), inside(above + tap), along);
+        detail::followed_by_ones(detail::extents_of(neighbours, size), x.facts().shape.rank + 1 - along);
+    const auto taken = gather(detail::widened(x), inside(above + neighbour), along);
     return detail::narrowed(sum(taken * reshape(weight, column), along), x);
   }
 };
