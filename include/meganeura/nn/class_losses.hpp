@@ -222,7 +222,7 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Scores,
 
 namespace detail {
 template <cross_entropy_options Options>
-struct nll_module {
+struct nll_module : weighed_by_labels<Options> {
   static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
@@ -233,6 +233,6 @@ struct nll : loss<detail::nll_module<Options>, labels<Label, Options.axis>> {};
 
 /// cross_entropy_loss beside shares of the classes, of the shape of the model's result.
 template <fixed_string Target, cross_entropy_options Options = cross_entropy_options{}>
-struct dense_cross_entropy : loss<detail::cross_entropy_module<Options>, target<Target>> {};
+struct dense_cross_entropy : loss<detail::dense_cross_entropy_module<Options>, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI

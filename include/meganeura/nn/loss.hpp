@@ -115,14 +115,17 @@ struct class_labels {
     return logical_and(is_class, logical_not(equal(of, ignored)));
   }
 
+  // How many of all labels do. Padded, they are summed over a length of their own: computed once, not inside each
+  // reader, so that the gradient stays one kernel over the logits.
+  [[nodiscard]] constexpr Value counted() const {
+    const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
+    return sum(select(counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0)), one, zero));
+  }
+
   [[nodiscard]] constexpr Value reduced(Value losses, loss_reduction how) const {
     const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
     if (how != loss_reduction::mean) return reduced_loss(select(counts(label), losses, zero), how);
-    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
-    // reader, and the gradient stays one kernel over the logits.
-    const Value padded = counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0));
-    const Value share = reciprocal(maximum(sum(select(padded, one, zero)), one));
-    return sum(select(counts(label), losses * share, zero));
+    return sum(select(counts(label), losses * reciprocal(maximum(counted(), one)), zero));
   }
 
   // Each position's weight is that of its label; what does not count has none, as nothing is gathered from -1.
@@ -254,13 +257,23 @@ struct labels {
 };
 
 namespace detail {
+// The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
 template <cross_entropy_options Options>
-struct cross_entropy_module {
+struct weighed_by_labels {
+  static constexpr auto weight(value auto scores,
+                               value auto label) requires(Options.reduction == loss_reduction::mean) {
+    return class_labels(scores, label, Options).counted();
+  }
+};
+template <cross_entropy_options Options>
+struct dense_cross_entropy_module {
   static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto logits, value auto label) {
     return cross_entropy_loss<Options>(logits, label);
   }
 };
+template <cross_entropy_options Options>
+struct cross_entropy_module : dense_cross_entropy_module<Options>, weighed_by_labels<Options> {};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.

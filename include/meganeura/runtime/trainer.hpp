@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +22,21 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
+
+// Whether a loss says by itself what a batch weighs among others, of the model's first result and its own first input.
+template <class Module>
+concept weighs_batches = requires(const node_value& x) {
+  { Module::weight(x, x) } -> std::same_as<node_value>;
+};
+// Whether the loss of all batches is the sum of theirs.
+template <class Module>
+constexpr bool adds_up() {
+  if constexpr (requires { Module::options.reduction; }) {
+    return Module::options.reduction == decltype(Module::options.reduction)::sum;
+  } else {
+    return false;
+  }
+}
 
 template <class Model, class Loss>
 [[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
@@ -36,6 +50,13 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
+  if constexpr (weighs_batches<typename both::loss_module>) {
+    if (evaluates) {
+      const graph::scope in(g, "loss");
+      const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
+      g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
+    }
+  }
   for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
     g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
@@ -44,43 +65,6 @@ template <class Model, class Loss>
 }
 
 struct visits_nothing {};
-
-// How the loss of all batches follows from theirs: `Trained::loss_module::options`, if there are any, says.
-template <class Trained>
-struct loss_of_batches {
-  using module = typename Trained::loss_module;
-
-  static constexpr bool is_sum = [] {
-    if constexpr (requires { module::options.reduction; }) {
-      return module::options.reduction == decltype(module::options.reduction)::sum;
-    } else {
-      return false;
-    }
-  }();
-  static constexpr bool is_mean_of_labels = [] {
-    if constexpr (requires { module::options.ignore_index; }) {
-      return Trained::own_types[0].type == dtype::i32 &&
-             module::options.reduction == decltype(module::options.reduction)::mean;
-    } else {
-      return false;
-    }
-  }();
-
-  // Labels of a class that are not left out. shapes: scores, of the model's first result.
-  static double labels_that_count(std::span<const input_values> inputs, const shape& scores) {
-    const int axis = module::options.axis;
-    const std::int64_t classes = scores[axis < 0 ? axis + scores.rank() : axis];
-    const auto& bound =
-        *std::ranges::find(inputs, std::string_view(Trained::own_inputs::symbols[0]->text), &input_values::name);
-    std::int64_t count = 0;
-    for (std::size_t at = 0; at < bound.values.size(); at += sizeof(std::int32_t)) {
-      std::int32_t label = 0;
-      std::memcpy(&label, bound.values.data() + at, sizeof(label));
-      count += label >= 0 && label < classes && label != module::options.ignore_index ? 1 : 0;
-    }
-    return static_cast<double>(count);
-  }
-};
 
 }  // namespace detail
 
@@ -214,7 +198,7 @@ class trainer : public training {
   }
   template <bool Averages, class Batches, class Bind, class Visit>
   double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
-    using parts = detail::loss_of_batches<trained>;
+    using module = typename trained::loss_module;
     constexpr int weight = trained::output_list::index_of("weight");
     static_assert(weight < 0 || detail::is_loss_value<trained::body.result(weight < 0 ? 0 : weight).type,
                                                       *trained::body.result(weight < 0 ? 0 : weight).shape>,
@@ -229,22 +213,15 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      const auto& outputs = evaluation().program().plan().outputs;
-      const shape& first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name)
-              ->extents;
-      if constexpr (weight >= 0) {
+      if constexpr (weight >= 0 || detail::weighs_batches<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
-      } else if constexpr (parts::is_sum) {
+      } else if constexpr (detail::adds_up<module>()) {
         sum += own;
-      } else if constexpr (parts::is_mean_of_labels) {
-        mean.add(own, std::apply(
-                          [&](const auto&... b) {
-                            return parts::labels_that_count(detail::checked_values<trained>(b...).inputs(), first);
-                          },
-                          all));
       } else {
-        mean.add(own, static_cast<double>(first.elements()));
+        const auto& outputs = evaluation().program().plan().outputs;
+        const char* first = Model::output_list::symbols[0]->text;
+        const auto found = std::ranges::find(outputs, std::string_view(first), &plan::named_range::name);
+        mean.add(own, static_cast<double>(found->extents.elements()));
       }
       is_empty = false;
       if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
