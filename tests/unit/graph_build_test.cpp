@@ -2,8 +2,11 @@
 // Building graphs: equal nodes are one node, and mistakes are answered with a sentence.
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/core/error.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/runtime/optimizer.hpp>
+
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -262,6 +266,51 @@ const mistake mistakes[] = {
      [](graph& g, node_id a, node_id) { (void)reached_gradients(g, node_id{99}, std::array{a}); }},
     {"operand %99 does not exist",
      [](graph& g, node_id a, node_id) { (void)gradients(g, std::array{a}, std::array{node_id{99}}, std::array{a}); }},
+    {"gradients: 1 outputs need as many seeds; found 2",
+     [](graph& g, node_id a, node_id) { (void)gradients(g, std::array{a}, std::array{a, a}, std::array{a}); }},
+    {"gradients: the loss must be one number; found [2, 3]; reduce it or give seeds for each output",
+     [](graph& g, node_id a, node_id) { (void)reached_gradients(g, a, std::array{a}); }},
+    {"optimizer_step: operands 0 and 2 are one parameter, \"w\"; add its gradients",
+     [](graph& g, node_id, node_id v) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       g.optimizer_step(optimizer(sgd{}).rule(), std::array{w, v, w, v});
+     }},
+    {"optimizer_step: odd names node 7 of its program, which is no f32 value",
+     [](graph& g, node_id, node_id v) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       g.optimizer_step({"odd", {}, single_op_program(scalar_op::negate, std::array{dtype::f32}), {scalar_ref(7)}},
+                        std::array{w, v});
+     }},
+    {"optimizer_step: summing has a row_sum; its program sees one element at a time",
+     [](graph& g, node_id, node_id v) {
+       const node_id w = g.parameter("w", dtype::f32, {4});
+       g.optimizer_step({"summing", {}, single_op_program(scalar_op::row_sum, std::array{dtype::f32}), {scalar_ref(1)}},
+                        std::array{w, v});
+     }},
+    {"state \"s\" is written by %3 already, and a step writes it once; combine the two",
+     [](graph& g, node_id a, node_id) {
+       const node_id s = g.state("s", dtype::f32, {2, 3});
+       g.assign(s, a);
+       g.assign(s, g.add(s, a));
+     }},
+    {"iota of 2147483649: i32 counts to 2^31 only",
+     [](graph& g, node_id, node_id) { g.iota((std::int64_t{1} << 31) + 1); }},
+    {"concat: needs at least one operand", [](graph& g, node_id, node_id) { g.concat({}, 0); }},
+    {"the result has too many or too few labels",
+     [](graph& g, node_id, node_id v) { g.contract(v, v, {.a = {0}, .b = {0}, .result_rank = 9}); }},
+    {"the condition must be boolean; found operand types f32 f32",
+     [](graph& g, node_id a, node_id) {
+       g.map(scalar_op::select, {a, a, a});
+     }},
+    {"the last operand must have the pooled shape",
+     [](graph& g, node_id a, node_id) { g.window_scatter(std::array{a}, {.kind = reduce_kind::sum}, {2, 4}); }},
+    {"expand_axes [2, 3] to [2, 4, 4] (new axes 0x4): the other extents must be the operand's",
+     [](graph& g, node_id a, node_id) { g.expand_axes(a, {2, 4, 4}, 4); }},
+    {"there is no rule \"fuse_all\" to disable; see optimize_report::rules",
+     [](graph& g, node_id a, node_id) {
+       g.add_output("y", a);
+       (void)fusion::optimize(g, {.disabled = {"fuse_all"}});
+     }},
     {"optimizer_step: there is nothing to update", [](graph& g, node_id, node_id) { g.optimizer_step({}, {}); }},
     {"scalar program: it is empty",
      [](graph& g, node_id, node_id v) {
@@ -425,80 +474,18 @@ TEST(graph_build, mistakes_are_answered_with_a_sentence) {
   for (const mistake& tried : mistakes) expect_refused(tried);
 }
 
-TEST(graph_build, programs_that_no_builder_writes_are_refused) {
-  for (const mistake& tried : programs_by_hand) expect_refused(tried);
-}
-
-TEST(graph_build, geometry_that_kernels_cannot_count_is_refused) {
-  for (const mistake& tried : uncountable) expect_refused(tried);
-  EXPECT_NO_THROW(correlate(2, {.spatial = 1, .pad_high = {turn / 2 - 9}}, turn / 2 - 2));  // the last that fits
-}
-
-TEST(graph_build, effects_that_are_taken_back_can_be_made_again) {
+TEST(graph_build, what_has_no_second_gradient_says_so) {
   graph g;
-  const node_id total = g.state("total", dtype::f32, {2}), x = g.input("x", dtype::f32, {2});
-  g.assign(total, x);
-  g.drop_effects();
-  EXPECT_TRUE(g.effects().empty());
-  g.add_output("x", x);
-  EXPECT_EQ(pruned(g).size(), 1u);
-  g.assign(total, x);  // the same again
-  EXPECT_EQ(g.effects().size(), 1u);
-  g.drop_effects();
-  g.assign(total, g.add(x, x));
-  EXPECT_EQ(g.effects().size(), 1u);
-}
-
-TEST(graph_build, pruning_keeps_what_outputs_and_effects_reach) {
-  graph g;
-  const node_id a = g.input("a", dtype::f32, {2}), unused = g.input("unused", dtype::f32, {2});
-  const node_id s = g.state("s", dtype::f32, {2});
-  static_cast<void>(g.multiply(unused, a));
-  g.assign(s, g.add(s, a));
-  g.add_output("y", g.map(scalar_op::exp, {a}));
-  g.expect_indices({.indices = unused, .count = 3, .ignored = {}, .rule = "nobody"});
-  g.expect_indices({.indices = s, .count = 7, .ignored = -1, .rule = "somebody"});
-  const graph kept = pruned(g);
-  ASSERT_EQ(kept.index_ranges().size(), 1u);
-  EXPECT_EQ(kept.index_ranges()[0].indices, kept.find_leaf("s"));
-  EXPECT_EQ(kept.index_ranges()[0].count, 7);
-  EXPECT_EQ(kept.index_ranges()[0].ignored, -1);
-  EXPECT_EQ(kept.index_ranges()[0].rule, "somebody");
-  EXPECT_EQ(kept.size(), 5u);  // a, s, add, assign, exp
-  EXPECT_EQ(kept.find_leaf("unused"), no_id);
-  EXPECT_EQ(kept.effects().size(), 1u);
-  EXPECT_EQ(kept[kept.find_output("y")].kind, op::map);
-}
-
-TEST(graph_build, flops_count_products_twice) {
-  graph g;
-  const node_id a = g.input("a", dtype::f32, {2, 3}), b = g.input("b", dtype::f32, {3, 4});
-  static_cast<void>(g.contract(a, b, "ik", "kj", "ij"));
-  EXPECT_EQ(g.flops(), 2 * 2 * 3 * 4);
-}
-
-TEST(graph_build, a_primitive_of_its_parts_is_the_one_that_its_function_makes) {
-  graph g;
-  const node_id x = g.input("x", dtype::f32, {2, 3, 8, 8}), w = g.parameter("w", dtype::f32, {4, 3, 3, 3});
-  const node_id at = g.input("at", dtype::i32, {5}), rows = g.input("rows", dtype::f32, {5, 3, 8, 8});
-  const convolution_attribute same{.pad_low = {1, 1, 0}, .pad_high = {1, 1, 0}};
-  const window_attribute halves{.window = {2, 2, 1}, .stride = {2, 2, 1}};
-  const contract_attribute product{.a = {0, 4, 1, 2}, .b = {0, 4, 3, 2}, .result_rank = 4};
-  const pad_attribute border{.low = {0, 0, 1, 2}, .high = {0, 0, 0, 1}, .value = 0.5};
-  EXPECT_EQ(g.apply(op::reduce, reduce_attribute{reduce_kind::max, 0b11}, {x}), g.reduce(reduce_kind::max, x, 0b11));
-  EXPECT_EQ(g.apply(op::contract, product, {x, x}), g.contract(x, x, product));
-  EXPECT_EQ(g.apply(op::pad, border, {x}),
-            g.pad(x, std::span(border.low).first(4), std::span(border.high).first(4), 0.5));
-  EXPECT_EQ(g.apply(op::concat, axis_attribute{2}, {x, x, x}), g.concat(std::vector{x, x, x}, 2));
-  EXPECT_EQ(g.apply(op::gather, axis_attribute{0}, {x, at}), g.gather(x, at, 0));
-  EXPECT_EQ(g.apply(op::scatter_add, axis_attribute{0}, {at, rows}, {7, 3, 8, 8}),
-            g.scatter_add(at, rows, 0, {7, 3, 8, 8}));
-  EXPECT_EQ(g.apply(op::convolution, same, {x, w}, {2, 4, 8, 8}), g.convolution(x, w, same, {2, 4, 8, 8}));
-  const node_id y = g.apply(op::window_reduce, halves, {x});
-  EXPECT_EQ(y, g.window_reduce(x, halves));
-  EXPECT_EQ(g.apply(op::window_scatter, halves, {x, y}, {2, 3, 8, 8}),
-            g.window_scatter(std::vector{x, y}, halves, {2, 3, 8, 8}));
-  EXPECT_EQ(g.apply(op::stop_gradient, no_attribute{}, {x}), g.stop_gradient(x));
+  const node_id x = g.input("x", dtype::f32, {1, 4});
+  const window_attribute pairs{.kind = reduce_kind::max, .spatial = 1, .window = {2, 1, 1}, .stride = {2, 1, 1}};
+  const node_id y = g.window_reduce(x, pairs),
+                slope = gradients(g, g.reduce(reduce_kind::sum, g.multiply(y, y), 3), std::array{x})[0];
+  std::string text;
+  EXPECT_EQ(support::thrown_by([&] { (void)gradients(g, g.reduce(reduce_kind::sum, slope, 3), std::array{x}); }, &text),
+            error_category::unsupported);
+  EXPECT_NE(text.find("the gradient of max pooling cannot be differentiated again; use a sum window or stop_gradient"),
+            std::string::npos)
+      << text;
 }
 
 TEST(graph_build, parts_that_make_no_primitive_are_refused) {

@@ -162,56 +162,90 @@ TEST_F(vulkan_recording, arguments_are_checked_as_they_come) {
   const vulkan::device other({.disk_cache = false});
   const vulkan::buffer foreign = other.allocate(256);
   vulkan::recorder commands(*gpu);
-  const std::vector<std::function<void()>> mistakes{
-      [&] {
-        commands.dispatch(advance, {}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(advance, {{memory}, {memory}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch({}, {{memory}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(advance, {{memory}}, {1, 0, 1});
-      },
-      [&] {
-        commands.dispatch(advance, {{memory, 1, 256}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(advance, {{memory, 0, 2048}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(advance, {{foreign}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(sum, {{memory, 0, 24}, {memory, 256, 256}}, {1, 1, 1});
-      },
-      [&] {
-        commands.dispatch(sum, {{memory, 4, 16}, {memory, 256, 256}}, {1, 1, 1});
-      },
-      [&] {
-        commands.copy({memory, 0, 64}, {memory, 32, 64});
-      },
-      [&] { commands.copy({foreign}, {memory}); },
-      [&] {
-        commands.fill({memory, 2, 8}, 0);
-      },
-      [&] {
-        commands.fill({memory, 0, 6}, 0);
-      },
-      [&] { gpu->submit(vulkan::recording()); },
-      [&] { other.submit(vulkan::recorder(*gpu).finish()); },
+  const auto refused = error_category::invalid_argument;
+  struct mistake {
+    const char* sentence;  // a part of it
+    std::function<void()> make;
   };
-  for (std::size_t i = 0; i < mistakes.size(); ++i) {
-    EXPECT_EQ(thrown_by(mistakes[i]), error_category::invalid_argument) << "mistake " << i;
+  const mistake mistakes[] = {
+      {"\"advance\" was given 0 bindings and kernel \"advance\" has 1",
+       [&] {
+         commands.dispatch(advance, {}, {1, 1, 1});
+       }},
+      {"\"advance\" was given 2 bindings and kernel \"advance\" has 1",
+       [&] {
+         commands.dispatch(advance, {{memory}, {memory}}, {1, 1, 1});
+       }},
+      {"an empty pipeline handle was dispatched",
+       [&] {
+         commands.dispatch({}, {{memory}}, {1, 1, 1});
+       }},
+      {"an empty pipeline handle was asked for its name", [&] { (void)vulkan::pipeline().name(); }},
+      {"\"advance\" is launched with no workgroup on axis 1; leave it out",
+       [&] {
+         commands.dispatch(advance, {{memory}}, {1, 0, 1});
+       }},
+      {"a binding of \"advance\" was given an empty buffer handle",
+       [&] {
+         commands.dispatch(advance, {{vulkan::buffer()}}, {1, 1, 1});
+       }},
+      {"a binding of \"advance\" starts at byte 1 and ",
+       [&] {
+         commands.dispatch(advance, {{memory, 1, 256}}, {1, 1, 1});
+       }},
+      {"a binding of \"advance\" asks for 2048 bytes at offset 0 of a buffer of 1024 bytes; stay inside it",
+       [&] {
+         commands.dispatch(advance, {{memory, 0, 2048}}, {1, 1, 1});
+       }},
+      {"a binding of \"advance\" belongs to device ",
+       [&] {
+         commands.dispatch(advance, {{foreign}}, {1, 1, 1});
+       }},
+      {"a binding of \"texel_sum\" is a texel buffer of 24 bytes; its size has to be a multiple of 16",
+       [&] {
+         commands.dispatch(sum, {{memory, 0, 24}, {memory, 256, 256}}, {1, 1, 1});
+       }},
+      {"a binding of \"texel_sum\" starts at byte 4 and ",
+       [&] {
+         commands.dispatch(sum, {{memory, 4, 16}, {memory, 256, 256}}, {1, 1, 1});
+       }},
+      {"a copy of 64 bytes from 0 to 32 of one buffer overlaps itself",
+       [&] {
+         commands.copy({memory, 0, 64}, {memory, 32, 64});
+       }},
+      {"use objects of one device together", [&] { commands.copy({foreign}, {memory}); }},
+      {"a fill covers 8 bytes at offset 2; both have to be multiples of 4",
+       [&] {
+         commands.fill({memory, 2, 8}, 0);
+       }},
+      {"a fill covers 6 bytes at offset 0; both have to be multiples of 4",
+       [&] {
+         commands.fill({memory, 0, 6}, 0);
+       }},
+      {"an empty recording handle was submitted", [&] { gpu->submit(vulkan::recording()); }},
+      {"a recording was submitted to another device", [&] { other.submit(vulkan::recorder(*gpu).finish()); }},
+      {"an empty read-back ticket was asked whether it is ready", [] { (void)vulkan::read_back_ticket().ready(); }},
+      {"an empty read-back ticket was waited for", [] { (void)vulkan::read_back_ticket().data(); }},
+      {"timings were asked of a recording that has none; record with recording_options::timestamps",
+       [] { (void)vulkan::recording().timings(); }},
+      {" was waited for and the last submitted is ", [&] { gpu->wait(1U << 30); }},
+      {"a buffer of 0 bytes was asked of ", [&] { (void)gpu->allocate(0); }},
+  };
+  for (const mistake& tried : mistakes) {
+    std::string text = "no error";
+    EXPECT_EQ(thrown_by(tried.make, &text), refused) << tried.sentence;
+    EXPECT_NE(text.find(tried.sentence), std::string::npos) << text;
   }
   const std::uint32_t most = gpu->facts().max_workgroup_count[0];
   if (most < 0xFFFFFFFFU) {
-    EXPECT_EQ(thrown_by([&] {
-                commands.dispatch(advance, {{memory}}, {most + 1, 1, 1});
-              }),
+    std::string text;
+    EXPECT_EQ(thrown_by(
+                  [&] {
+                    commands.dispatch(advance, {{memory}}, {most + 1, 1, 1});
+                  },
+                  &text),
               error_category::unsupported);
+    EXPECT_NE(text.find("fold the grid"), std::string::npos) << text;
   }
   EXPECT_EQ(commands.finish().dispatch_count(), 0U) << "a refused command leaves no trace";
 }
