@@ -2276,8 +2276,9 @@ struct view_attribute {
   friend bool operator==(const view_attribute&, const view_attribute&) = default;
 };
 
-/// Numbers of a step that an optimiser's program may read: what the step's 64 bytes have room for.
-inline constexpr std::size_t max_optimizer_numbers = 13;
+/// What changes from step to step, of each group of parameters (kernels::step_values), and the numbers that an
+/// optimiser's program may read of it: what step number and seed leave room for.
+inline constexpr std::size_t step_bytes = 64, max_optimizer_numbers = (step_bytes - 12) / 4;
 
 /// optimizer_step: operands alternate parameter, gradient, parameter, gradient, ..., and last there may be an f32
 /// number, by which all gradients are multiplied as they are read. For every element `program` makes `results`, the new
@@ -2957,10 +2958,11 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 enum class last_batch : std::uint8_t { drop, pad, keep };
 using enum last_batch;
 
+/// How batches are chosen, and made ahead of their use.
 struct loader_options {
-  bool shuffle = false;    // another order every epoch
-  std::uint64_t seed = 0;  // the same seed gives the same batches everywhere, whatever `threads` is
-  last_batch last = drop;
+  bool shuffle = false;      // another order every epoch
+  std::uint64_t seed = 0;    // the same seed gives the same batches everywhere, whatever `threads` is
+  last_batch last = drop;    // drop: all batches have one size, so that one program runs them
   std::size_t threads = 1;   // that make batches; 0: next() makes them
   std::size_t prefetch = 2;  // batches made ahead, but at least one a thread
 };
@@ -3203,11 +3205,13 @@ void to_unit_interval(std::span<const std::uint8_t> pixels, std::span<float> out
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
+/// Where the digits come from.
 struct mnist_options {
   std::string directory{};  // where the IDX files lie; empty: look in the usual places
   downloader download{};    // how the network may be asked, e.g. data::download (data/download.hpp); empty: it is not
   bool draw = false;        // whether digits drawn by a program will do where no files are to be had
   std::uint64_t seed = 1;   // of the drawn digits
+  // Where the files are downloaded from, whose bytes are compared with the published ones.
   std::string mirror = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 };
 
@@ -6625,42 +6629,6 @@ template <value A, value B>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Normalisation over the batch, with running statistics.
-// One model for training and evaluation: what it computes in each.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_by_mode(const facts& training, const facts&) {
-  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
-}
-
-// Whether a carrier's graph is being built for one of the modes; types are the same for both.
-template <class Carrier>
-concept has_mode = requires(const Carrier& x) {
-  x.trains();
-};
-
-}  // namespace detail
-
-/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
-/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
-/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
-template <value X, class Training, class Evaluation>
-[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
-  if constexpr (detail::has_mode<X>) {
-    return x.trains() ? x.lifted(f()) : x.lifted(g());
-  } else {
-    const auto training = f();
-    const auto evaluation = g();
-    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
-                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
-                     evaluation)
-    return detail::make<detail::describe_by_mode>(training, evaluation);
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Reductions over axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -7141,11 +7109,48 @@ template <value A>
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// One model for training and evaluation: what it computes in each.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+
+constexpr node_spec describe_by_mode(const facts& training, const facts&) {
+  return {.kind = primitive::by_mode, .type = training.type, .shape = training.shape};
+}
+
+// Whether a carrier's graph is being built for one of the modes; types are the same for both.
+template <class Carrier>
+concept has_mode = requires(const Carrier& x) {
+  x.trains();
+};
+
+}  // namespace detail
+
+/// f() in a trainer's steps and g() when evaluating: in sessions and in trainer.evaluate. A graph of run time is built
+/// for one of the two, see graph(run_mode). `x`, any value of the model, tells which graph that is:
+/// when_training(x, [&] { return x * mask; }, [&] { return x; }). errors: "f() and g() must have one shape and dtype".
+template <value X, class Training, class Evaluation>
+[[nodiscard]] constexpr auto when_training(X x, const Training& f, const Evaluation& g) {
+  if constexpr (detail::has_mode<X>) {
+    return x.trains() ? x.lifted(f()) : x.lifted(g());
+  } else {
+    const auto training = f();
+    const auto evaluation = g();
+    MEGANEURA_EXPECT(detail::are_of_one_type(training.facts(), evaluation.facts()),
+                     "meganeura: when_training(x, f, g): f() and g() must have one shape and dtype", training,
+                     evaluation)
+    return detail::make<detail::describe_by_mode>(training, evaluation);
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Names and defaults are torch.nn.BatchNorm2d's.
 struct batch_norm_options {
-  float epsilon = 1e-5f;
+  float epsilon = 1e-5f;  // added to the variance
   float momentum = 0.1f;  // the share that a step's statistics have in the running ones
   bool affine = true;     // times "weight" and plus "bias"
   friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;
@@ -7231,6 +7236,7 @@ template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layer.
 // Convolution over the last axes.
+// Numbers of the axes of images: of kernels, windows and borders.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -7243,7 +7249,15 @@ struct spatial {
   friend constexpr bool operator==(const spatial&, const spatial&) = default;
 };
 
-/// In elements; the names are PyTorch's. padding_high: behind, where it is not as before; -1: as before.
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The names and defaults are PyTorch's, but for kernel, which has none there; numbers are of elements, along each
+/// axis. stride: from one window to the next. padding: zeros around x; padding_high: those behind, where they are not
+/// as many as before; -1: as many. dilation: from one element of the kernel to the next. groups: parts of the channels,
+/// each convolved with filters of its own. bias, of the layers: a number added to each channel; weight, bias_begin: how
+/// theirs begin.
 struct conv_options {
   spatial kernel = 3, stride = 1, padding = 0, dilation = 1;
   int groups = 1;
@@ -7486,7 +7500,7 @@ template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// padding_index: a token whose row is zeros and is not trained; -1: none.
+/// weight: how rows begin. padding_index: a token whose row is zeros and is not trained; -1: none.
 struct embedding_options {
   initializer weight = init::normal();
   std::int64_t padding_index = -1;
@@ -7616,6 +7630,7 @@ template <value A, value B>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How weight and bias begin: as torch.nn.Linear's.
 struct linear_options {
   bool bias = true;
   initializer weight = init::fan_in_uniform;
@@ -7890,6 +7905,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// axis.
 enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
 
+/// Names and defaults are torch.nn.functional.cross_entropy's.
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
   int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]
@@ -7991,14 +8007,17 @@ struct class_labels {
     return logical_and(is_class, logical_not(equal(of, ignored)));
   }
 
+  // How many of all labels do. Padded, they are summed over a length of their own: computed once, not inside each
+  // reader, so that the gradient stays one kernel over the logits.
+  [[nodiscard]] constexpr Value counted() const {
+    const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
+    return sum(select(counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0)), one, zero));
+  }
+
   [[nodiscard]] constexpr Value reduced(Value losses, loss_reduction how) const {
     const Value zero = number_of(label, 0.0), one = number_of(label, 1.0);
     if (how != loss_reduction::mean) return reduced_loss(select(counts(label), losses, zero), how);
-    // Padded, the number of labels that count is a sum over a length of its own: it is computed once, not inside each
-    // reader, and the gradient stays one kernel over the logits.
-    const Value padded = counts(pad(unsqueeze(label, -1), -1, 0, 1, -1.0));
-    const Value share = reciprocal(maximum(sum(select(padded, one, zero)), one));
-    return sum(select(counts(label), losses * share, zero));
+    return sum(select(counts(label), losses * reciprocal(maximum(counted(), one)), zero));
   }
 
   // Each position's weight is that of its label; what does not count has none, as nothing is gathered from -1.
@@ -8130,13 +8149,23 @@ struct labels {
 };
 
 namespace detail {
+// The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
 template <cross_entropy_options Options>
-struct cross_entropy_module {
+struct weighed_by_labels {
+  static constexpr auto weight(value auto scores,
+                               value auto label) requires(Options.reduction == loss_reduction::mean) {
+    return class_labels(scores, label, Options).counted();
+  }
+};
+template <cross_entropy_options Options>
+struct dense_cross_entropy_module {
   static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto logits, value auto label) {
     return cross_entropy_loss<Options>(logits, label);
   }
 };
+template <cross_entropy_options Options>
+struct cross_entropy_module : dense_cross_entropy_module<Options>, weighed_by_labels<Options> {};
 }  // namespace detail
 
 /// cross_entropy_loss of a model's result, with the labels bound by this name: trainer<mlp, cross_entropy<"label">>.
@@ -8152,8 +8181,8 @@ struct mean_squared_error : loss<detail::pairwise_module<layers::squared_error, 
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// axes: how many of the last are normalised together. affine: times "weight", and plus "bias" where the layer has one
-/// and `bias` says so.
+/// epsilon: added to the variance, or the mean of squares. axes: how many of the last are normalised together. affine:
+/// times "weight", and plus "bias" where the layer has one and `bias` says so.
 struct norm_options {
   float epsilon = 1e-5f;
   int axes = 1;
@@ -8438,7 +8467,8 @@ constexpr double square_root(double x) {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What is added is alpha / rank times a product of two thin matrices.
+/// What is added is alpha / rank times a product of two thin matrices, [out, rank] and [rank, in]: so divided that
+/// another rank hardly asks for another learning rate. bias: of the linear layer.
 struct lora_options {
   int rank = 8;
   float alpha = 16;
@@ -8710,14 +8740,15 @@ template <fixed_string Labels, value A, value B>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
-/// added; 0: none. window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance
-/// times 2^(-8 i / heads) for head i from 1 on.
+/// causal: a query sees keys up to its own place, the last query's being the last key. scale: of scores; 0: 1 /
+/// sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or added; 0: none.
+/// sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance times
+/// 2^(-8 i / heads) for head i from 1 on.
 struct gqa_options {
   bool causal = false;
   float scale = 0;
   float softcap = 0;
-  int window = 0;
+  int sliding_window = 0;
   bool alibi = false;
   friend constexpr bool operator==(const gqa_options&, const gqa_options&) = default;
 };
@@ -8734,7 +8765,7 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
-constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.window >= 0; }
+constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.sliding_window >= 0; }
 
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
@@ -8774,7 +8805,7 @@ struct attend {
   // The last query stands at the last key: behind a past both count from the end.
   static constexpr auto scores(value auto q, value auto k, gqa_options options) {
     const auto all = products(q, k, options);
-    if (!options.causal && !options.alibi && options.window == 0) return all;
+    if (!options.causal && !options.alibi && options.sliding_window == 0) return all;
     const auto query = query_of(all), key = key_of(all);
     const bool batch = q.facts().shape.rank == 4;
     return square(all)[0] == square(all)[1] ? seen(all, query, key, batch, options)
@@ -8792,7 +8823,7 @@ struct attend {
 
   // Within a window there may be no key.
   static constexpr auto weights(value auto scores, gqa_options options) {
-    return options.window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
+    return options.sliding_window > 0 ? weights_or_zeros(scores) : softmax::forward(scores, -1);
   }
   static constexpr auto weights_or_zeros(value auto scores) {
     const auto bounded = maximum(scores, detail::hidden_score);
@@ -8831,9 +8862,9 @@ struct attend {
   static constexpr auto seen(value auto scores, value auto query, value auto key, bool batch, gqa_options options) {
     const auto near = options.alibi ? scores - cast<dtype::f32>(abs(query - key)) * slopes(scores, batch) : scores;
     const auto ahead = options.causal ? masked(near, less_equal(key, query)) : near;
-    if (options.window == 0) return ahead;
-    const auto behind = masked(ahead, less(query - key, options.window));
-    return options.causal ? behind : masked(behind, less(key - query, options.window));
+    if (options.sliding_window == 0) return ahead;
+    const auto behind = masked(ahead, less(query - key, options.sliding_window));
+    return options.causal ? behind : masked(behind, less(key - query, options.sliding_window));
   }
 
   // Heads beyond the greatest power of 2 have those between the first ones', of twice as many.
@@ -8892,7 +8923,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
                    "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
-  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and window are at least 0", q, k, v)
+  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0",
+                   q, k, v)
   MEGANEURA_EXPECT((value<Position> || !static_cast<gqa_options>(options).causal ||
                     has_key_for_each(q.facts().shape.last(2), k.facts().shape.last(2))),
                    "meganeura: attend<options>(q, k, v): causal needs a key for each query, behind those of a past", q,
@@ -8915,7 +8947,8 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
 /// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
 /// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
 /// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query",
-/// "softcap and window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv 2305.13245.
+/// "softcap and sliding_window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv
+/// 2305.13245.
 template <value Q, value K, value V, class Options>
   requires std::is_convertible_v<Options, gqa_options>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
@@ -9259,12 +9292,15 @@ template <gqa_options Options, value Q, value K, value V, class... More>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// epsilon: added to the variance. affine: times "weight" and plus "bias", of each channel.
 struct group_norm_options {
   float epsilon = 1e-5f;
   bool affine = true;
   friend constexpr bool operator==(const group_norm_options&, const group_norm_options&) = default;
 };
 
+/// x / (k + alpha / size * sum)^beta, the sum being of the squares of `size` channels around x's. Names and defaults
+/// are torch.nn.LocalResponseNorm's.
 struct local_response_options {
   int size = 5;
   float alpha = 1e-4f, beta = 0.75f, k = 1;
@@ -9628,7 +9664,7 @@ struct quantile_options {
   friend constexpr bool operator==(const quantile_options&, const quantile_options&) = default;
 };
 struct kl_div_options {
-  bool log_target = false;
+  bool log_target = false;  // the target is logarithms of chances, as the prediction is
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const kl_div_options&, const kl_div_options&) = default;
 };
@@ -9639,7 +9675,7 @@ struct poisson_nll_options {
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const poisson_nll_options&, const poisson_nll_options&) = default;
 };
-/// epsilon: the least variance that counts; its gradient goes on below.
+/// epsilon: the least variance that counts, which keeps the loss finite; its gradient goes on below.
 struct gaussian_nll_options {
   bool full = false;  // with log(2 pi) / 2
   float epsilon = 1e-6f;
@@ -9857,12 +9893,15 @@ template <gaussian_nll_options Options = gaussian_nll_options{}, value A, value 
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// margin: what the target times the prediction has to reach to lose nothing; of hinge_embedding, what the distance of
+/// an unlike pair has to.
 struct hinge_options {
   float margin = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const hinge_options&, const hinge_options&) = default;
 };
-/// alpha: the weight of targets that are 1, 1 - alpha that of zeros; below 0: neither.
+/// alpha: the weight of targets that are 1, 1 - alpha that of zeros; below 0: neither. gamma: the power of the chance
+/// of a miss that losses are multiplied by; 0: none. source: arXiv 1708.02002.
 struct focal_options {
   float alpha = 0.25f, gamma = 2;
   loss_reduction reduction = loss_reduction::mean;
@@ -10073,7 +10112,7 @@ template <cross_entropy_options Options = cross_entropy_options{}, value Scores,
 
 namespace detail {
 template <cross_entropy_options Options>
-struct nll_module {
+struct nll_module : weighed_by_labels<Options> {
   static constexpr cross_entropy_options options = Options;
   static constexpr auto forward(value auto scores, value auto label) { return nll_loss<Options>(scores, label); }
 };
@@ -10084,14 +10123,15 @@ struct nll : loss<detail::nll_module<Options>, labels<Label, Options.axis>> {};
 
 /// cross_entropy_loss beside shares of the classes, of the shape of the model's result.
 template <fixed_string Target, cross_entropy_options Options = cross_entropy_options{}>
-struct dense_cross_entropy : loss<detail::cross_entropy_module<Options>, target<Target>> {};
+struct dense_cross_entropy : loss<detail::dense_cross_entropy_module<Options>, target<Target>> {};
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layers over one and three axes, and transposed ones.
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// output_padding: further rows at the end of the result, fewer than the stride or the dilation.
+/// As conv_options' of the convolution that this is the adjoint of. output_padding: further rows at the end of the
+/// result, fewer than the stride or the dilation.
 struct conv_transpose_options {
   spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int groups = 1;
@@ -10391,8 +10431,8 @@ template <int Axis, value X, value Indices, value Updates>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// As torch.nn.functional.ctc_loss's; mean: of each loss over its number of labels. zero_infinity: a target that its
-/// frames cannot hold has a loss of 0, not infinity.
+/// As torch.nn.functional.ctc_loss's. blank: the class that is no label. mean: of each loss over its number of labels.
+/// zero_infinity: a target that its frames cannot hold has a loss of 0, not infinity.
 struct ctc_options {
   std::int64_t blank = 0;
   loss_reduction reduction = loss_reduction::mean;
@@ -10592,13 +10632,16 @@ template <ctc_options Options = ctc_options{}, value Scores, value Targets, valu
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// margin: of margin_ranking, by how much the larger is to be above the other; of cosine_embedding, the cosine below
+/// which rows of different kinds lose nothing.
 struct ranking_options {
   float margin = 0;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const ranking_options&, const ranking_options&) = default;
 };
-/// p: of the norm that is a distance; infinity: the largest difference. epsilon: added to each difference. swap: the
-/// negative is as far as it is from the nearer one of anchor and positive.
+/// margin: by how much the negative is to be further away. p: of the norm that is a distance, above 0; infinity: the
+/// largest difference. epsilon: added to each difference. swap: the negative is as far as it is from the nearer one of
+/// anchor and positive.
 struct triplet_options {
   float margin = 1, p = 2, epsilon = 1e-6f;
   bool swap = false;
@@ -10734,15 +10777,17 @@ template <triplet_options Options = triplet_options{}, value Anchor, value Posit
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// dropout: of the weights of attention, in training.
+/// causal: a query sees keys up to its own place, the last of both being one. bias: of all four projections. dropout:
+/// the share of weights of attention that are left out in training, from 0 to 1.
 struct multi_head_options {
   bool causal = false, bias = true;
   float dropout = 0;
   friend constexpr bool operator==(const multi_head_options&, const multi_head_options&) = default;
 };
 
-/// d_model, nhead, dim_feedforward and the rest of torch.nn.TransformerEncoderLayer. causal: of attention to
-/// oneself.
+/// torch.nn.TransformerEncoderLayer's d_model, nhead, dim_feedforward and dropout, in training, of attention, of hidden
+/// units and of what both add. gelu: instead of relu. norm_first: layer_norm before each part, not behind its sum.
+/// causal: of attention to oneself. epsilon: of layer_norm.
 struct transformer_options {
   int width, heads, hidden = 2048;
   float dropout = 0.1f;
@@ -10960,8 +11005,10 @@ struct transformer_decoder_layer {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
-/// begin before it. Averages have no dilation, and only they count padding or not.
+/// In elements, along each axis; names are PyTorch's. stride 0: the window, so that windows do not overlap. padding: at
+/// both ends, at most half of the window. dilation: from one element of a window to the next. ceil_mode: windows may
+/// end behind the padding, as long as they begin before it. Averages have no dilation, and only they count padding or
+/// not.
 struct pool_options {
   spatial window = 2, stride = 0, padding = 0, dilation = 1;
   bool ceil_mode = false, count_include_pad = true;
@@ -11051,8 +11098,8 @@ struct max_pool {
       const double least = is_float(x.facts().type) ? -__builtin_inf() : lowest(x.facts().type);
       const auto padded = pad(x, axis, along.padding, along.high, least);
       x = slice(padded, axis, 0, along.count, along.stride);
-      for (std::int64_t tap = 1; tap < along.window; ++tap)
-        x = maximum(x, slice(padded, axis, tap * along.dilation, along.count, along.stride));
+      for (std::int64_t place = 1; place < along.window; ++place)
+        x = maximum(x, slice(padded, axis, place * along.dilation, along.count, along.stride));
     }
     return x;
   }
@@ -11119,7 +11166,7 @@ MEGANEURA_WINDOW(avg_pool3d, 3, "[.., d, h, w]", avg_pool, pool_options Options 
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// p: of the norm that a window becomes; the others are pool_options', of averages.
+/// p: of the norm that a window becomes, above 0; the others are pool_options', of averages.
 struct lp_pool_options {
   float p = 2;
   spatial window = 2, stride = 0;
@@ -11222,17 +11269,17 @@ struct adaptive_max_pool {
   static constexpr auto forward(value auto x, spatial out, int axes) {
     const auto reduced = [](value auto y, int axis) { return max(y, axis); };
     const auto unequal = [](value auto y, int axis, std::int64_t in, std::int64_t to) {
-      return max(gather(y, taps(y, in, to), axis), axis + 1);
+      return max(gather(y, elements_of_windows(y, in, to), axis), axis + 1);
     };
     return detail::adapted_windows(x, out, axes, reduced, unequal);
   }
 
  private:
   // [out, longest window]; shorter ones name their last element again.
-  static constexpr auto taps(value auto x, std::int64_t in, std::int64_t out) {
+  static constexpr auto elements_of_windows(value auto x, std::int64_t in, std::int64_t out) {
     const symbolic_shape table = detail::extents_of(out, (in + out - 1) / out + 1);
-    const auto window = detail::coordinates_of(x, table, 0), tap = detail::coordinates_of(x, table, 1);
-    return minimum(detail::first_of_window(window, in, out) + tap, detail::end_of_window(window, in, out) - 1);
+    const auto window = detail::coordinates_of(x, table, 0), element = detail::coordinates_of(x, table, 1);
+    return minimum(detail::first_of_window(window, in, out) + element, detail::end_of_window(window, in, out) - 1);
   }
 };
 
@@ -11275,7 +11322,8 @@ MEGANEURA_WINDOW(adaptive_max_pool3d, 3, "[.., d, h, w]", adaptive_max_pool, spa
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// layers: one behind the other. bidirectional: beside each a second one from the end, whose results follow.
+/// hidden: elements of a state. layers: one behind the other, at most 10. bias: of both products of a step.
+/// bidirectional: beside each layer a second one from the end, whose results follow.
 struct recurrent_options {
   int hidden, layers = 1;
   bool bias = true, bidirectional = false;
@@ -11601,8 +11649,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// llama3: slow pairs by the factor, fast ones not.
 enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
 
-/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
-/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
+/// theta: pair i turns by theta^(-2 i / width) from one position to the next. interleaved: elements 2 i and 2 i + 1
+/// turn together, not i and i + width / 2. width: of the part that turns, the first elements; 0: all. The rest is the
+/// scaling's, under the names of "rope_scaling"; factor: how much longer texts are than those of the training,
+/// original_max_position_embeddings. attention_factor of yarn 0: 0.1 log(factor) + 1.
 struct rope_options {
   float theta = 1e4f;
   bool interleaved = false;
@@ -13038,7 +13088,8 @@ template <int Axis, value A, class Share>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// hard: the result is 1 at the largest element and 0 elsewhere, and the gradient that of what it was taken from.
+/// temperature: what logits and noise are divided by, above 0; small ones come near to a choice. hard: the result is 1
+/// at the largest element and 0 elsewhere, and the gradient that of what it was taken from.
 struct gumbel_options {
   double temperature = 1;
   bool hard = false;
@@ -15536,7 +15587,9 @@ constexpr resize_ratio ratio_of(std::int64_t from, std::int64_t to, resize_place
   return to > 1 ? resize_ratio{from - 1, 0, to - 1} : resize_ratio{0, 0, 1};
 }
 
-constexpr int taps(resize_mode mode) { return mode == resize_mode::nearest ? 1 : mode == resize_mode::linear ? 2 : 4; }
+constexpr int neighbours_of(resize_mode mode) {
+  return mode == resize_mode::nearest ? 1 : mode == resize_mode::linear ? 2 : 4;
+}
 
 // A whole number beside i32 values of the body.
 template <class X>
@@ -15574,12 +15627,12 @@ struct resize {
                                 resize_place place) {
     const int size = detail::per_axis(sizes)[of];
     if (size == 0) return reshape(x, x.facts().shape);
-    const int along = detail::axis_of(x, axis) + of, taps = detail::taps(mode);
+    const int along = detail::axis_of(x, axis) + of, neighbours = detail::neighbours_of(mode);
     const std::int64_t extent = x.facts().shape[along].coefficient;
     const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
     const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
-    symbolic_shape lines;  // [taps, size]; nearest has no axis of taps
-    if (taps > 1) lines.push_back(taps);
+    symbolic_shape lines;  // [neighbours, size]; nearest has no axis of neighbours
+    if (neighbours > 1) lines.push_back(neighbours);
     lines.push_back(size);
     // Shifted so that it is positive: integers divide towards 0. Nearest rounds, or cuts off where it is asymmetric.
     const bool rounds = mode == resize_mode::nearest && place != resize_place::asymmetric;
@@ -15588,19 +15641,19 @@ struct resize {
                         number(2 * ratio.start + parts + half);
     const auto above = scaled / number(parts);  // one more than the element below
     const auto inside = [&](auto index) { return minimum(maximum(index, number(0)), number(extent - 1)); };
-    if (taps == 1) return gather(x, inside(above - number(1)), along);
+    if (neighbours == 1) return gather(x, inside(above - number(1)), along);
     const auto real = [&](double n) { return detail::number_of(x, n); };
-    const auto tap = detail::coordinates_of(x, lines, 0) - number(taps / 2);  // 0: the element above
+    const auto neighbour = detail::coordinates_of(x, lines, 0) - number(neighbours / 2);  // 0: the element above
     const auto rest = cast(scaled - above * number(parts), dtype::f32) * real(1.0 / static_cast<double>(parts));
-    auto weight = real(1) - abs(rest - real(1) - cast(tap, dtype::f32));
+    auto weight = real(1) - abs(rest - real(1) - cast(neighbour, dtype::f32));
     if (mode == resize_mode::cubic) {  // Keys' polynomials of one less the distance, below it 1.25 d^3 - 2.25 d^2 + 1
       const auto e = weight;
       const auto third = select(less(e, real(0)), real(0.75), real(-1.25));
       weight = ((third * e + real(1.5)) * e + real(0.75)) * e;
     }
     const symbolic_shape column =
-        detail::followed_by_ones(detail::extents_of(taps, size), x.facts().shape.rank + 1 - along);
-    const auto taken = gather(detail::widened(x), inside(above + tap), along);
+        detail::followed_by_ones(detail::extents_of(neighbours, size), x.facts().shape.rank + 1 - along);
+    const auto taken = gather(detail::widened(x), inside(above + neighbour), along);
     return detail::narrowed(sum(taken * reshape(weight, column), along), x);
   }
 };
@@ -16247,9 +16300,10 @@ struct region_view {
   std::span<const class_id> operands;
 };
 
+/// What a fused kernel may have at most.
 struct region_limits {
-  std::size_t program_nodes = 96;
-  std::size_t accesses = 12;
+  std::size_t program_nodes = 96;                                        // operations for an element
+  std::size_t accesses = 12;                                             // places that an element is read from
   std::size_t buffers = 10;                                              // a kernel reads; it writes one more
   std::int64_t tensor_bytes = std::numeric_limits<std::int64_t>::max();  // that a kernel binds
 };
@@ -16674,6 +16728,7 @@ struct recording_state;
 struct command_list;
 }  // namespace detail
 
+/// What a recording does besides its commands.
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
@@ -16747,7 +16802,7 @@ struct device_options {
   std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
   std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
   std::optional<device_facts> at_most{};    // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};
+  log_sink log{};                           // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -17286,7 +17341,7 @@ namespace detail {
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
-/// plan_options::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
+/// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
 /// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
 enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
 /// The area of each parameter's moment number i.
@@ -17342,27 +17397,28 @@ struct execution_plan {
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
-  std::uint64_t page_bytes = unlimited_page;
-  std::uint64_t unaliased_arena_bytes = 0;  // what the arena would be without sharing
+  std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
+  std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
   /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
 };
 
+/// How a plan is made; results do not depend on it.
 struct plan_options {
   bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes
   std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
-  std::uint64_t page_bytes = unlimited_page;     // of one buffer, see paged: no range crosses a multiple of it
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
 /// kernels, other assignments (`assign(a, b)` with `assign(b, a)` swaps) and outputs. What is overwritten too early is
 /// copied first. `g` holds implementation nodes and leaves only; `parameters` is the layout shared by all sessions of a
-/// model (every parameter and state of `g` must be in it), paged like the rest. Errors: internal, naming the node, when
-/// `g` holds a primitive that nothing implements; invalid_argument for a parameter that is missing or has another
-/// shape.
-[[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {});
+/// model (every parameter and state of `g` must be in it), `paged` for buffers of `page_bytes` as the rest will be.
+/// Errors: internal, naming the node, when `g` holds a primitive that nothing implements; invalid_argument for a
+/// parameter that is missing or has another shape.
+[[nodiscard]] execution_plan make_plan(graph g, const layout& parameters, const plan_options& options = {},
+                                       std::uint64_t page_bytes = unlimited_page);
 
 /// Throws error(internal) if two steps of one group conflict, a range is outside its area, or, replaying the steps on
 /// byte intervals, an operand, a copy, an output, a state or a parameter does not hold the value the graph gives it.
@@ -17383,7 +17439,7 @@ void verify(const execution_plan& p);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What plan_options::page_bytes has to be on this device: the largest buffer, in whole tensors' alignments.
+/// What execution_plan::page_bytes is on this device: the largest buffer, in whole tensors' alignments.
 [[nodiscard]] inline std::uint64_t page_bytes_of(const device_facts& facts) {
   return std::max(facts.max_buffer_bytes / plan::tensor_alignment, std::uint64_t{1}) * plan::tensor_alignment;
 }
@@ -17452,6 +17508,8 @@ class area_memory {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How parameters begin. seed: of what is drawn; each draws by its name, so that one seed gives the same weights on
+/// every device, and a layer more changes no other.
 struct init_options {
   std::uint64_t seed = 0;
 };
@@ -17752,6 +17810,7 @@ struct missed_fusion {
   const char* guard = nullptr;
 };
 
+/// optimize_options for this pass.
 struct implementation_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;
@@ -17868,22 +17927,24 @@ class implementation_pass {
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
+/// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
-  bool algebra = true;                  // pattern rules
-  bool fusion = true;                   // fuse_*, recompute
-  bool epilogues = true;                // *_epilogue
-  exactness tolerance = exactness::reassociates;
+  std::vector<std::string> disabled{};            // names of rules left out, structural or pattern
+  bool algebra = true;                            // pattern rules
+  bool fusion = true;                             // fuse_*, recompute
+  bool epilogues = true;                          // *_epilogue
+  exactness tolerance = exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
-  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
-  int max_iterations = 8;
-  std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region{};
-  std::size_t region_forms = 16;
-  device_profile device{};
-  bool explain = false;  // write optimize_report::explain
+  std::size_t max_nodes = 0;      // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;    // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  int max_iterations = 8;         // of all rules over all that is new
+  std::size_t max_steps = 0;      // nodes looked at and matches found; 0: 64 for each node of the source
+  region_limits region{};         // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;  // fused kernels that are kept for one value
+  device_profile device{};        // what costs are of
+  bool explain = false;           // write optimize_report::explain
 };
 
 struct rule_report {
@@ -17934,7 +17995,7 @@ struct step_values {
   std::uint32_t seed_low = 0, seed_high = 0;  // Philox key of every random stream
   float numbers[max_optimizer_numbers]{};     // of the optimiser, in the order in which its program counts them
 };
-static_assert(sizeof(step_values) == 64);
+static_assert(sizeof(step_values) == step_bytes);
 
 /// What step number `step` (1, 2, ...) needs to draw its random numbers.
 [[nodiscard]] constexpr step_values step_values_of(std::uint32_t step, std::uint64_t seed) {
@@ -18109,12 +18170,12 @@ std::string moment_name(std::string_view moment, std::string_view parameter);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
-  fusion::optimize_options optimize{};
-  plan::plan_options plan{};  // max_binding_bytes is lowered to what the device binds, page_bytes is the device's
-  bool device_costs = true;   // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;       // a timestamp around every dispatch: each then runs alone
-  build_times before{};       // what making the graph took: `times` begins with it
+  fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
+  plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
+  bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
+  bool profile = false;                 // a timestamp around every dispatch: each then runs alone
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -18139,6 +18200,17 @@ struct input_values {
                   "others as their dtype and bytes");
   }
 };
+
+class program;
+
+namespace detail {
+
+// The program of a graph, and the graph's parameters and what it keeps where there are none yet. `before`: what making
+// the graph took, with which the program's times begin.
+[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
+                                   const program_options& options, const build_times& before);
+
+}  // namespace detail
 
 /// Everything is allocated, compiled and recorded by the constructor. A step then copies its inputs into a mapped slot
 /// and submits one recorded command buffer: no allocation, no pipeline, no recording. Two steps may be in flight.
@@ -18205,6 +18277,11 @@ class program {
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
  private:
+  friend program detail::make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
+                                      const program_options& options, const build_times& before);
+  program(const device& on, const graph& g, const parameters& weights, const program_options& options,
+          optimizer_moments moments, const build_times& before);
+
   struct slot {  // one step in flight
     // Both mapped. Results begin with the step's values, as in their area, then come scalars.
     area_memory inputs;
@@ -18365,8 +18442,9 @@ class sized_programs {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How a model runs.
 struct run_options {
-  program_options program{};
+  program_options program{};   // of each choice of sizes
   std::uint64_t seed = 0;      // of random streams: steps draw new numbers, the same seed the same from the first on
   std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };
@@ -18433,14 +18511,6 @@ class inference {
   std::uint32_t runs_ = 0;  // modulo 2^32: draws come again then
   detail::sized_programs programs_;
 };
-
-namespace detail {
-
-// The program of a graph, and the graph's parameters and what it keeps where there are none yet.
-[[nodiscard]] program make_program(const device& on, const graph& g, parameters& weights, optimizer_moments& moments,
-                                   const program_options& options);
-
-}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
@@ -19306,8 +19376,9 @@ class optimizer {
   /// is the parameter, then mean += (1 - decay) * (parameter - mean). The decay is a rate, "ema". errors:
   /// invalid_argument for an optimiser that has max_optimizer_numbers of its own. source: torch's get_ema_multi_avg_fn.
   [[nodiscard]] optimizer with_ema(float decay) const;
-  /// What a graph's optimizer_step holds. Where a rule `waits`, it changes nothing in steps whose last number of
-  /// max_optimizer_numbers is 0. errors: invalid_argument for an optimiser that has as many itself then.
+  /// What a graph's optimizer_step holds. A rule that `waits` changes nothing in steps whose number
+  /// detail::step_numbers::updates is 0. errors: invalid_argument for one that waits of an optimiser whose own numbers
+  /// reach that far.
   [[nodiscard]] optimizer_attribute rule(bool waits = false) const;
   /// Whether gradients pass through direction first: see optimizer_definition.
   [[nodiscard]] bool has_direction() const { return definition_->has_direction(); }
@@ -19511,12 +19582,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// its magnitude. A NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr; for negative
 /// numbers that one takes the share the other way.
 struct plateau {
-  double factor = 0.1;
-  std::uint32_t patience = 10;
-  double threshold = 1e-4;
-  std::uint32_t cooldown = 0;  // numbers after a reduction that are not waited for
-  double least = 0;            // of the product of all factors
-  bool greater_is_better = false;
+  double factor = 0.1;             // from 0 to 1
+  std::uint32_t patience = 10;     // numbers
+  double threshold = 1e-4;         // from 0 to 1
+  std::uint32_t cooldown = 0;      // numbers after a reduction that are not waited for
+  double least = 0;                // of the product of all factors, from 0 to 1
+  bool greater_is_better = false;  // as of an accuracy; a loss's are the less the better
 };
 
 /// How far that is, as checkpoints have it.
@@ -19556,9 +19627,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// has is an error.
 struct training_options {
   program_options
-      program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
-  std::uint64_t seed = 0;
-  std::size_t most_sizes = 8;
+      program{};           // of steps and of evaluations: each has those of the asked taps that are there in its mode
+  std::uint64_t seed = 0;  // of random streams, as run_options'
+  std::size_t most_sizes = 8;  // that programs stay for, as run_options'
   /// Above 0: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), the norm being that of all of them
   /// together, which steps give as "grad_norm"; infinity: so that it can be read. As torch's clip_grad_norm_, also of
   /// what is not finite: an infinite norm makes zeros, and NaN of infinite gradients; a NaN makes NaN of all.
@@ -19591,11 +19662,6 @@ struct graph_with_loss {
 };
 
 namespace detail {
-
-// The input that steps bind besides the user's: for each group the numbers of its optimiser, and whether this is the
-// first of the gradients that are accumulated.
-inline constexpr std::string_view own_numbers = "optimizer.numbers";
-inline constexpr std::size_t own_number_count = max_optimizer_numbers + 1;
 
 // errors: invalid_argument for a bound of gradients that is none.
 const training_options& checked_options(const training_options& options);
@@ -19730,11 +19796,13 @@ class training {
 
   /// The whole run in one file: parameters, moments, states, step, rates, those of groups, what is frozen, seed,
   /// batches and gradients accumulated so far, and where a plateau is; no schedule, which is asked about the step, and
-  /// no bounds of gradients. A training built alike that loads it goes on
-  /// bit for bit as if this one had gone on (`data::loader::skip` does the same for the data). Where sizes are open it
-  /// may be loaded before the first step, by a graph that is made at run time once `prepare` has made its parameters; a
-  /// step finds out then whether groups and moments fit. It is saved once there are moments, after a step or `prepare`.
-  /// errors: see runtime/checkpoint.hpp; a refused file changes nothing. Plain weights are loaded by parameters().load.
+  /// no bounds of gradients. A training built alike that loads it goes on bit for bit as if this one had gone on
+  /// (`data::loader::skip` does the same for the data). One with another `accumulate` ends an update that was begun by
+  /// its own number: what was added up counts as the first of so many batches, of which the update is the mean; a file
+  /// with as many or more is refused. Where sizes are open it may be loaded before the first step, by a graph that is
+  /// made at run time once `prepare` has made its parameters; a step finds out then whether groups and moments fit. It
+  /// is saved once there are moments, after a step or `prepare`. errors: see runtime/checkpoint.hpp; a refused file
+  /// changes nothing. Plain weights are loaded by parameters().load.
   void save_checkpoint(const std::string& path) const;
   void load_checkpoint(const std::string& path);
 
@@ -19752,7 +19820,7 @@ class training {
   [[nodiscard]] std::span<const input_values> number_step(const meganeura::program& selected,
                                                           std::span<const input_values> inputs);
   [[nodiscard]] double rate_factor() const { return options_.schedule.factor(step_) * plateau_.factor; }
-  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, program_options options);
+  [[nodiscard]] meganeura::program build(graph_with_loss model, const symbol_extents& at, double trace_ms);
 
   device device_;
   std::function<graph_with_loss(const symbol_extents&, run_mode)> make_;
@@ -19763,7 +19831,7 @@ class training {
   std::optional<std::pair<std::string, std::map<std::string, std::string>>> loaded_groups_;
   std::vector<optimizer> group_optimizers_;        // of each group, from optimizer_
   std::vector<kernels::step_values> step_values_;  // of each group; kept, so that a step allocates nothing
-  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::own_numbers
+  std::vector<float> own_numbers_;                 // the same for the graph's nodes, see detail::step_numbers
   std::vector<input_values> bound_;                // a step's inputs and these
   std::uint32_t step_ = 0, accumulated_ = 0;
   std::uint64_t batches_ = 0;
@@ -19781,11 +19849,24 @@ class training {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-#include <cstring>
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
+
+// Whether a loss says by itself what a batch weighs among others, of the model's first result and its own first input.
+template <class Module>
+concept weighs_batches = requires(const node_value& x) {
+  { Module::weight(x, x) } -> std::same_as<node_value>;
+};
+// Whether the loss of all batches is the sum of theirs.
+template <class Module>
+constexpr bool adds_up() {
+  if constexpr (requires { Module::options.reduction; }) {
+    return Module::options.reduction == decltype(Module::options.reduction)::sum;
+  } else {
+    return false;
+  }
+}
 
 template <class Model, class Loss>
 [[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
@@ -19799,6 +19880,13 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
+  if constexpr (weighs_batches<typename both::loss_module>) {
+    if (evaluates) {
+      const graph::scope in(g, "loss");
+      const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
+      g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
+    }
+  }
   for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
     g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
@@ -19807,43 +19895,6 @@ template <class Model, class Loss>
 }
 
 struct visits_nothing {};
-
-// How the loss of all batches follows from theirs: `Trained::loss_module::options`, if there are any, says.
-template <class Trained>
-struct loss_of_batches {
-  using module = typename Trained::loss_module;
-
-  static constexpr bool is_sum = [] {
-    if constexpr (requires { module::options.reduction; }) {
-      return module::options.reduction == decltype(module::options.reduction)::sum;
-    } else {
-      return false;
-    }
-  }();
-  static constexpr bool is_mean_of_labels = [] {
-    if constexpr (requires { module::options.ignore_index; }) {
-      return Trained::own_types[0].type == dtype::i32 &&
-             module::options.reduction == decltype(module::options.reduction)::mean;
-    } else {
-      return false;
-    }
-  }();
-
-  // Labels of a class that are not left out. shapes: scores, of the model's first result.
-  static double labels_that_count(std::span<const input_values> inputs, const shape& scores) {
-    const int axis = module::options.axis;
-    const std::int64_t classes = scores[axis < 0 ? axis + scores.rank() : axis];
-    const auto& bound =
-        *std::ranges::find(inputs, std::string_view(Trained::own_inputs::symbols[0]->text), &input_values::name);
-    std::int64_t count = 0;
-    for (std::size_t at = 0; at < bound.values.size(); at += sizeof(std::int32_t)) {
-      std::int32_t label = 0;
-      std::memcpy(&label, bound.values.data() + at, sizeof(label));
-      count += label >= 0 && label < classes && label != module::options.ignore_index ? 1 : 0;
-    }
-    return static_cast<double>(count);
-  }
-};
 
 }  // namespace detail
 
@@ -19977,7 +20028,7 @@ class trainer : public training {
   }
   template <bool Averages, class Batches, class Bind, class Visit>
   double evaluate_all_of(Batches& batches, const Bind& bind, Visit& visit) {
-    using parts = detail::loss_of_batches<trained>;
+    using module = typename trained::loss_module;
     constexpr int weight = trained::output_list::index_of("weight");
     static_assert(weight < 0 || detail::is_loss_value<trained::body.result(weight < 0 ? 0 : weight).type,
                                                       *trained::body.result(weight < 0 ? 0 : weight).shape>,
@@ -19992,22 +20043,15 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      const auto& outputs = evaluation().program().plan().outputs;
-      const shape& first =
-          std::ranges::find(outputs, std::string_view(Model::output_list::symbols[0]->text), &plan::named_range::name)
-              ->extents;
-      if constexpr (weight >= 0) {
+      if constexpr (weight >= 0 || detail::weighs_batches<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
-      } else if constexpr (parts::is_sum) {
+      } else if constexpr (detail::adds_up<module>()) {
         sum += own;
-      } else if constexpr (parts::is_mean_of_labels) {
-        mean.add(own, std::apply(
-                          [&](const auto&... b) {
-                            return parts::labels_that_count(detail::checked_values<trained>(b...).inputs(), first);
-                          },
-                          all));
       } else {
-        mean.add(own, static_cast<double>(first.elements()));
+        const auto& outputs = evaluation().program().plan().outputs;
+        const char* first = Model::output_list::symbols[0]->text;
+        const auto found = std::ranges::find(outputs, std::string_view(first), &plan::named_range::name);
+        mean.add(own, static_cast<double>(found->extents.elements()));
       }
       is_empty = false;
       if constexpr (!std::same_as<Visit, detail::visits_nothing>) visit(each, evaluated());
@@ -22706,25 +22750,25 @@ struct gradient_rule<op::window_reduce> : gradient_step {
     const std::span<const node_id> operands(both);
     if (window.kind != reduce_kind::max) return add(x, graph_.window_scatter(operands.last(1), window, extents(x)));
     const std::optional<window_rows> rows = disjoint_windows(window, extents(x), extents(id));
-    if (!rows || rows->taps <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
-    const node_id taps = graph_.view(x, rows->extents, rows->map);
-    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, taps, rows->axes),
-                                 graph_.reshape(g, rows->windows), taps, rows->axes);
+    if (!rows || rows->elements <= 32) return add(x, graph_.window_scatter(operands, window, extents(x)));
+    const node_id elements = graph_.view(x, rows->extents, rows->map);
+    const node_id moved = routed(graph_, graph_.reduce(reduce_kind::arg_max, elements, rows->axes),
+                                 graph_.reshape(g, rows->windows), elements, rows->axes);
     add(x, view_adjoint(graph_, moved, rows->map, extents(x)));
   }
 
  private:
-  /// Windows as rows: a view [outer, windows.., taps..], `axes` the taps.
+  /// Windows as rows: a view [outer, windows.., elements..], `axes` the elements.
   struct window_rows {
     shape extents, windows;
     view_attribute map;
     std::uint32_t axes = 0;
-    std::int64_t taps = 1;
+    std::int64_t elements = 1;
   };
 
   // Each element of such windows is in one row at most, so that going through rows takes one pass over them, where
-  // window_scatter reads for each element all taps of its window again. Nothing where windows overlap or hold padding
-  // (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
+  // window_scatter reads for each element all elements of its window again. Nothing where windows overlap or hold
+  // padding (whose -inf could tie with an element's), other than one window alone, whose padding is cut off.
   [[nodiscard]] static std::optional<window_rows> disjoint_windows(const window_attribute& window, const shape& x,
                                                                    const shape& y) {
     const int outer = x.rank() - window.spatial;
@@ -22735,7 +22779,7 @@ struct gradient_rule<op::window_reduce> : gradient_step {
       rows.map.strides[0] = x.stride(i);
     }
     rows.extents.push_back(count);
-    shape taps;
+    shape elements;
     for (int i = 0; i < window.spatial; ++i) {
       const std::int64_t in = x[outer + i], out = y[outer + i], unit = x.stride(outer + i);
       const std::int64_t first = -window.pad_low[i], last = first + (out - 1) * window.stride[i] + window.window[i];
@@ -22745,15 +22789,15 @@ struct gradient_rule<op::window_reduce> : gradient_step {
       const std::int64_t extent = out > 1 ? window.window[i] : std::min(last, in) - start;
       if (extent < 1) return std::nullopt;  // padding alone
       rows.extents.push_back(out);
-      taps.push_back(extent);
+      elements.push_back(extent);
       rows.map.offset += start * unit;
       rows.map.strides[1 + i] = window.stride[i] * unit;
       rows.map.strides[1 + window.spatial + i] = unit;
       rows.axes |= 1u << (1 + window.spatial + i);
-      rows.taps *= extent;
+      rows.elements *= extent;
     }
     rows.windows = rows.extents;
-    for (int i = 0; i < taps.rank(); ++i) rows.extents.push_back(taps[i]);
+    for (int i = 0; i < elements.rank(); ++i) rows.extents.push_back(elements[i]);
     return rows;
   }
 };
@@ -24678,6 +24722,8 @@ class safetensors_header {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io::detail
+
+#include <cstring>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
@@ -28427,7 +28473,7 @@ struct draft {
   using node_list = small_vector<node_id, 4>;
 
   /// Finds who reads and who overwrites each node. errors: unsupported for an input that is longer than a page.
-  draft(graph g, const layout& parameters, const plan_options& planning);
+  draft(graph g, const layout& parameters, const plan_options& planning, std::uint64_t page_bytes);
 
   [[nodiscard]] const graph& g() const { return result.implementation; }
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
@@ -30945,9 +30991,14 @@ MEGANEURA_INLINE const program& program::alive() const try {
 }
 
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
-                                  const program_options& options, optimizer_moments moments) try
+                                  const program_options& options, optimizer_moments moments)
+    : program(on, g, weights, options, std::move(moments), {}) {}
+
+MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
+                                  const program_options& options, optimizer_moments moments,
+                                  const build_times& before) try
     : device_(on),
-      times_(options.before),
+      times_(before),
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
@@ -30957,19 +31008,18 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
-  planning.page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
+  const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
-  optimization.region.tensor_bytes =
-      static_cast<std::int64_t>(std::min(planning.max_binding_bytes, planning.page_bytes));
+  optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_binding_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
   const bool has_taps = options.taps.begin() != options.taps.end();
   graph implementation = has_taps ? optimized(detail::with_taps(g, options.taps)) : optimized(g);
   times_.saturate = report_.saturate_ms;
   times_.implement = report_.implement_ms;
   times_.extract = watch.lap() - times_.saturate - times_.implement;
-  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning);
+  plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
   generated kernels = generate_kernels();
@@ -31432,9 +31482,10 @@ MEGANEURA_INLINE const program& sized_programs::latest() const try {
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE program detail::make_program(const device& on, const graph& g, parameters& weights,
-                                              optimizer_moments& moments, const program_options& options) {
+                                              optimizer_moments& moments, const program_options& options,
+                                              const build_times& before) {
   parameters kept = weights ? weights : parameters(on, g);
-  program made(on, g, kept, options, moments);
+  program made(on, g, kept, options, moments, before);
   weights = std::move(kept);  // only now: a build that failed leaves none of its making
   moments = made.moments();
   return made;
@@ -31444,7 +31495,7 @@ MEGANEURA_INLINE inference::inference(const device& on, const graph& g, const ru
                                       meganeura::parameters weights) try
     : device_(on), options_(options), parameters_(std::move(weights)), programs_(on, {}, 1) {
   (void)programs_.at({}, {}, [&](const symbol_extents&) {
-    return detail::make_program(on, g, parameters_, moments_, options.program);
+    return detail::make_program(on, g, parameters_, moments_, options.program, {});
   });
 } catch (...) {
   rethrow_as_error("building a session");
@@ -31465,9 +31516,8 @@ MEGANEURA_INLINE inference::inference(const device& on, sized<graph> g, const ru
 MEGANEURA_INLINE program& inference::select(std::span<const input_values> inputs, const symbol_extents& sizes) try {
   return *programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     const detail::timed<graph> traced = detail::take_time([&] { return make_(at, run_mode::evaluation); });
-    program_options options = options_.program;
-    options.before.trace = traced.milliseconds;
-    return detail::make_program(device_, traced.made, parameters_, moments_, options);
+    return detail::make_program(device_, traced.made, parameters_, moments_, options_.program,
+                                {.trace = traced.milliseconds});
   });
 } catch (...) {
   rethrow_as_error("building a session");
@@ -31934,6 +31984,21 @@ MEGANEURA_INLINE std::vector<node_value> adafactor::direction(const optimizer_te
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Definitions for runtime/optimizer.hpp.
+// What stands where in the numbers that a step of training gives its optimiser and the graph around it.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// The row of a group of parameters. Kernels have it as kernels::step_values::numbers, all but `begins`; the graph has
+/// those of all groups as the input `name`, f32 [groups, count], if it reads any.
+///   0, 1, ..  what the optimiser's numbers(step) give; behind them, with `ema`, what a mean takes of the parameter
+///   updates   with `accumulate`, 1 in the step that updates and 0 in those before it
+///   begins    1 in the step that has the first of the gradients that are added up
+struct step_numbers {
+  static constexpr std::string_view name = "optimizer.numbers";
+  static constexpr std::size_t updates = max_optimizer_numbers - 1, begins = max_optimizer_numbers, count = begins + 1;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -32025,12 +32090,12 @@ MEGANEURA_INLINE optimizer_attribute optimizer::rule(bool waits) const try {
   const optimizer_element element{parameter, gradient, moments, all(definition_->number_count())};
   std::vector<scalar_expression> updated = definition_->update(element);
   if (waits) {
-    if (definition_->number_count() == max_optimizer_numbers) {
+    if (definition_->number_count() > detail::step_numbers::updates) {
       fail(error_category::invalid_argument,
            "{} has {} numbers of a step and none is left to say whether it waits for further gradients; use fewer",
            name(), max_optimizer_numbers);
     }
-    arguments = static_cast<int>(1 + rule.moments.size() + max_optimizer_numbers);
+    arguments = static_cast<int>(2 + rule.moments.size() + detail::step_numbers::updates);
     const scalar_expression acts = argument(), none = acts.number(0);
     const auto held = [&](const scalar_expression& fresh, const scalar_expression& old) {
       return apply(scalar_op::select, apply(scalar_op::equal, acts, none), old, fresh);
@@ -32352,14 +32417,14 @@ class update_writer {
       : g_(g), chosen_(chosen), groups_(groups), options_(options) {
     if (options.accumulate == 1 && !chosen.has_direction()) return;
     const auto sets = static_cast<std::int64_t>(groups.count());
-    numbers_ = g.input(own_numbers, dtype::f32, {sets, static_cast<std::int64_t>(own_number_count)});
+    numbers_ = g.input(step_numbers::name, dtype::f32, {sets, static_cast<std::int64_t>(step_numbers::count)});
   }
 
   void accumulate(const std::vector<node_id>& updated, std::vector<node_id>& slopes) {
     if (options_.accumulate == 1) return;
     for (std::size_t i = 0; i < updated.size(); ++i) {
       const node_value slope(g_, slopes[i]), before = state("accumulated", updated[i], g_[slopes[i]].extents);
-      const node_value first = number(0, max_optimizer_numbers);
+      const node_value first = number(0, step_numbers::begins);
       const node_value total = select(equal(first, 0.0f), before + slope, slope);
       g_.assign(before, total);
       slopes[i] = total / static_cast<float>(options_.accumulate);
@@ -32386,7 +32451,7 @@ class update_writer {
     return {g_, g_.state(moment_name(kind, name_of(parameter)), dtype::f32, extents, init::each_run)};
   }
   [[nodiscard]] node_value number(std::uint32_t group, std::size_t which) {
-    const std::int64_t at = static_cast<std::int64_t>(group * own_number_count + which);
+    const std::int64_t at = static_cast<std::int64_t>(group * step_numbers::count + which);
     return {g_, g_.view(numbers_, {}, {.offset = at})};
   }
 
@@ -32407,7 +32472,7 @@ class update_writer {
     for (std::size_t i = 0; i < whole.states.size(); ++i) {
       const node_value& old = whole.states[i];
       const bool waits = options_.accumulate > 1;
-      g_.assign(old, waits ? select(equal(whole.numbers.back(), 0.0f), old, made[i + 1]) : made[i + 1]);
+      g_.assign(old, waits ? select(equal(whole.numbers[step_numbers::updates], 0.0f), old, made[i + 1]) : made[i + 1]);
     }
     return made[0];
   }
@@ -32652,7 +32717,8 @@ MEGANEURA_INLINE training::training(const device& on, sized<graph_with_loss> mod
   rethrow_as_error("building a trainer");
 }
 
-MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, program_options options) {
+MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_extents& at, double trace_ms) {
+  program_options options = options_.program;
   parameter_groups groups = detail::groups_of(detail::leaf_names(model.forward), options_, groups_);
   if (loaded_groups_)
     detail::check_same_groups(loaded_groups_->first, groups.described(), loaded_groups_->second, true);
@@ -32662,8 +32728,8 @@ MEGANEURA_INLINE program training::build(graph_with_loss model, const symbol_ext
     graph made = detail::training_graph(std::move(model.forward), model.loss, optimizer_, groups, options_);
     return detail::with_taps(std::move(made), std::exchange(options.taps, {}), of_evaluation);
   });
-  options.before.differentiate = step.milliseconds;
-  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options);
+  meganeura::program made = detail::make_program(device_, step.made, parameters_, moments_, options,
+                                                 {.trace = trace_ms, .differentiate = step.milliseconds});
   loaded_groups_.reset();
   groups_ = std::move(groups);  // only now: other sizes go on after a build that failed
   group_optimizers_ = std::move(of_groups);
@@ -32674,9 +32740,7 @@ MEGANEURA_INLINE std::shared_ptr<program> training::select(std::span<const input
                                                            const symbol_extents& sizes) try {
   return programs_.at(inputs, sizes, [this](const symbol_extents& at) {
     detail::timed<graph_with_loss> traced = detail::take_time([&] { return make_(at, run_mode::training); });
-    program_options options = options_.program;
-    options.before.trace = traced.milliseconds;
-    return build(std::move(traced.made), at, options);
+    return build(std::move(traced.made), at, traced.milliseconds);
   });
 } catch (...) {
   rethrow_as_error("building a trainer");
@@ -32691,19 +32755,19 @@ MEGANEURA_INLINE std::span<const input_values> training::number_step(const megan
     kernels::step_values now = each.step_values(step_ + 1, seed_, factor);
     now.step = static_cast<std::uint32_t>(batches_ + 1);
     if (options_.accumulate > 1)
-      now.numbers[max_optimizer_numbers - 1] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
+      now.numbers[detail::step_numbers::updates] = accumulated_ + 1 == options_.accumulate ? 1 : 0;
     step_values_.push_back(now);
   }
-  const auto* own = selected.plan().inputs.find(detail::own_numbers);
+  const auto* own = selected.plan().inputs.find(detail::step_numbers::name);
   if (!own) return inputs;
-  own_numbers_.clear();
-  for (std::size_t i = 0; i < static_cast<std::size_t>(own->extents[0]); ++i) {
-    const auto& numbers = step_values_[i].numbers;
-    own_numbers_.insert(own_numbers_.end(), std::begin(numbers), std::end(numbers));
-    own_numbers_.push_back(accumulated_ == 0 ? 1 : 0);
+  own_numbers_.resize(static_cast<std::size_t>(own->extents.elements()));
+  for (std::size_t i = 0; i * detail::step_numbers::count < own_numbers_.size(); ++i) {
+    float* row = &own_numbers_[i * detail::step_numbers::count];
+    std::ranges::copy(step_values_[i].numbers, row);
+    row[detail::step_numbers::begins] = accumulated_ == 0 ? 1 : 0;
   }
   bound_.assign(inputs.begin(), inputs.end());
-  bound_.emplace_back(detail::own_numbers, own_numbers_);
+  bound_.emplace_back(detail::step_numbers::name, own_numbers_);
   return bound_;
 }
 
@@ -35617,13 +35681,13 @@ class arena_placer {
     std::uint32_t levels = 1;
     for (const placement& p : places_) levels = std::max(levels, p.level + 1);
     for (const scratch& each : draft_.scratches) levels = std::max(levels, each.first + 1);
-    occupied_bytes taken(levels, draft_.options.page_bytes);
+    occupied_bytes taken(levels, draft_.result.page_bytes);
     std::uint64_t total = 0;
     std::vector<std::uint64_t> offsets(all.size());
     for (const block& b : all) {
       const std::uint32_t last = std::min(b.last, levels - 1);
       const std::uint64_t offset = draft_.options.share_memory ? taken.lowest_free(b.first, last, b.bytes)
-                                                               : fit_page(total, b.bytes, draft_.options.page_bytes);
+                                                               : fit_page(total, b.bytes, draft_.result.page_bytes);
       if (draft_.options.share_memory) taken.insert(b.first, last, offset, offset + b.bytes);
       total = std::max(total, offset + b.bytes);
       offsets[b.index] = offset;
@@ -35651,12 +35715,14 @@ MEGANEURA_INLINE void place_in_arena(draft& all) { arena_placer(all).run(); }
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
 
-MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_options& planning) : options(planning) {
+MEGANEURA_INLINE draft::draft(graph of, const layout& parameters, const plan_options& planning,
+                              std::uint64_t page_bytes)
+    : options(planning) {
   result.implementation = std::move(of);
   result.parameters = parameters;
-  result.inputs = paged(layout_of(g(), {op::input}), options.page_bytes);
-  result.training = paged(make_training_layout(g()), options.page_bytes);
-  result.page_bytes = options.page_bytes;
+  result.inputs = paged(layout_of(g(), {op::input}), page_bytes);
+  result.training = paged(make_training_layout(g()), page_bytes);
+  result.page_bytes = page_bytes;
   places.resize(g().size());
   readers.resize(g().size());
   is_output.resize(g().size(), false);
@@ -35781,7 +35847,7 @@ class effect_placer {
     for (const named_tensor& each : draft_.result.parameters.tensors) {
       if (names.contains(each.name)) found.push_back(each);
     }
-    return paged({named_tensors(std::move(found)), 0}, draft_.options.page_bytes);
+    return paged({named_tensors(std::move(found)), 0}, draft_.result.page_bytes);
   }
 
   void place_gradients(node_id effect) {
@@ -35933,8 +35999,9 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
   return found;
 }
 
-MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options) {
-  detail::draft all(std::move(g), parameters, options);
+MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
+                                          std::uint64_t page_bytes) {
+  detail::draft all(std::move(g), parameters, options, page_bytes);
   detail::schedule(all);
   detail::place_leaves(all);
   detail::place_effects(all);
@@ -35961,7 +36028,7 @@ class scheduler {
  private:
   void levels() {
     for (node_id id{0}; id < g_.size(); ++id) {
-      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.options.page_bytes);
+      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.result.page_bytes);
       if (tensor_bytes(g_[id]) > most) {
         fail(error_category::unsupported,
              "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
@@ -36081,7 +36148,7 @@ class step_writer {
   range step_values_range(std::uint32_t group) {
     std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::step_values)];
     bytes = std::max(bytes, (group + 1) * tensor_alignment);
-    return {area::step_values, group * tensor_alignment, 64};
+    return {area::step_values, group * tensor_alignment, step_bytes};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
@@ -36105,8 +36172,8 @@ class step_writer {
       const std::uint64_t length = runs.empty() ? 0 : runs.back().bytes, bytes = length + r.bytes;
       const bool follows =
           !runs.empty() && runs.back().parameters + length == r.parameters && runs.back().others + length == r.others;
-      if (follows && in_one_page(runs.back().parameters, bytes, draft_.options.page_bytes) &&
-          in_one_page(runs.back().others, bytes, draft_.options.page_bytes))
+      if (follows && in_one_page(runs.back().parameters, bytes, draft_.result.page_bytes) &&
+          in_one_page(runs.back().others, bytes, draft_.result.page_bytes))
         runs.back().bytes = bytes;
       else
         runs.push_back(r);
@@ -38150,6 +38217,11 @@ static_assert(
     }(),
     "scalar_table has its rows in the order of scalar_kind");
 
+/// To or from a kind that is only stored: how it is widened is the stored kind's.
+[[nodiscard]] constexpr op conversion_of_integers(scalar_kind stored) {
+  return info(stored).is_signed ? op::s_convert : op::u_convert;
+}
+
 /// A scalar or vector type of the kernel language.
 struct data_type {
   scalar_kind kind = scalar_kind::u32;
@@ -38275,7 +38347,10 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 class kernel;
 
-namespace detail {
+/// The language below the typed one, for generators that learn the types of their values at run time. Operands of one
+/// instruction have one type, but for the comments below. errors: those of kernel::use; invalid_argument for a function
+/// of literals alone where there is no kernel to emit it.
+namespace untyped {
 
 /// What every typed value is underneath: an id in a kernel, or a literal that no kernel has seen yet. Literals are what
 /// makes `x * 1` cost nothing and lets a generator written with plain numbers fold its own index arithmetic.
@@ -38333,6 +38408,10 @@ enum class comparison : std::uint8_t { equal, not_equal, less, less_equal, great
 [[nodiscard]] operand accurate_tanh(const operand& x);
 [[nodiscard]] word literal_bits(scalar_kind kind, double value);
 
+}  // namespace untyped
+
+namespace detail {
+
 template <scalar_kind Kind>
 concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
 template <scalar_kind Kind>
@@ -38347,7 +38426,7 @@ concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) 
 
 /// A value a kernel computes. Copying copies the name of the value, not an instruction.
 template <scalar_kind Kind, int Components>
-class value : public detail::operand {
+class value : public untyped::operand {
  public:
   static constexpr scalar_kind kind = Kind;
   static constexpr int components = Components;
@@ -38358,7 +38437,7 @@ class value : public detail::operand {
   static constexpr bool is_boolean = Kind == scalar_kind::boolean;
 
   value() : value(literal(0)) {}
-  explicit value(const detail::operand& untyped) : operand(untyped) { type = static_type; }
+  explicit value(const untyped::operand& untyped) : operand(untyped) { type = static_type; }
 
   // A C++ number converts where it keeps its value: integers to anything, reals to floats only.
   template <std::integral Number>
@@ -38373,86 +38452,86 @@ class value : public detail::operand {
   template <class Scalar>
     requires(Components > 1 && detail::gives_scalar<Scalar, scalar>)
   value(const Scalar& repeated)  // NOLINT: implicit by design; a scalar or a place that holds one
-      : value(detail::splat(static_type, static_cast<scalar>(repeated))) {}
+      : value(untyped::splat(static_type, static_cast<scalar>(repeated))) {}
 
   /// One component of a vector, by a C++ number.
   [[nodiscard]] scalar operator[](word component) const requires(Components > 1) {
-    return scalar(detail::extract(*this, component));
+    return scalar(untyped::extract(*this, component));
   }
 
   // Hidden friends, so that numbers and variables convert on either side.
   [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::add, a, b);
+    return make(untyped::binary_op::add, a, b);
   }
   [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::subtract, a, b);
+    return make(untyped::binary_op::subtract, a, b);
   }
   [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::multiply, a, b);
+    return make(untyped::binary_op::multiply, a, b);
   }
   [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::divide, a, b);
+    return make(untyped::binary_op::divide, a, b);
   }
   [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::modulo, a, b);
+    return make(untyped::binary_op::modulo, a, b);
   }
   [[nodiscard]] friend value operator&(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_and, a, b);
+    return make(untyped::binary_op::bit_and, a, b);
   }
   [[nodiscard]] friend value operator|(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_or, a, b);
+    return make(untyped::binary_op::bit_or, a, b);
   }
   [[nodiscard]] friend value operator^(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::bit_xor, a, b);
+    return make(untyped::binary_op::bit_xor, a, b);
   }
   [[nodiscard]] friend value operator<<(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_left, a, b);
+    return make(untyped::binary_op::shift_left, a, b);
   }
   [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
-    return make(detail::binary_op::shift_right, a, b);
+    return make(untyped::binary_op::shift_right, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(detail::negate(a)); }
-  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(detail::bit_not(a)); }
+  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(untyped::negate(a)); }
+  [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(untyped::bit_not(a)); }
 
   using truth = value<scalar_kind::boolean, Components>;
   [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less, a, b));
+    return truth(untyped::compare(untyped::comparison::less, a, b));
   }
   [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::less_equal, a, b));
+    return truth(untyped::compare(untyped::comparison::less_equal, a, b));
   }
   [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater, a, b));
+    return truth(untyped::compare(untyped::comparison::greater, a, b));
   }
   [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
-    return truth(detail::compare(detail::comparison::greater_equal, a, b));
+    return truth(untyped::compare(untyped::comparison::greater_equal, a, b));
   }
   [[nodiscard]] friend truth operator==(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_equal, a, b)
-                            : detail::compare(detail::comparison::equal, a, b));
+    return truth(is_boolean ? untyped::logical(op::logical_equal, a, b)
+                            : untyped::compare(untyped::comparison::equal, a, b));
   }
   [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
-    return truth(is_boolean ? detail::logical(op::logical_not_equal, a, b)
-                            : detail::compare(detail::comparison::not_equal, a, b));
+    return truth(is_boolean ? untyped::logical(op::logical_not_equal, a, b)
+                            : untyped::compare(untyped::comparison::not_equal, a, b));
   }
   // Both sides are always evaluated: these are instructions, not control flow.
   [[nodiscard]] friend value operator&&(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_and, a, b));
+    return value(untyped::logical(op::logical_and, a, b));
   }
   [[nodiscard]] friend value operator||(const value& a, const value& b) requires(is_boolean) {
-    return value(detail::logical(op::logical_or, a, b));
+    return value(untyped::logical(op::logical_or, a, b));
   }
-  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(detail::logical_not(a)); }
+  [[nodiscard]] friend value operator!(const value& a) requires(is_boolean) { return value(untyped::logical_not(a)); }
 
   [[nodiscard]] friend value select(const value<scalar_kind::boolean, Components>& condition, const value& yes,
                                     const value& no) {
-    return value(detail::select(condition, yes, no));
+    return value(untyped::select(condition, yes, no));
   }
   [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::minimum, a, b);
+    return make(untyped::binary_op::minimum, a, b);
   }
   [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
-    return make(detail::binary_op::maximum, a, b);
+    return make(untyped::binary_op::maximum, a, b);
   }
   [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
     return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
@@ -38472,40 +38551,40 @@ class value : public detail::operand {
   /// To nearest, ties to even.
   [[nodiscard]] friend value round(const value& a) requires(is_float) { return math(glsl::round_even, a); }
   [[nodiscard]] friend value pow(const value& a, const value& b) requires(is_float) {
-    return value(detail::math(glsl::pow, static_type, {a, b}));
+    return value(untyped::math(glsl::pow, static_type, {a, b}));
   }
   /// a * b + c; rounded once where the device has it, which the caller must not rely on.
   [[nodiscard]] friend value fma(const value& a, const value& b, const value& c) requires(is_float) {
-    return value(detail::math(glsl::fma, static_type, {a, b, c}));
+    return value(untyped::math(glsl::fma, static_type, {a, b, c}));
   }
   /// Within 2^-22 of the result and 2^-35 for |x| <= 2^24, NaN beyond, where floats lie further apart than radians
   /// (Payne and Hanek's reduction would cost everybody). Drivers' own are only accurate in absolute terms.
   [[nodiscard]] friend value sin(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 0));
+    return value(untyped::accurate_sin_cos(a, 0));
   }
   [[nodiscard]] friend value cos(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_sin_cos(a, 1));
+    return value(untyped::accurate_sin_cos(a, 1));
   }
   /// Relative error below 1e-6 everywhere; never overflows.
   [[nodiscard]] friend value tanh(const value& a) requires(Kind == scalar_kind::f32) {
-    return value(detail::accurate_tanh(a));
+    return value(untyped::accurate_tanh(a));
   }
-  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(detail::is_nan(a)); }
+  [[nodiscard]] friend truth is_nan(const value& a) requires(is_float) { return truth(untyped::is_nan(a)); }
   [[nodiscard]] friend truth is_inf(const value& a) requires(is_float) {
-    return truth(detail::unary(op::is_inf, truth::static_type, a));
+    return truth(untyped::unary(op::is_inf, truth::static_type, a));
   }
 
  private:
   [[nodiscard]] static value literal(double number) {
-    detail::operand result;
+    untyped::operand result;
     result.type = static_type;
-    result.bits = detail::literal_bits(Kind, number);
+    result.bits = untyped::literal_bits(Kind, number);
     return value(result);
   }
-  [[nodiscard]] static value make(detail::binary_op code, const value& a, const value& b) {
-    return value(detail::binary(code, a, b));
+  [[nodiscard]] static value make(untyped::binary_op code, const value& a, const value& b) {
+    return value(untyped::binary(code, a, b));
   }
-  [[nodiscard]] static value math(glsl code, const value& a) { return value(detail::math(code, static_type, {a})); }
+  [[nodiscard]] static value math(glsl code, const value& a) { return value(untyped::math(code, static_type, {a})); }
 };
 
 using boolean = value<scalar_kind::boolean, 1>;
@@ -38529,30 +38608,30 @@ concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To convert(const value<Kind, Components>& from) {
   static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
-  return To(detail::convert(To::static_type, from));
+  return To(untyped::convert(To::static_type, from));
 }
 /// The same bits as another type of the same size; f16x2 and u32 included.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To bitcast(const value<Kind, Components>& from) {
-  return To(detail::bitcast(To::static_type, from));
+  return To(untyped::bitcast(To::static_type, from));
 }
 template <scalar_kind Kind>
 [[nodiscard]] value<Kind, 2> vector(const value<Kind, 1>& x, const value<Kind, 1>& y) {
-  return value<Kind, 2>(detail::composite({Kind, 2}, {x, y}));
+  return value<Kind, 2>(untyped::composite({Kind, 2}, {x, y}));
 }
 template <scalar_kind Kind>
 [[nodiscard]] value<Kind, 4> vector(const value<Kind, 1>& x, const value<Kind, 1>& y, const value<Kind, 1>& z,
                                     const value<Kind, 1>& w) {
-  return value<Kind, 4>(detail::composite({Kind, 4}, {x, y, z, w}));
+  return value<Kind, 4>(untyped::composite({Kind, 4}, {x, y, z, w}));
 }
 /// Two f32 as two f16 in one word (first in the low half), and back; no 16-bit feature is needed.
 [[nodiscard]] inline u32 pack_half(const f32x2& x) {
-  return u32(detail::math(glsl::pack_half_2x16, u32::static_type, {x}));
+  return u32(untyped::math(glsl::pack_half_2x16, u32::static_type, {x}));
 }
 [[nodiscard]] inline f32x2 unpack_half(const u32& x) {
-  return f32x2(detail::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
+  return f32x2(untyped::math(glsl::unpack_half_2x16, f32x2::static_type, {x}));
 }
-[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(detail::unary(op::bit_count, u32::static_type, x)); }
+[[nodiscard]] inline u32 bit_count(const u32& x) { return u32(untyped::unary(op::bit_count, u32::static_type, x)); }
 /// The upper and lower words of the 64-bit product, for counter-based random numbers.
 [[nodiscard]] u32x2 multiply_extended(const u32& a, const u32& b);  // [0] low, [1] high
 
@@ -38569,8 +38648,9 @@ enum class access : std::uint8_t {
   exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
 };
 
-namespace detail {
+namespace untyped {
 
+/// A variable in memory: a buffer, a shared array, one of an invocation's own.
 struct memory_object {
   kernel* owner = nullptr;
   word variable = 0;
@@ -38581,6 +38661,7 @@ struct memory_object {
   bool writable = true;
 };
 
+/// An element of one.
 struct place_reference {
   memory_object object;
   word pointer = 0;
@@ -38596,18 +38677,18 @@ void store(const place_reference& to, const operand& what);
                                                const operand& desired);
 [[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
 
-}  // namespace detail
+}  // namespace untyped
 
 /// An element of memory: converts to its value by loading, assignment stores.
 template <kernel_value T>
 class place {
  public:
-  explicit place(const detail::place_reference& reference) : reference_(reference) {}
+  explicit place(const untyped::place_reference& reference) : reference_(reference) {}
   place(const place&) = default;  // names the same element; assignment copies what it holds
 
-  [[nodiscard]] T load() const { return T(detail::load(reference_)); }
+  [[nodiscard]] T load() const { return T(untyped::load(reference_)); }
   operator T() const { return load(); }  // NOLINT: implicit by design
-  void store(const T& what) const { detail::store(reference_, what); }
+  void store(const T& what) const { untyped::store(reference_, what); }
   const place& operator=(const T& what) const { return store(what), *this; }
   place& operator=(const place& other) { return store(other.load()), *this; }
   [[nodiscard]] typename T::scalar operator[](word component) const requires(T::components > 1) {
@@ -38619,22 +38700,22 @@ class place {
 
   // Relaxed, device scope; each returns what stood there before.
   [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(op::atomic_i_add, reference_, what));
+    return T(untyped::atomic(op::atomic_i_add, reference_, what));
   }
   [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
   }
   [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
-    return T(detail::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
   }
   [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
-    return T(detail::atomic_exchange_if_equal(reference_, expected, desired));
+    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired));
   }
 
-  [[nodiscard]] const detail::place_reference& reference() const { return reference_; }
+  [[nodiscard]] const untyped::place_reference& reference() const { return reference_; }
 
  private:
-  detail::place_reference reference_;
+  untyped::place_reference reference_;
 };
 
 /// A mutable local variable.
@@ -38645,31 +38726,31 @@ using var = place<T>;
 template <kernel_value T>
 class memory {
  public:
-  explicit memory(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(detail::locate(object_, index)); }
+  explicit memory(const untyped::memory_object& object) : object_(object) {}
+  [[nodiscard]] place<T> operator[](const u32& index) const { return place<T>(untyped::locate(object_, index)); }
   [[nodiscard]] T load(const u32& index) const { return (*this)[index].load(); }
   void store(const u32& index, const T& what) const { (*this)[index].store(what); }
   /// One component of a vector element, without touching the others.
   [[nodiscard]] place<typename T::scalar> component(const u32& index, const u32& which) const
       requires(T::components > 1) {
-    return place<typename T::scalar>(detail::locate_component(object_, index, which));
+    return place<typename T::scalar>(untyped::locate_component(object_, index, which));
   }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+  [[nodiscard]] const untyped::memory_object& object() const { return object_; }
 
  private:
-  detail::memory_object object_;
+  untyped::memory_object object_;
 };
 
 /// A buffer of f32 in groups of four read through the texture unit; `load` gives one group.
 class texel_buffer {
  public:
-  explicit texel_buffer(const detail::memory_object& object) : object_(object) {}
-  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(detail::fetch(object_, index)); }
+  explicit texel_buffer(const untyped::memory_object& object) : object_(object) {}
+  [[nodiscard]] f32x4 load(const u32& index) const { return f32x4(untyped::fetch(object_, index)); }
   [[nodiscard]] f32x4 operator[](const u32& index) const { return load(index); }
-  [[nodiscard]] const detail::memory_object& object() const { return object_; }
+  [[nodiscard]] const untyped::memory_object& object() const { return object_; }
 
  private:
-  detail::memory_object object_;
+  untyped::memory_object object_;
 };
 
 enum class reduction : std::uint8_t { add, multiply, minimum, maximum };
@@ -38827,24 +38908,24 @@ class kernel {
   [[nodiscard]] spirv::module& facts() { return module_; }
   /// The id of a value, a literal becoming a constant. Fails for a value of another kernel or of a block already
   /// closed.
-  [[nodiscard]] word use(const detail::operand& value);
-  [[nodiscard]] detail::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
+  [[nodiscard]] word use(const untyped::operand& value);
+  [[nodiscard]] untyped::operand wrap(data_type type, word id) { return {this, id, type, 0}; }
   [[nodiscard]] bool is_precise() const { return precise_; }
   /// What a vector was made of if a literal is among it (nullptr otherwise): a driver knows that component, too.
-  [[nodiscard]] const detail::operand* parts_of(const detail::operand& vector) const;
-  void note_parts(word vector, std::span<const detail::operand> parts);
+  [[nodiscard]] const untyped::operand* parts_of(const untyped::operand& vector) const;
+  void note_parts(word vector, std::span<const untyped::operand> parts);
   void note_shared(word bytes);
   // The same declarations and operations for types known only when the generator runs.
-  [[nodiscard]] detail::memory_object declare_buffer(data_type type, std::string_view name, access how,
-                                                     std::optional<word> binding);
+  [[nodiscard]] untyped::memory_object declare_buffer(data_type type, std::string_view name, access how,
+                                                      std::optional<word> binding);
   /// `length` values of 16 bytes each, read at literal indices.
-  [[nodiscard]] detail::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
-  [[nodiscard]] detail::memory_object declare_view(data_type type, const detail::memory_object& of);
-  [[nodiscard]] detail::memory_object declare_array(data_type type, storage_class storage, word length);
-  [[nodiscard]] detail::place_reference declare_variable(data_type type);
-  [[nodiscard]] detail::operand subgroup_arithmetic(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_float_extremum(reduction how, const detail::operand& x);
-  [[nodiscard]] detail::operand subgroup_move(op code, const detail::operand& x, const detail::operand& lane);
+  [[nodiscard]] untyped::memory_object declare_uniform_buffer(data_type type, word length, std::string_view name);
+  [[nodiscard]] untyped::memory_object declare_view(data_type type, const untyped::memory_object& of);
+  [[nodiscard]] untyped::memory_object declare_array(data_type type, storage_class storage, word length);
+  [[nodiscard]] untyped::place_reference declare_variable(data_type type);
+  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_float_extremum(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_move(op code, const untyped::operand& x, const untyped::operand& lane);
 
  private:
   // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
@@ -38859,16 +38940,16 @@ class kernel {
 
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
-  detail::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
-                                      std::string_view name, std::optional<word> binding);
+  untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
+                                       std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
-  [[nodiscard]] detail::operand subgroup_vote(op code, const detail::operand& x);
+  [[nodiscard]] untyped::operand subgroup_vote(op code, const untyped::operand& x);
 
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
-  std::unordered_map<word, std::vector<detail::operand>> parts_;
+  std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;
   bool finished_ = false;
@@ -38879,7 +38960,7 @@ class kernel {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// A value whose type is known when the generator runs: f32, i32, u32 or boolean, one component or four.
-using scalar_value = spirv::detail::operand;
+using scalar_value = spirv::untyped::operand;
 
 /// The type of `components` values of a dtype as they are computed with, and as they lie in a buffer.
 [[nodiscard]] spirv::data_type value_type(dtype type, int components = 1);
@@ -38928,7 +39009,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 /// A running total that every pass of a loop adds to. Only sums that round gain by blocks: no integer, no maximum; and
 /// of a product every factor rounds the whole.
 struct running_sum {
-  spirv::detail::place_reference place;
+  spirv::untyped::place_reference place;
   scalar_op how = scalar_op::row_sum;
   scalar_value start{};
   [[nodiscard]] bool rounds() const { return start.type.is_float() && how == scalar_op::row_sum; }
@@ -38973,13 +39054,13 @@ class cascade {
     const std::vector<running_sum> totals = open_totals();
     const auto length = static_cast<std::uint32_t>(part * step_);
     const auto piece = [&](const spirv::u32& at) {
-      for (const running_sum& sum : sums_) spirv::detail::store(sum.place, sum.start);
+      for (const running_sum& sum : sums_) spirv::untyped::store(sum.place, sum.start);
       run(at, at + min(last - at, spirv::u32(length)), part, body);
       add(totals, sums_);
     };
     owner_.for_(first, last, spirv::u32(length), piece, spirv::unrolling::automatic, ceil_div(passes, part));
     for (std::size_t i = 0; i < sums_.size(); ++i) {
-      spirv::detail::store(sums_[i].place, spirv::detail::load(totals[i].place));
+      spirv::untyped::store(sums_[i].place, spirv::untyped::load(totals[i].place));
     }
   }
 
@@ -38987,17 +39068,17 @@ class cascade {
   [[nodiscard]] std::vector<running_sum> open_totals() {
     std::vector<running_sum> totals(sums_.begin(), sums_.end());
     for (running_sum& total : totals) {
-      const scalar_value before = spirv::detail::load(total.place);
+      const scalar_value before = spirv::untyped::load(total.place);
       total.place = owner_.declare_variable(before.type);
-      spirv::detail::store(total.place, before);
+      spirv::untyped::store(total.place, before);
     }
     return totals;
   }
 
   void add(std::span<const running_sum> totals, std::span<const running_sum> sums) {
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const scalar_value sum = spirv::detail::load(sums[i].place), total = spirv::detail::load(totals[i].place);
-      spirv::detail::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
+      const scalar_value sum = spirv::untyped::load(sums[i].place), total = spirv::untyped::load(totals[i].place);
+      spirv::untyped::store(totals[i].place, combine(owner_, sums[i].how, total, sum));
     }
   }
 
@@ -39646,8 +39727,8 @@ class bound_tensor {
  private:
   spirv::kernel* owner_;
   dtype type_;
-  spirv::detail::memory_object elements_;
-  mutable std::optional<spirv::detail::memory_object> groups_;  // declared when first used
+  spirv::untyped::memory_object elements_;
+  mutable std::optional<spirv::untyped::memory_object> groups_;  // declared when first used
 };
 
 /// An index into a loop nest: one value an axis. The vector axis holds the first of four consecutive positions.
@@ -40410,7 +40491,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// A u32 that is larger where the number is: NaN is the largest, 2^32 - 1, and the zeros are equal.
 [[nodiscard]] inline spirv::u32 order_key(const scalar_value& number) {
-  const spirv::u32 bits(spirv::detail::bitcast(spirv::u32::static_type, number)), sign(0x80000000u);
+  const spirv::u32 bits(spirv::untyped::bitcast(spirv::u32::static_type, number)), sign(0x80000000u);
   if (!number.type.is_float()) return number.type.kind == spirv::scalar_kind::i32 ? bits ^ sign : bits;
   const spirv::u32 value = select(bits == sign, spirv::u32(0), bits);
   const spirv::u32 ordered = select(value < sign, value | sign, ~value);
@@ -40968,27 +41049,27 @@ class shared_totals {
   shared_totals(spirv::kernel& owner, std::uint32_t elements) : owner_(owner), elements_(elements) {}
 
   [[nodiscard]] scalar_value combined(scalar_op how, const scalar_value& value, const lane_place& place) {
-    const spirv::detail::memory_object memory = array_of(value.type);
-    const auto at = [&](const spirv::u32& element) { return spirv::detail::locate(memory, element); };
-    spirv::detail::store(at(place.own), value);
+    const spirv::untyped::memory_object memory = array_of(value.type);
+    const auto at = [&](const spirv::u32& element) { return spirv::untyped::locate(memory, element); };
+    spirv::untyped::store(at(place.own), value);
     owner_.barrier();
     const auto stages = static_cast<std::uint32_t>(std::countr_zero(place.lanes));
     const auto halve = [&](const spirv::u32& stage) {
       const spirv::u32 half = spirv::u32(place.lanes / 2) >> stage;
       owner_.if_(place.lane < half, [&] {
-        const scalar_value other = spirv::detail::load(at(place.own + half * place.pitch));
-        spirv::detail::store(at(place.own), combine(owner_, how, spirv::detail::load(at(place.own)), other));
+        const scalar_value other = spirv::untyped::load(at(place.own + half * place.pitch));
+        spirv::untyped::store(at(place.own), combine(owner_, how, spirv::untyped::load(at(place.own)), other));
       });
       owner_.barrier();
     };
     owner_.for_(0, stages, 1, halve, spirv::unrolling::keep);  // written out, software devices compile it for long
-    const scalar_value total = spirv::detail::load(at(place.total));
+    const scalar_value total = spirv::untyped::load(at(place.total));
     owner_.barrier();  // the memory is used again
     return total;
   }
 
  private:
-  [[nodiscard]] spirv::detail::memory_object array_of(spirv::data_type type) {
+  [[nodiscard]] spirv::untyped::memory_object array_of(spirv::data_type type) {
     for (const auto& known : arrays_) {
       if (known.type == type) return known;
     }
@@ -40997,7 +41078,7 @@ class shared_totals {
 
   spirv::kernel& owner_;
   std::uint32_t elements_;
-  std::vector<spirv::detail::memory_object> arrays_;
+  std::vector<spirv::untyped::memory_object> arrays_;
 };
 
 /// Adds up what `slices` (a power of two) parts of a workgroup hold in variables, and needs memory for half of them.
@@ -41508,9 +41589,9 @@ class cumulative_kernel {
     if (is_arg(how_.kind)) return {spirv::u32(0), spirv::u32(0)};
     return {identity(info(how_.kind).row, type_)};
   }
-  [[nodiscard]] spirv::detail::place_reference variable(const scalar_value& from) {
+  [[nodiscard]] spirv::untyped::place_reference variable(const scalar_value& from) {
     const auto place = owner_.declare_variable(from.type);
-    spirv::detail::store(place, from);
+    spirv::untyped::store(place, from);
     return place;
   }
 
@@ -41520,7 +41601,7 @@ class cumulative_kernel {
   }
   [[nodiscard]] static total chosen(const spirv::boolean& condition, const total& yes, const total& no) {
     total result;
-    for (std::size_t i = 0; i < yes.size(); ++i) result.push_back(spirv::detail::select(condition, yes[i], no[i]));
+    for (std::size_t i = 0; i < yes.size(); ++i) result.push_back(spirv::untyped::select(condition, yes[i], no[i]));
     return result;
   }
 
@@ -41561,7 +41642,7 @@ class cumulative_kernel {
   [[nodiscard]] shares shared(const total& own) {
     if (plan_.lanes == 1) return {start_, own};
     const spirv::u32 thread = owner_.local_id(0);
-    std::vector<spirv::detail::place_reference> so_far;
+    std::vector<spirv::untyped::place_reference> so_far;
     for (const scalar_value& part : own) so_far.push_back(variable(part));
     put(own);
     const auto stages = static_cast<std::uint32_t>(std::countr_zero(plan_.lanes));
@@ -41570,7 +41651,7 @@ class cumulative_kernel {
       const spirv::boolean has = lane_ >= distance;
       const total other = at(select(has, thread - distance * pitch_, thread)), mine = loaded(so_far);
       const total joined = chosen(has, combined(other, mine), mine);
-      for (std::size_t i = 0; i < joined.size(); ++i) spirv::detail::store(so_far[i], joined[i]);
+      for (std::size_t i = 0; i < joined.size(); ++i) spirv::untyped::store(so_far[i], joined[i]);
       owner_.barrier();  // all have read
       put(joined);
     };
@@ -41583,19 +41664,19 @@ class cumulative_kernel {
   }
   void put(const total& own) {
     for (std::size_t i = 0; i < own.size(); ++i) {
-      spirv::detail::store(spirv::detail::locate(shared_[i], owner_.local_id(0)), own[i]);
+      spirv::untyped::store(spirv::untyped::locate(shared_[i], owner_.local_id(0)), own[i]);
     }
     owner_.barrier();
   }
   [[nodiscard]] total at(const spirv::u32& place) const {
     total found;
-    for (const auto& each : shared_) found.push_back(spirv::detail::load(spirv::detail::locate(each, place)));
+    for (const auto& each : shared_) found.push_back(spirv::untyped::load(spirv::untyped::locate(each, place)));
     return found;
   }
 
-  [[nodiscard]] static total loaded(const std::vector<spirv::detail::place_reference>& from) {
+  [[nodiscard]] static total loaded(const std::vector<spirv::untyped::place_reference>& from) {
     total found;
-    for (const auto& each : from) found.push_back(spirv::detail::load(each));
+    for (const auto& each : from) found.push_back(spirv::untyped::load(each));
     return found;
   }
   [[nodiscard]] total behind_carried(const total& found) {
@@ -41609,15 +41690,15 @@ class cumulative_kernel {
     const total before = loaded(carried_);
     if (rounds()) return carry_exactly(spirv::f32(before[0]), spirv::f32(before[1]), spirv::f32(all[0]));
     const total now = combined(before, all);
-    for (std::size_t i = 0; i < now.size(); ++i) spirv::detail::store(carried_[i], now[i]);
+    for (std::size_t i = 0; i < now.size(); ++i) spirv::untyped::store(carried_[i], now[i]);
   }
   // The error of a sum is a number of its type (Knuth, TAOCP 2, 4.2.2); of an infinity there is none.
   void carry_exactly(const spirv::f32& before, const spirv::f32& lost, const spirv::f32& all) {
     owner_.precise([&] {
       const spirv::f32 sum = before + all, added = sum - before;
       const spirv::f32 error = (before - (sum - added)) + (all - added);
-      spirv::detail::store(carried_[0], sum);
-      spirv::detail::store(carried_[1], lost + select(is_nan(error), spirv::f32(0), error));
+      spirv::untyped::store(carried_[0], sum);
+      spirv::untyped::store(carried_[1], lost + select(is_nan(error), spirv::f32(0), error));
     });
   }
 
@@ -41632,8 +41713,8 @@ class cumulative_kernel {
   std::uint32_t pitch_ = 1;
   spirv::boolean exists_;
   total start_;
-  std::vector<spirv::detail::memory_object> shared_;
-  std::vector<spirv::detail::place_reference> carried_;
+  std::vector<spirv::untyped::memory_object> shared_;
+  std::vector<spirv::untyped::place_reference> carried_;
 };
 
 }  // namespace detail
@@ -41740,7 +41821,7 @@ class scatter_kernel {
     highest_ = select(wraps, spirv::u32(split_.extent - 1), last_line % split_.extent);
     total_ = owner_.declare_variable(value_type(type_, split_.width));
     const scalar_value zero = widened(literal(type_, 0), split_.width);
-    spirv::detail::store(total_, zero);
+    spirv::untyped::store(total_, zero);
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
@@ -41750,7 +41831,7 @@ class scatter_kernel {
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
                });
     add_slices();
-    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::detail::load(total_)); });
+    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::untyped::load(total_)); });
     return {owner_.finish(), grid_.groups};
   }
 
@@ -41788,19 +41869,19 @@ class scatter_kernel {
   }
 
   void add(const scalar_value& update) {
-    spirv::detail::store(total_, combine(owner_, scalar_op::row_sum, spirv::detail::load(total_), update));
+    spirv::untyped::store(total_, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total_), update));
   }
 
   void add_slices() {
     if (plan_.slices == 1) return;
     const auto shared =
         owner_.declare_array(value_type(type_, split_.width), spirv::storage_class::workgroup, plan_.size / 2);
-    const auto at = [&](const spirv::u32& index) { return spirv::detail::locate(shared, index); };
+    const auto at = [&](const spirv::u32& index) { return spirv::untyped::locate(shared, index); };
     const spirv::u32 thread = owner_.local_id(0);
     const auto give = [&](std::uint32_t half) {
-      spirv::detail::store(at(thread - half * plan_.elements()), spirv::detail::load(total_));
+      spirv::untyped::store(at(thread - half * plan_.elements()), spirv::untyped::load(total_));
     };
-    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::detail::load(at(thread))); });
+    add_by_halves(owner_, slice_, plan_.slices, false, give, [&] { add(spirv::untyped::load(at(thread))); });
   }
 
   axis_split split_;
@@ -41812,7 +41893,7 @@ class scatter_kernel {
   spirv::kernel owner_;
   bound_tensor indices_, updates_, result_;
   spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
-  spirv::detail::place_reference total_;
+  spirv::untyped::place_reference total_;
 };
 
 }  // namespace detail
@@ -41833,12 +41914,12 @@ MEGANEURA_INLINE kernel_dispatch make_gather(const shape& data, const shape& ind
     const spirv::u32 row = position / split.inner, column = position % split.inner;
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(row % count)));
     const auto value = owner.declare_variable(value_type(type, split.width));
-    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    spirv::untyped::store(value, widened(literal(type, 0), split.width));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 source = row / count * split.extent + index;
-      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+      spirv::untyped::store(value, from.load(source * split.inner + column, split.width));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -41860,12 +41941,12 @@ MEGANEURA_INLINE kernel_dispatch make_narrow(const shape& data, const shape& res
     const spirv::u32 start = spirv::bitcast<spirv::u32>(spirv::i32(at.load(spirv::u32(0))));
     const spirv::u32 index = start + row % count;  // from -1 on the second row is number 0
     const auto value = owner.declare_variable(value_type(type, split.width));
-    spirv::detail::store(value, widened(literal(type, 0), split.width));
+    spirv::untyped::store(value, widened(literal(type, 0), split.width));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 source = row / count * split.extent + index;
-      spirv::detail::store(value, from.load(source * split.inner + column, split.width));
+      spirv::untyped::store(value, from.load(source * split.inner + column, split.width));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -41931,12 +42012,12 @@ MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape&
   owner.if_(position < spirv::u32(static_cast<std::uint32_t>(items)), [&] {
     const spirv::u32 index = spirv::bitcast<spirv::u32>(spirv::i32(at.load(position)));
     const auto value = owner.declare_variable(value_type(type, 1));
-    spirv::detail::store(value, literal(type, 0));
+    spirv::untyped::store(value, literal(type, 0));
     owner.if_(index < spirv::u32(split.extent), [&] {  // negative ones are large as u32
       const spirv::u32 row = position / line * split.extent + index;
-      spirv::detail::store(value, from.load(row * split.inner + position % split.inner));
+      spirv::untyped::store(value, from.load(row * split.inner + position % split.inner));
     });
-    result.store(position, spirv::detail::load(value));
+    result.store(position, spirv::untyped::load(value));
   });
   return {owner.finish(), grid.groups};
 }
@@ -41959,14 +42040,14 @@ namespace detail {
   const spirv::u32 row = position / split.inner % split.extent;
   const spirv::u32 begin = position / split.inner / split.extent * (count * split.inner) + position % split.inner;
   const running_sum total{owner.declare_variable(value_type(type, 1)), how, identity(how, type)};
-  spirv::detail::store(total.place, total.start);
+  spirv::untyped::store(total.place, total.start);
   for_summed(owner, slice, count, slices, {}, std::span(&total, 1), [&](const spirv::u32& each) {
     const spirv::u32 place = begin + each * split.inner;
     owner.if_(spirv::bitcast<spirv::u32>(spirv::i32(at.load(place))) == row, [&] {
-      spirv::detail::store(total.place, combine(owner, how, spirv::detail::load(total.place), updates.load(place)));
+      spirv::untyped::store(total.place, combine(owner, how, spirv::untyped::load(total.place), updates.load(place)));
     });
   });
-  scalar_value found = spirv::detail::load(total.place);
+  scalar_value found = spirv::untyped::load(total.place);
   if (slices > 1) {
     const lane_place lanes{slice, slices, thread, elements, thread % elements};
     found = shared_totals(owner, size).combined(how, found, lanes);
@@ -42355,7 +42436,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-namespace detail {
+namespace untyped {
 
 inline constexpr data_type index_type{scalar_kind::u32, 1};
 
@@ -42458,20 +42539,19 @@ MEGANEURA_INLINE operand fetch(const memory_object& texels, const operand& index
   return owner.wrap(result, builder.emit_pure(op::image_fetch, builder.type(result), parts));
 }
 
-}  // namespace detail
+}  // namespace untyped
 
 MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> local_size) {
   module_.name = std::move(name);
   module_.local_size = local_size;
 }
 
-MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
+MEGANEURA_INLINE word kernel::use(const untyped::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
   if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
     const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
-    const op code = info(value.type.kind).is_signed ? op::s_convert : op::u_convert;
-    return builder_.emit_pure(code, builder_.type(value.type), wide);
+    return builder_.emit_pure(conversion_of_integers(value.type.kind), builder_.type(value.type), wide);
   }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
@@ -42484,18 +42564,18 @@ MEGANEURA_INLINE word kernel::use(const detail::operand& value) {
   return value.id;
 }
 
-MEGANEURA_INLINE const detail::operand* kernel::parts_of(const detail::operand& vector) const {
+MEGANEURA_INLINE const untyped::operand* kernel::parts_of(const untyped::operand& vector) const {
   const auto known = vector.is_literal() ? parts_.end() : parts_.find(vector.id);
   return known == parts_.end() ? nullptr : known->second.data();
 }
 
-MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const detail::operand> parts) {
-  if (std::ranges::any_of(parts, &detail::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
+MEGANEURA_INLINE void kernel::note_parts(word vector, std::span<const untyped::operand> parts) {
+  if (std::ranges::any_of(parts, &untyped::operand::is_literal)) parts_[vector].assign(parts.begin(), parts.end());
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
-                                                             data_type element, std::string_view name,
-                                                             std::optional<word> binding) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_bound(binding_kind kind, storage_class storage, word type,
+                                                              data_type element, std::string_view name,
+                                                              std::optional<word> binding) {
   const word id = builder_.global_variable(builder_.type_pointer(storage, type), storage);
   const word number = binding ? *binding : static_cast<word>(module_.bindings.size());
   if (!binding) module_.bindings.push_back(kind);
@@ -42505,12 +42585,12 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_bound(binding_kind kind, 
   return {this, id, element, storage, 0, number, false};
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
-                                                              std::optional<word> binding) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_buffer(data_type type, std::string_view name, access how,
+                                                               std::optional<word> binding) {
   if (type.kind == scalar_kind::boolean)
     fail(error_category::invalid_argument, "buffer '{}' of booleans was asked for; use u32", name);
-  detail::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
-                                               builder_.type_storage_buffer(type), type, name, binding);
+  untyped::memory_object buffer = declare_bound(binding_kind::storage_buffer, storage_class::storage_buffer,
+                                                builder_.type_storage_buffer(type), type, name, binding);
   buffer.writable = how != access::read;
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
@@ -42523,7 +42603,7 @@ MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
   if (aliased_.insert(variable).second) builder_.decorate(variable, decoration::aliased);
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, const detail::memory_object& of) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, const untyped::memory_object& of) {
   if (of.owner != this || of.storage != storage_class::storage_buffer)
     fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
@@ -42531,10 +42611,10 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_view(data_type type, cons
   return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
 }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_uniform_buffer(data_type type, word length,
-                                                                      std::string_view name) {
-  detail::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
-                                               builder_.type_uniform_buffer(type, length), type, name, {});
+MEGANEURA_INLINE untyped::memory_object kernel::declare_uniform_buffer(data_type type, word length,
+                                                                       std::string_view name) {
+  untyped::memory_object buffer = declare_bound(binding_kind::uniform_buffer, storage_class::uniform,
+                                                builder_.type_uniform_buffer(type, length), type, name, {});
   buffer.length = length;
   return buffer;
 }
@@ -42546,7 +42626,7 @@ MEGANEURA_INLINE texel_buffer kernel::texels(std::string_view name) {
 
 MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += bytes; }
 
-MEGANEURA_INLINE detail::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
+MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
   const word array = builder_.type_array(builder_.type(type), length);
@@ -42557,7 +42637,7 @@ MEGANEURA_INLINE detail::memory_object kernel::declare_array(data_type type, sto
   return {this, id, type, storage, length, 0, true};
 }
 
-MEGANEURA_INLINE detail::place_reference kernel::declare_variable(data_type type) {
+MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
   const word id = builder_.function_variable(builder_.type_pointer(storage_class::function, builder_.type(type)));
   return {{this, id, type, storage_class::function, 1, 0, true}, id};
 }
@@ -42590,26 +42670,28 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
 namespace detail {
 
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
-[[nodiscard]] inline operand ordered_bits(const operand& bits) {
-  const auto number = [&](word value) { return operand{.owner = nullptr, .type = bits.type, .bits = value}; };
-  const operand flips =
-      binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(31)), number(0x7fffffffu));
-  return binary(binary_op::bit_xor, bits, flips);
+[[nodiscard]] inline untyped::operand ordered_bits(const untyped::operand& bits) {
+  const auto number = [&](word value) { return untyped::operand{.owner = nullptr, .type = bits.type, .bits = value}; };
+  const untyped::operand flips =
+      untyped::binary(untyped::binary_op::bit_and, untyped::binary(untyped::binary_op::shift_right, bits, number(31)),
+                      number(0x7fffffffu));
+  return untyped::binary(untyped::binary_op::bit_xor, bits, flips);
 }
 
 }  // namespace detail
 
 // The group's FMin and FMax drop NaNs. As integers every NaN lies beyond the infinities, on the side that wins.
-MEGANEURA_INLINE detail::operand kernel::subgroup_float_extremum(reduction how, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_float_extremum(reduction how, const untyped::operand& x) {
   const data_type single{scalar_kind::f32, x.type.components}, integer{scalar_kind::i32, x.type.components};
-  if (x.type != single) return detail::convert(x.type, subgroup_float_extremum(how, detail::convert(single, x)));
-  const detail::operand nan{
+  if (x.type != single) return untyped::convert(x.type, subgroup_float_extremum(how, untyped::convert(single, x)));
+  const untyped::operand nan{
       .owner = nullptr, .type = integer, .bits = how == reduction::maximum ? 0x7fc00000u : 0x803fffffu};
-  const detail::operand key = detail::select(detail::is_nan(x), nan, detail::ordered_bits(detail::bitcast(integer, x)));
-  return detail::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
+  const untyped::operand key =
+      untyped::select(untyped::is_nan(x), nan, detail::ordered_bits(untyped::bitcast(integer, x)));
+  return untyped::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x) {
   const bool extremum = how == reduction::minimum || how == reduction::maximum;
   if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
   builder_.require(capability::group_non_uniform);
@@ -42626,7 +42708,8 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_arithmetic(reduction how, cons
   return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::operand& x, const detail::operand& lane) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::operand& x,
+                                                        const untyped::operand& lane) {
   builder_.require(capability::group_non_uniform);
   const bool broadcasts = code == op::group_non_uniform_broadcast;
   builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
@@ -42635,7 +42718,7 @@ MEGANEURA_INLINE detail::operand kernel::subgroup_move(op code, const detail::op
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
-MEGANEURA_INLINE detail::operand kernel::subgroup_vote(op code, const detail::operand& x) {
+MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::operand& x) {
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_vote);
   module_.subgroup_operations |= spirv::subgroup_vote;
@@ -42679,7 +42762,7 @@ MEGANEURA_INLINE module kernel::finish() {
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-namespace detail {
+namespace untyped {
 
 [[nodiscard]] inline operand literal_float(data_type type, float value) {
   return literal_operand(type, std::bit_cast<word>(value));
@@ -43006,8 +43089,7 @@ MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   if (from.kind == to.kind) return value;
   if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
     if (value.is_literal()) return literal_operand(to, value.bits);
-    const bool is_signed = info(is_stored_only(from.kind) ? from.kind : to.kind).is_signed;
-    return unary(is_signed ? op::s_convert : op::u_convert, to, value);
+    return unary(conversion_of_integers(is_stored_only(from.kind) ? from.kind : to.kind), to, value);
   }
   if (from.kind == scalar_kind::boolean) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
@@ -43136,12 +43218,12 @@ MEGANEURA_INLINE operand accurate_tanh(const operand& value) {
   return select(compare(comparison::greater, z, number(0)), result, value);  // else a zero, nearly one, or NaN
 }
 
-}  // namespace detail
+}  // namespace untyped
 
 MEGANEURA_INLINE u32x2 multiply_extended(const u32& a, const u32& b) {
   if (a.is_literal() && b.is_literal())
     fail(error_category::invalid_argument, "multiply_extended was called with literals only; compute it in C++");
-  kernel& owner = detail::owner_of(a, b);
+  kernel& owner = untyped::owner_of(a, b);
   auto& builder = owner.builder();
   const word scalar = builder.type(u32::static_type);
   const word members[] = {scalar, scalar};
@@ -43164,18 +43246,18 @@ namespace detail {
 using way = scalar_value (*)(const scalar_value&, spirv::data_type to);
 
 [[nodiscard]] inline scalar_value by_value(const scalar_value& from, spirv::data_type to) {
-  return spirv::detail::convert(to, from);
+  return spirv::untyped::convert(to, from);
 }
 
 // bf16 is the upper half of an f32: no device needs to know it.
 [[nodiscard]] inline scalar_value from_upper_half(const scalar_value& half, spirv::data_type to) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const scalar_value word = convert({spirv::scalar_kind::u32, to.components}, half);
   return bitcast(to, binary(binary_op::shift_left, word, word_like(word, 16)));
 }
 
 [[nodiscard]] inline scalar_value to_upper_half(const scalar_value& x, spirv::data_type to) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const auto word = [&](std::uint32_t bits) { return word_like(x, bits); };
   const scalar_value bits = bitcast(word(0).type, x);
   const scalar_value odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, word(16)), word(1));
@@ -43245,28 +43327,28 @@ MEGANEURA_INLINE scalar_value stored(const scalar_value& value, dtype type) {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
+using spirv::untyped::binary_op;
+using spirv::untyped::comparison;
 
 /// A float or u32 of any number of components with C++ operators; numbers are repeated.
 struct lanes {
-  spirv::detail::operand value;
+  spirv::untyped::operand value;
 
-  [[nodiscard]] lanes like(float number) const { return {spirv::detail::float_like(value, number)}; }
-  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::detail::word_like(value, bits)}; }
-  [[nodiscard]] lanes bits() const { return {spirv::detail::bitcast(bits_type(), value)}; }
-  [[nodiscard]] lanes as_float() const { return {spirv::detail::bitcast(float_type(), value)}; }
-  [[nodiscard]] lanes to_float() const { return {spirv::detail::convert(float_type(), value)}; }
+  [[nodiscard]] lanes like(float number) const { return {spirv::untyped::float_like(value, number)}; }
+  [[nodiscard]] lanes word(std::uint32_t bits) const { return {spirv::untyped::word_like(value, bits)}; }
+  [[nodiscard]] lanes bits() const { return {spirv::untyped::bitcast(bits_type(), value)}; }
+  [[nodiscard]] lanes as_float() const { return {spirv::untyped::bitcast(float_type(), value)}; }
+  [[nodiscard]] lanes to_float() const { return {spirv::untyped::convert(float_type(), value)}; }
   /// The first 12 bits of the number: a product of two such is exact.
   [[nodiscard]] lanes head() const { return with(binary_op::bit_and, bits(), word(0xfffff000u)).as_float(); }
-  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::detail::math(code, value.type, {value})}; }
+  [[nodiscard]] lanes function(spirv::glsl code) const { return {spirv::untyped::math(code, value.type, {value})}; }
   [[nodiscard]] lanes abs() const { return with(binary_op::bit_and, bits(), word(0x7fffffffu)).as_float(); }
   /// `other`, or `nan` where this is one.
   [[nodiscard]] lanes or_if_nan(const lanes& other, const lanes& nan) const {
     return word(0x7f800000u).if_less(abs().bits(), nan, other);
   }
   [[nodiscard]] lanes if_less(const lanes& limit, const lanes& yes, const lanes& no) const {
-    return {spirv::detail::select(spirv::detail::compare(comparison::less, value, limit.value), yes.value, no.value)};
+    return {spirv::untyped::select(spirv::untyped::compare(comparison::less, value, limit.value), yes.value, no.value)};
   }
 
   /// This, but at most `limit`, or at least; a NaN stays one.
@@ -43278,7 +43360,7 @@ struct lanes {
   }
 
   [[nodiscard]] static lanes with(binary_op code, const lanes& a, const lanes& b) {
-    return {spirv::detail::binary(code, a.value, b.value)};
+    return {spirv::untyped::binary(code, a.value, b.value)};
   }
   [[nodiscard]] friend lanes operator+(const lanes& a, const lanes& b) { return with(binary_op::add, a, b); }
   [[nodiscard]] friend lanes operator-(const lanes& a, const lanes& b) { return with(binary_op::subtract, a, b); }
@@ -43303,7 +43385,7 @@ struct lanes {
 /// 2^n for whole -126 <= n <= 128, which is infinity.
 [[nodiscard]] inline lanes power_of_two(const lanes& n) {
   const spirv::data_type word{spirv::scalar_kind::u32, n.value.type.components};
-  const lanes biased{spirv::detail::convert(word, (n + 127.0f).value)};  // a whole number below 2^8
+  const lanes biased{spirv::untyped::convert(word, (n + 127.0f).value)};  // a whole number below 2^8
   return lanes::with(binary_op::shift_left, biased, n.word(23)).as_float();
 }
 
@@ -43339,7 +43421,7 @@ struct split_number {
 
 /// Within 4 ulp everywhere (0.83 where the device rounds to nearest): log((1+s)/(1-s)) with the coefficients of Sun's
 /// fdlibm (FreeBSD, e_logf.c, below 2^-34.24).
-[[nodiscard]] inline spirv::detail::operand accurate_log(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_log(const spirv::untyped::operand& value) {
   const lanes x{value};
   const auto [exponent, mantissa] = split(x);
   const lanes f = mantissa - 1.0f;  // exact
@@ -43380,7 +43462,7 @@ struct long_log2 {
 }
 
 /// log(1 + x): the logarithm of u = 1 + x as it was rounded, and what the rounding lost.
-[[nodiscard]] inline spirv::detail::operand accurate_log1p(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_log1p(const spirv::untyped::operand& value) {
   const lanes x{value}, u = x + 1.0f, zero = x.like(0.0f);
   const lanes lost = (x - (u - 1.0f)) / u;
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -43398,8 +43480,8 @@ struct long_log2 {
 }
 
 /// x^y for finite x > 0, y no NaN; within 8 ulp (1.3 where the device rounds to nearest).
-[[nodiscard]] inline spirv::detail::operand accurate_power(const spirv::detail::operand& base,
-                                                           const spirv::detail::operand& exponent) {
+[[nodiscard]] inline spirv::untyped::operand accurate_power(const spirv::untyped::operand& base,
+                                                            const spirv::untyped::operand& exponent) {
   const lanes x{base};
   const lanes y = lanes{exponent}.at_most(0x1p40f).at_least(-0x1p40f);  // beyond, x^y is 0, 1 or infinity
   const long_log2 logarithm = accurate_log2(x);
@@ -43434,7 +43516,7 @@ struct reduced_exponential {
 }
 
 /// e^x within 6 ulp, 2 where exp2 is as good as it is on known devices: Vulkan's own is off by 3 + 2 |x|.
-[[nodiscard]] inline spirv::detail::operand accurate_exp(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_exp(const spirv::untyped::operand& value) {
   const lanes whole{value}, x = whole.at_most(89).at_least(-104);
   const lanes k = (x * 0x1.715476p+0f).function(spirv::glsl::round_even);  // 1 / log(2)
   const lanes rest = ((x - k * 0x1.62e3p-1f) - k * 0x1.2fefa2p-17f) * 0x1.715476p+0f;
@@ -43444,14 +43526,14 @@ struct reduced_exponential {
 }
 
 /// 2^x within 2 ulp, exact where x is whole.
-[[nodiscard]] inline spirv::detail::operand accurate_exp2(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_exp2(const spirv::untyped::operand& value) {
   const lanes x = lanes{value}.at_most(252).at_least(-252);
   const lanes whole = x.function(spirv::glsl::round_even);
   return scaled_exp2(whole, x - whole).value;
 }
 
 /// e^x - 1 within 4 ulp.
-[[nodiscard]] inline spirv::detail::operand accurate_expm1(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_expm1(const spirv::untyped::operand& value) {
   const lanes whole{value}, x = whole.at_most(88.8f).at_least(-30);
   const auto [k, expm1] = reduce_exponential(x, x.like(0.0f));
   const lanes half = power_of_two(k - 1.0f), scaled = expm1 * half + (half - 0.5f);
@@ -43459,37 +43541,37 @@ struct reduced_exponential {
 }
 
 // sinh and cosh: e^|x| / 2, which is in range where e^|x| is not, and 1/4 over it; sinh below 1 by expm1.
-[[nodiscard]] inline spirv::detail::operand accurate_sinh(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_sinh(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs(), near{accurate_expm1(size.at_most(1).value)};
   const lanes half = accurate_exp(size.at_most(100), x.like(-0x1.62e43p-1f));
   const lanes below = (near + near / (near + 1.0f)) * 0.5f, beyond = half - x.like(0.25f) / half;
   return size.if_less(x.like(1), below, beyond).with_sign_of(x).value;
 }
-[[nodiscard]] inline spirv::detail::operand accurate_cosh(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_cosh(const spirv::untyped::operand& value) {
   const lanes x{value}, half = accurate_exp(x.abs().at_most(100), x.like(-0x1.62e43p-1f));
   return (half + x.like(0.25f) / half).value;
 }
 
 // Their inverses; beyond 2^28 the logarithm of 2 |x|.
 [[nodiscard]] inline lanes log_of_double(const lanes& x) { return lanes{accurate_log(x.value)} + 0x1.62e43p-1f; }
-[[nodiscard]] inline spirv::detail::operand accurate_asinh(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_asinh(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs(), a = size.at_most(0x1p28f), square = a * a;
   const lanes near{accurate_log1p((a + square / ((square + 1.0f).function(spirv::glsl::sqrt) + 1.0f)).value)};
   return size.if_less(x.like(0x1p28f), near, log_of_double(size)).with_sign_of(x).value;
 }
-[[nodiscard]] inline spirv::detail::operand accurate_acosh(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_acosh(const spirv::untyped::operand& value) {
   const lanes x{value}, t = x.at_most(0x1p28f) - 1.0f;
   const lanes near{accurate_log1p((t + (t * (t + 2.0f)).function(spirv::glsl::sqrt)).value)};
   const lanes nan = x.like(std::numeric_limits<float>::quiet_NaN());
   return x.if_less(x.like(1), nan, x.if_less(x.like(0x1p28f), near, log_of_double(x))).value;
 }
-[[nodiscard]] inline spirv::detail::operand accurate_atanh(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_atanh(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs(), ratio = (size + size) / (x.like(1) - size);
   return (lanes{accurate_log1p(ratio.value)} * 0.5f).with_sign_of(x).value;
 }
 
 /// A power, and one of Newton's steps.
-[[nodiscard]] inline spirv::detail::operand accurate_cbrt(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_cbrt(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs();
   const lanes y{accurate_power(size.value, x.like(0x1.555556p-2f).value)};
   const lanes root = (y - (y - size / (y * y)) * 0x1.555556p-2f).with_sign_of(x);
@@ -43498,8 +43580,8 @@ struct reduced_exponential {
 }
 
 /// With the larger one taken out.
-[[nodiscard]] inline spirv::detail::operand accurate_hypot(const spirv::detail::operand& a,
-                                                           const spirv::detail::operand& b) {
+[[nodiscard]] inline spirv::untyped::operand accurate_hypot(const spirv::untyped::operand& a,
+                                                            const spirv::untyped::operand& b) {
   const lanes x = lanes{a}.abs(), y = lanes{b}.abs(), less = x.if_less(y, x, y), more = x.if_less(y, y, x);
   const lanes ratio = less / more, size = more * (ratio * ratio + 1.0f).function(spirv::glsl::sqrt);
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -43520,7 +43602,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// Within 5 ulp: beyond 1 by log(1 - erf(x)) / x up to 4, where erf is 1 in f32, 2.5e-9 of erf off.
-[[nodiscard]] inline spirv::detail::operand accurate_erf(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_erf(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs(), one = x.like(1), t = size.at_most(4);
   const lanes far = polynomial(
       t, {0x1.b9b96cp-13f, -0x1.a1b4ep-9f, 0x1.75866ep-6f, -0x1.ae8dccp-4f, -0x1.458bbep-1f, -0x1.20e41p+0f});
@@ -43529,7 +43611,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// 1 - erf(x) as t e^(-x^2) e^P(t) with t = 2 / (2 + |x|): relative to the result, which is small for great x.
-[[nodiscard]] inline spirv::detail::operand accurate_erfc(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_erfc(const spirv::untyped::operand& value) {
   const lanes x{value}, size = x.abs().at_most(11);
   const lanes t = x.like(2) / (size + 2.0f);
   const lanes rest = polynomial(t, {0x1.775beap-3f, -0x1.5aacaep+0f, 0x1.154ca2p+2f, -0x1.f055cap+2f, 0x1.0c1918p+3f,
@@ -43542,8 +43624,8 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 /// The angle of (x, y), in (-pi, pi]; of signed zeros and infinities as C has it. Within 4 ulp.
-[[nodiscard]] inline spirv::detail::operand accurate_atan2(const spirv::detail::operand& ordinate,
-                                                           const spirv::detail::operand& abscissa) {
+[[nodiscard]] inline spirv::untyped::operand accurate_atan2(const spirv::untyped::operand& ordinate,
+                                                            const spirv::untyped::operand& abscissa) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const lanes y{ordinate}, x{abscissa}, a = y.abs(), b = x.abs();
   const lanes less = a.if_less(b, a, b), more = a.if_less(b, b, a), one = x.like(1);
@@ -43563,7 +43645,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 }
 
 // The angles of (sqrt(1 - x^2), x) and (x, sqrt(1 - x^2)).
-[[nodiscard]] inline spirv::detail::operand accurate_arc(const spirv::detail::operand& value, bool sine) {
+[[nodiscard]] inline spirv::untyped::operand accurate_arc(const spirv::untyped::operand& value, bool sine) {
   const lanes x{value}, side = ((x.like(1) - x) * (x + 1.0f)).function(spirv::glsl::sqrt);
   return sine ? accurate_atan2(value, side.value) : accurate_atan2(side.value, value);
 }
@@ -43590,7 +43672,7 @@ struct half_turns {
 
 /// The logarithm of |gamma(x)|: a polynomial from 1 to 3, Stirling's series beyond, gamma(x) x = gamma(x + 1) down to
 /// 0.5 and gamma(x) gamma(1 - x) = pi / sin(pi x) below. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_lgamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_lgamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), three = x.like(3);
   const lanes z = x.if_less(half, one - x, x), y = z.if_less(one, z + 1.0f, z);
   const lanes u = z.if_less(one, z - 1.0f, z.at_most(3) - 2.0f);  // exact
@@ -43612,7 +43694,7 @@ struct half_turns {
 }
 
 /// The derivative of lgamma; NaN at the poles below 0, an infinity at 0. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_digamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_digamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6), zero = x.like(0);
   const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
   const lanes inverse = one / w, square = inverse * inverse;
@@ -43628,7 +43710,7 @@ struct half_turns {
 }
 
 /// The derivative of digamma: infinity at the poles. Within 1e-6 of the larger of the result and 1.
-[[nodiscard]] inline spirv::detail::operand accurate_trigamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_trigamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), six = x.like(6);
   const lanes z = x.if_less(half, one - x, x), w = z.if_less(six, z + 6.0f, z);
   const lanes inverse = one / w, square = inverse * inverse;
@@ -43644,7 +43726,7 @@ struct half_turns {
 }
 
 /// The gamma function: Stirling's series from 4 on, reached by products, below 0.5 by reflection. Within 1e-6.
-[[nodiscard]] inline spirv::detail::operand accurate_tgamma(const spirv::detail::operand& value) {
+[[nodiscard]] inline spirv::untyped::operand accurate_tgamma(const spirv::untyped::operand& value) {
   const lanes x{value}, one = x.like(1), half = x.like(0.5f), four = x.like(4), zero = x.like(0);
   const lanes z = x.if_less(half, one - x, x).at_most(36), w = z.if_less(four, z + 4.0f, z), inverse = one / w;
   const lanes series = polynomial(inverse, {5246819.0f / 75246796800, 163879.0f / 209018880, -571.0f / 2488320,
@@ -43693,11 +43775,11 @@ MEGANEURA_INLINE std::optional<double> literal_value(const scalar_value& value) 
 
 MEGANEURA_INLINE scalar_value widened(const scalar_value& value, int components) {
   if (value.type.components == components) return value;
-  return spirv::detail::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
+  return spirv::untyped::splat({value.type.kind, static_cast<std::uint8_t>(components)}, value);
 }
 
 MEGANEURA_INLINE scalar_value component(const scalar_value& value, int index) {
-  return value.type.components == 1 ? value : spirv::detail::extract(value, static_cast<std::uint32_t>(index));
+  return value.type.components == 1 ? value : spirv::untyped::extract(value, static_cast<std::uint32_t>(index));
 }
 
 MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<scalar_value, 4>& parts) {
@@ -43716,15 +43798,15 @@ MEGANEURA_INLINE scalar_value grouped(spirv::kernel& owner, const std::array<sca
 
 MEGANEURA_INLINE scalar_value converted(const scalar_value& value, spirv::data_type to) {
   to.components = value.type.components;
-  return spirv::detail::convert(to, value);
+  return spirv::untyped::convert(to, value);
 }
 
 namespace detail {
 
-using spirv::detail::binary_op;
-using spirv::detail::comparison;
-using spirv::detail::float_like;
-using spirv::detail::word_like;
+using spirv::untyped::binary_op;
+using spirv::untyped::comparison;
+using spirv::untyped::float_like;
+using spirv::untyped::word_like;
 
 // What is computed in; a condition counts as u32.
 [[nodiscard]] inline dtype dtype_of(const scalar_value& value) {
@@ -43742,32 +43824,32 @@ using spirv::detail::word_like;
 // sqrt(max(x, 0)). Each is written so that no float is zero, component by component in a vector of which one is known.
 class beside_zero {
  public:
-  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::detail::bitcast(word_like(x, 0).type, x)) {}
+  explicit beside_zero(const scalar_value& x) : x_(x), bits_(spirv::untyped::bitcast(word_like(x, 0).type, x)) {}
 
   /// x + 0: x but for -0.
   [[nodiscard]] scalar_value plus_zero() const {
     const scalar_value is_minus_zero = compare(comparison::equal, bits_, word(sign_bit));
-    return spirv::detail::select(is_minus_zero, float_like(x_, 0), x_);
+    return spirv::untyped::select(is_minus_zero, float_like(x_, 0), x_);
   }
   /// x * zero: a zero of the product's sign, NaN for an infinity or NaN.
   [[nodiscard]] scalar_value times(const scalar_value& zero) const { return signed_zero(zero, magnitude()); }
   /// zero / x: a zero of the quotient's sign, NaN for a zero or NaN; 0 - 1 is above all magnitudes.
   [[nodiscard]] scalar_value divides(const scalar_value& zero) const {
-    return signed_zero(zero, spirv::detail::binary(binary_op::subtract, magnitude(), word(1)));
+    return signed_zero(zero, spirv::untyped::binary(binary_op::subtract, magnitude(), word(1)));
   }
 
  private:
   static constexpr std::uint32_t sign_bit = 0x80000000u, infinity = 0x7f800000u, nan = 0x7fc00000u;
   [[nodiscard]] scalar_value word(std::uint32_t bits) const { return word_like(x_, bits); }
   [[nodiscard]] scalar_value magnitude() const {
-    return spirv::detail::binary(binary_op::bit_and, bits_, word(~sign_bit));
+    return spirv::untyped::binary(binary_op::bit_and, bits_, word(~sign_bit));
   }
   [[nodiscard]] scalar_value signed_zero(const scalar_value& zero, const scalar_value& size) const {
-    using spirv::detail::binary;
+    using spirv::untyped::binary;
     const scalar_value sign = binary(binary_op::bit_xor, bits_, word(zero.bits));
     const scalar_value open = compare(comparison::greater_equal, size, word(infinity));
-    return spirv::detail::bitcast(
-        x_.type, spirv::detail::select(open, word(nan), binary(binary_op::bit_and, sign, word(sign_bit))));
+    return spirv::untyped::bitcast(
+        x_.type, spirv::untyped::select(open, word(nan), binary(binary_op::bit_and, sign, word(sign_bit))));
   }
 
   scalar_value x_, bits_;
@@ -43781,11 +43863,11 @@ class beside_zero {
 // See beside_zero.
 [[nodiscard]] inline scalar_value emit_select(const scalar_value& condition, const scalar_value& yes,
                                               const scalar_value& no) {
-  if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::detail::select(condition, yes, no);
+  if (condition.is_literal() || !is_unit_or_zero(yes, no)) return spirv::untyped::select(condition, yes, no);
   const auto word = [&](std::uint32_t bits) { return word_like(yes, bits); };
   constexpr std::uint32_t mask = 0x40000000u;  // makes a 2 of the zero and an infinity of the 1
-  const scalar_value chosen = spirv::detail::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
-  return spirv::detail::bitcast(yes.type, spirv::detail::binary(binary_op::bit_xor, chosen, word(mask)));
+  const scalar_value chosen = spirv::untyped::select(condition, word(yes.bits ^ mask), word(no.bits ^ mask));
+  return spirv::untyped::bitcast(yes.type, spirv::untyped::binary(binary_op::bit_xor, chosen, word(mask)));
 }
 
 // a^n by squaring: exact where the products are, and right for negative a.
@@ -43793,22 +43875,22 @@ class beside_zero {
   int left = std::abs(exponent);
   scalar_value square = a, result = float_like(a, 1.0f);
   for (; left != 0; left >>= 1) {
-    if (left & 1) result = spirv::detail::binary(binary_op::multiply, result, square);
-    if (left > 1) square = spirv::detail::binary(binary_op::multiply, square, square);
+    if (left & 1) result = spirv::untyped::binary(binary_op::multiply, result, square);
+    if (left > 1) square = spirv::untyped::binary(binary_op::multiply, square, square);
   }
-  return exponent < 0 ? spirv::detail::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
+  return exponent < 0 ? spirv::untyped::binary(binary_op::divide, float_like(a, 1.0f), result) : result;
 }
 
 // accurate_power is for finite a > 0; scalar_op.hpp tells the rest.
 [[nodiscard]] inline scalar_value emit_power(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const std::optional<double> exponent = literal_value(b);
   const bool known_whole = exponent && *exponent == std::trunc(*exponent);
   if (known_whole && std::fabs(*exponent) <= 64) return emit_integer_power(a, static_cast<int>(*exponent));
   if (exponent && *exponent == 0.5) return math(spirv::glsl::sqrt, a.type, {a});
   if (exponent && *exponent == -0.5) return math(spirv::glsl::inverse_sqrt, a.type, {a});
   const auto choose = [](const scalar_value& condition, const scalar_value& yes, const scalar_value& no) {
-    return spirv::detail::select(condition, yes, no);
+    return spirv::untyped::select(condition, yes, no);
   };
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
   const scalar_value infinity = float_like(a, std::numeric_limits<float>::infinity());
@@ -43821,13 +43903,13 @@ class beside_zero {
   result = choose(compare(comparison::equal, size, infinity), choose(falls, zero, infinity), result);
   if (exponent) {
     const bool odd = std::fmod(std::fabs(*exponent), 2.0) == 1.0;
-    if (!known_whole || odd) result = choose(is_negative, known_whole ? spirv::detail::negate(result) : nan, result);
+    if (!known_whole || odd) result = choose(is_negative, known_whole ? spirv::untyped::negate(result) : nan, result);
   } else {  // what is no multiple of 2 is odd; an infinity is one
     const auto is_whole = [&](const scalar_value& x) {
       return compare(comparison::equal, x, math(spirv::glsl::trunc, x.type, {x}));
     };
     const scalar_value is_even = is_whole(binary(binary_op::multiply, b, float_like(b, 0.5f)));
-    const scalar_value below_zero = choose(is_whole(b), choose(is_even, result, spirv::detail::negate(result)), nan);
+    const scalar_value below_zero = choose(is_whole(b), choose(is_even, result, spirv::untyped::negate(result)), nan);
     result = choose(is_negative, below_zero, result);
   }
   result = choose(logical(spirv::op::logical_or, is_nan(a), is_nan(b)), nan, result);
@@ -43838,16 +43920,16 @@ class beside_zero {
 
 // FSign leaves NaN open; a difference of two choices, because a choice between -1 and 0 gives -0 (see beside_zero).
 [[nodiscard]] inline scalar_value emit_float_sign(const scalar_value& a) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const scalar_value zero = float_like(a, 0), one = float_like(a, 1);
-  const scalar_value below = spirv::detail::select(compare(comparison::less, a, zero), one, zero);
-  const scalar_value above = spirv::detail::select(compare(comparison::greater, a, zero), one, zero);
+  const scalar_value below = spirv::untyped::select(compare(comparison::less, a, zero), one, zero);
+  const scalar_value above = spirv::untyped::select(compare(comparison::greater, a, zero), one, zero);
   return binary(binary_op::subtract, above, below);
 }
 
 // SPIR-V leaves open what a float beyond the integer's range becomes.
 [[nodiscard]] inline scalar_value emit_truncated(const scalar_value& a, dtype type) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const bool is_signed = meganeura::is_signed(type);
   const auto limit = static_cast<float>(highest(type) + 1);
   const auto number = [&](double value) { return widened(literal(type, value), a.type.components); };
@@ -43855,15 +43937,15 @@ class beside_zero {
   const scalar_value bits = bitcast(word(0).type, a);  // as integers, negative floats lie above all others
   const scalar_value size = is_signed ? binary(binary_op::bit_and, bits, word(0x7fffffffu)) : bits;
   const scalar_value fits = compare(comparison::less, size, word(std::bit_cast<std::uint32_t>(limit)));
-  const scalar_value inside = converted(spirv::detail::select(fits, a, float_like(a, 0)), value_type(type));
+  const scalar_value inside = converted(spirv::untyped::select(fits, a, float_like(a, 0)), value_type(type));
   scalar_value outside = number(0);
   if (is_signed) {
     const scalar_value below = compare(comparison::less_equal, a, float_like(a, -limit));
-    outside = spirv::detail::select(below, number(lowest(type)), outside);
+    outside = spirv::untyped::select(below, number(lowest(type)), outside);
   }
   const scalar_value above = compare(comparison::greater_equal, a, float_like(a, limit));
-  outside = spirv::detail::select(above, number(highest(type)), outside);
-  return spirv::detail::select(fits, inside, outside);
+  outside = spirv::untyped::select(above, number(highest(type)), outside);
+  return spirv::untyped::select(fits, inside, outside);
 }
 
 [[nodiscard]] inline scalar_value emit_by_component(spirv::kernel& owner, const scalar_node& node,
@@ -43879,7 +43961,7 @@ class beside_zero {
 
 // SPIR-V leaves x / 0 and the quotient that overflows open: those are x * 0 and x * -1 here.
 [[nodiscard]] inline scalar_value emit_integer_divide(const scalar_value& a, const scalar_value& b) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const bool is_signed = a.type.kind == spirv::scalar_kind::i32;
   const auto number = [&](double value) {
     return widened(literal(is_signed ? dtype::i32 : dtype::u32, value), a.type.components);
@@ -43888,28 +43970,28 @@ class beside_zero {
   if (b.is_literal()) return binary(binary_op::multiply, a, b);
   scalar_value open = compare(comparison::equal, b, number(0));
   if (is_signed) open = logical(spirv::op::logical_or, open, compare(comparison::equal, b, number(-1)));
-  const scalar_value quotient = binary(binary_op::divide, a, spirv::detail::select(open, number(1), b));
-  return spirv::detail::select(open, binary(binary_op::multiply, a, b), quotient);
+  const scalar_value quotient = binary(binary_op::divide, a, spirv::untyped::select(open, number(1), b));
+  return spirv::untyped::select(open, binary(binary_op::multiply, a, b), quotient);
 }
 
 // SPIR-V leaves a shift by 32 and more open, and with it one by a negative number.
 [[nodiscard]] inline scalar_value emit_shift(const scalar_value& a, const scalar_value& b, bool left) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   const auto word = [&](std::uint32_t bits) { return word_like(b, bits); };
   const scalar_value by = bitcast(word(0).type, b), fits = compare(comparison::less, by, word(32));
   if (left) {
     const scalar_value zero = widened(literal(dtype_of(a), 0), a.type.components);
-    return spirv::detail::select(fits, binary(binary_op::shift_left, a, by), zero);
+    return spirv::untyped::select(fits, binary(binary_op::shift_left, a, by), zero);
   }
   const scalar_value whole = binary(binary_op::shift_right, a, word(31));
   const scalar_value beyond = binary(binary_op::shift_right, whole, word(1));  // -1 of a negative i32
-  return spirv::detail::select(fits, binary(binary_op::shift_right, a, by), beyond);
+  return spirv::untyped::select(fits, binary(binary_op::shift_right, a, by), beyond);
 }
 
 // Of operands of one width, as many as the operation has.
 [[nodiscard]] inline scalar_value emit_operation(spirv::kernel& owner, const scalar_node& node, const scalar_value& a,
                                                  const scalar_value& b, const scalar_value& c) {
-  using namespace spirv::detail;
+  using namespace spirv::untyped;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const bool real = a.type.is_float();
   const auto function = [&](spirv::glsl code) { return math(code, a.type, {a}); };
@@ -43920,7 +44002,7 @@ class beside_zero {
       return a.type.kind == spirv::scalar_kind::u32 ? a : function(real ? spirv::glsl::f_abs : spirv::glsl::s_abs);
     case scalar_op::sign:
       if (a.type.kind == spirv::scalar_kind::u32) {
-        return spirv::detail::convert(
+        return spirv::untyped::convert(
             a.type, compare(comparison::not_equal, a, widened(literal(dtype::u32, 0), a.type.components)));
       }
       return real ? emit_float_sign(a) : function(spirv::glsl::s_sign);
@@ -45037,28 +45119,29 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-using tensor_memory = std::span<const spirv::detail::memory_object>;
+using tensor_memory = std::span<const spirv::untyped::memory_object>;
 
 // One element of each tensor, or one group of four: everything is read before anything is written.
 inline void emit_update(spirv::kernel& owner, const optimizer_attribute& rule, tensor_memory tensors,
-                        const spirv::detail::memory_object* scale, const spirv::detail::memory_object& now,
+                        const spirv::untyped::memory_object* scale, const spirv::untyped::memory_object& now,
                         const spirv::u32& at) {
   const auto argument = [&](int index) {
     const auto place = static_cast<std::size_t>(index);
     if (place < tensors.size()) {
-      const scalar_value value = spirv::detail::load(spirv::detail::locate(tensors[place], at));
+      const scalar_value value = spirv::untyped::load(spirv::untyped::locate(tensors[place], at));
       if (index != 1 || !scale) return value;
-      const scalar_value parts[] = {value, spirv::detail::load(spirv::detail::locate(*scale, spirv::u32(0)))};
+      const scalar_value parts[] = {value, spirv::untyped::load(spirv::untyped::locate(*scale, spirv::u32(0)))};
       return emit(owner, {.op = scalar_op::multiply}, parts);
     }
     const auto word =
         static_cast<std::uint32_t>(offsetof(step_values, numbers) / sizeof(float) + place - tensors.size());
-    return component(spirv::detail::load(spirv::detail::locate(now, spirv::u32(word / 4))), static_cast<int>(word % 4));
+    return component(spirv::untyped::load(spirv::untyped::locate(now, spirv::u32(word / 4))),
+                     static_cast<int>(word % 4));
   };
   const std::vector<scalar_value> values = emit_nodes(owner, rule.program, argument);
   for (std::size_t i = 0; i < rule.results.size(); ++i) {
-    const spirv::detail::memory_object& target = tensors[i == 0 ? 0 : i + 1];  // between them is the gradient
-    spirv::detail::store(spirv::detail::locate(target, at), widened(values[rule.results[i]], target.type.components));
+    const spirv::untyped::memory_object& target = tensors[i == 0 ? 0 : i + 1];  // between them is the gradient
+    spirv::untyped::store(spirv::untyped::locate(target, at), widened(values[rule.results[i]], target.type.components));
   }
 }
 
@@ -45070,7 +45153,7 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
   const std::uint32_t size = std::min(256u, on.max_invocations);
   const flat_grid grid = make_flat_grid(groups + (tail != 0 ? 1 : 0), size, on);
   spirv::kernel owner(fmt::format("{} {}", rule.name, count), {size, 1, 1});
-  std::vector<spirv::detail::memory_object> fours, ones;  // the same bindings
+  std::vector<spirv::untyped::memory_object> fours, ones;  // the same bindings
   const auto bind = [&](std::string_view name, spirv::access how) {
     fours.push_back(owner.declare_buffer(value_type(dtype::f32, 4), name, how, {}));
     if (tail != 0) ones.push_back(owner.declare_view(value_type(dtype::f32), fours.back()));
@@ -45079,7 +45162,7 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
   bind("gradient", spirv::access::read);
   for (const std::string& moment : rule.moments) bind(moment, spirv::access::read_write);
   // Of storage buffers devices promise four, which two moments take.
-  std::optional<spirv::detail::memory_object> scale;
+  std::optional<spirv::untyped::memory_object> scale;
   if (scaled) scale = owner.declare_uniform_buffer(value_type(dtype::f32), 1, "scale");
   const auto now = owner.declare_uniform_buffer(value_type(dtype::f32, 4), sizeof(step_values) / 16, "now");
   const auto update = [&](detail::tensor_memory tensors, const spirv::u32& at) {
@@ -45355,13 +45438,13 @@ class row_emitter {
     if (!overwrites(access)) return loaded();
     const spirv::boolean reads = all_lanes_read_ ? row_exists_ : stores_row();
     if (reads.is_literal()) return loaded();
-    spirv::detail::place_reference kept;
+    spirv::untyped::place_reference kept;
     owner_.if_(reads, [&] {
       const scalar_value value = loaded();
       kept = owner_.declare_variable(value.type);
-      spirv::detail::store(kept, value);
+      spirv::untyped::store(kept, value);
     });
-    return spirv::detail::load(kept);
+    return spirv::untyped::load(kept);
   }
 
   [[nodiscard]] scalar_value evaluate_node(scalar_ref ref, const coordinates& at, memo& known) {
@@ -45421,7 +45504,7 @@ class row_emitter {
 
   struct accumulator {
     scalar_ref ref{0};
-    spirv::detail::place_reference place{};
+    spirv::untyped::place_reference place{};
     scalar_value start{};
     std::optional<scalar_value> value{};  // while no loop is open
   };
@@ -45438,14 +45521,14 @@ class row_emitter {
       accumulator sum{.ref = static_cast<scalar_ref>(ref), .start = widened(identity(node.op, node.type), width)};
       if (loops) {
         sum.place = owner_.declare_variable(value_type(node.type, width));
-        spirv::detail::store(sum.place, sum.start);
+        spirv::untyped::store(sum.place, sum.start);
         running.push_back({sum.place, node.op, sum.start});
       }
       sums.push_back(sum);
     }
     for_items(running, [&](std::span<const row_item> items) { add_items(sums, items, loops); });
     for (accumulator& sum : sums) {
-      if (loops) sum.value = spirv::detail::load(sum.place);
+      if (loops) sum.value = spirv::untyped::load(sum.place);
       if (along_row()) sum.value = folded(program_.nodes[sum.ref].op, *sum.value);
     }
     share(sums);
@@ -45472,7 +45555,7 @@ class row_emitter {
       if (!loops)
         sums[i].value = term;
       else
-        spirv::detail::store(sums[i].place, combine(owner_, how, spirv::detail::load(sums[i].place), term));
+        spirv::untyped::store(sums[i].place, combine(owner_, how, spirv::untyped::load(sums[i].place), term));
     }
   }
 
@@ -45530,20 +45613,20 @@ class row_emitter {
     const std::uint32_t partials = map_.lanes / on_.subgroup_size;
     for (accumulator& sum : sums) *sum.value = subgroup_total(program_.nodes[sum.ref].op, *sum.value);
     if (partials == 1) return;
-    std::vector<spirv::detail::memory_object> slots;
+    std::vector<spirv::untyped::memory_object> slots;
     for (const accumulator& sum : sums) {
       slots.push_back(owner_.declare_array(sum.value->type, spirv::storage_class::workgroup, partials));
     }
     owner_.if_(owner_.subgroup_lane() == 0u, [&] {
       for (std::size_t i = 0; i < sums.size(); ++i) {
-        spirv::detail::store(spirv::detail::locate(slots[i], owner_.subgroup_id()), *sums[i].value);
+        spirv::untyped::store(spirv::untyped::locate(slots[i], owner_.subgroup_id()), *sums[i].value);
       }
     });
     owner_.barrier();
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i].value.reset();
       for (std::uint32_t part = 0; part < partials; ++part) {
-        const scalar_value term = spirv::detail::load(spirv::detail::locate(slots[i], spirv::u32(part)));
+        const scalar_value term = spirv::untyped::load(spirv::untyped::locate(slots[i], spirv::u32(part)));
         sums[i].value = sums[i].value ? combine(owner_, program_.nodes[sums[i].ref].op, *sums[i].value, term) : term;
       }
     }
@@ -45701,9 +45784,9 @@ class window_kernel {
       }
       in_[i] = static_cast<std::uint32_t>(x[axis]);
       out_[i] = static_cast<std::uint32_t>(y[axis]);
-      taps_[i] = static_cast<std::uint32_t>(window.window[i]);
-      reach_[i] = std::min(taps_[i], in_[i]);
-      tap_count_ *= reach_[i];
+      sizes_[i] = static_cast<std::uint32_t>(window.window[i]);
+      reach_[i] = std::min(sizes_[i], in_[i]);
+      element_count_ *= reach_[i];
       const std::int64_t most = ceil_div(window.window[i], window.stride[i]);
       windows_[i] = static_cast<std::uint32_t>(std::min(most, y[axis]));
       window_count_ *= windows_[i];
@@ -45754,11 +45837,11 @@ class window_kernel {
   }
 
   // What all lanes of an element hold, combined by halves; every lane is told.
-  [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::detail::place_reference& own) {
-    if (plan_.lanes == 1) return spirv::detail::load(own);
+  [[nodiscard]] scalar_value shared_total(scalar_op how, const spirv::untyped::place_reference& own) {
+    if (plan_.lanes == 1) return spirv::untyped::load(own);
     const spirv::u32 thread = owner_.local_id(0);
     const lane_place place{.lane = lane_, .lanes = plan_.lanes, .own = thread, .total = thread - lane_};
-    return totals_.combined(how, spirv::detail::load(own), place);
+    return totals_.combined(how, spirv::untyped::load(own), place);
   }
 
   [[nodiscard]] static index split(spirv::u32 number, const extents& counts) {
@@ -45792,32 +45875,32 @@ class window_kernel {
                                       const extents& limits, const spirv::boolean& exists,
                                       const scalar_value& otherwise) const {
     const scalar_value loaded = from.load(select(exists, flat(outer, at, limits), spirv::u32(0)));
-    return spirv::detail::select(exists, loaded, otherwise);
+    return spirv::untyped::select(exists, loaded, otherwise);
   }
 
   [[nodiscard]] running_sum start_total(scalar_op how) {
     const running_sum total{owner_.declare_variable(value_type(type_)), how, identity(how, type_)};
-    spirv::detail::store(total.place, total.start);
+    spirv::untyped::store(total.place, total.start);
     return total;
   }
 
-  /// The taps of one window that can lie inside the tensor, `reach_` along each axis: the first and where tap 0 is.
-  /// Where the window is no longer than the tensor these are all of its taps.
-  struct taps {
+  /// The elements of one window that can lie inside the tensor, `reach_` along each axis: the first and where element 0
+  /// is. Where the window is no longer than the tensor these are all of its elements.
+  struct elements {
     index first, origin;
   };
 
-  [[nodiscard]] taps taps_from(const index& origin) const {
-    taps found{origin, origin};
+  [[nodiscard]] elements elements_from(const index& origin) const {
+    elements found{origin, origin};
     for (std::size_t i = 0; i < max_spatial; ++i)  // below 0 wraps to far beyond
-      if (reach_[i] < taps_[i]) found.first[i] = select(origin[i] < 0x80000000u, origin[i], spirv::u32(0));
+      if (reach_[i] < sizes_[i]) found.first[i] = select(origin[i] < 0x80000000u, origin[i], spirv::u32(0));
     return found;
   }
 
-  [[nodiscard]] spirv::boolean exists(const taps& window, const index& at) const {
+  [[nodiscard]] spirv::boolean exists(const elements& window, const index& at) const {
     spirv::boolean result = inside(at, in_);
     for (std::size_t i = 0; i < max_spatial; ++i)
-      if (reach_[i] < taps_[i]) result = result && at[i] - window.origin[i] < spirv::u32(taps_[i]);
+      if (reach_[i] < sizes_[i]) result = result && at[i] - window.origin[i] < spirv::u32(sizes_[i]);
     return result;
   }
 
@@ -45827,21 +45910,21 @@ class window_kernel {
     index origin;
     for (std::size_t i = 0; i < max_spatial; ++i)
       origin[i] = at[i] * word(window_.stride[i]) + word(-window_.pad_low[i]);
-    const taps window = taps_from(origin);
-    for_each(tap_count_, tap_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& tap) {
-      index from = split(tap, reach_);
+    const elements window = elements_from(origin);
+    for_each(element_count_, element_count_ <= 32, true, std::span(&total, 1), [&](const spirv::u32& element) {
+      index from = split(element, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) from[i] = window.first[i] + from[i];
       const scalar_value value = value_of(*x_, outer, from, in_, exists(window, from), total.start);
-      spirv::detail::store(total.place, combine(owner_, how, spirv::detail::load(total.place), value));
+      spirv::untyped::store(total.place, combine(owner_, how, spirv::untyped::load(total.place), value));
     });
     return shared_total(how, total.place);
   }
 
-  /// A window that an element lies in: its place among the windows, its taps, and which of them the element is.
+  /// A window that an element lies in: its place among the windows, its elements, and which of them the element is.
   struct covering {
     index window;
-    taps reached;
-    spirv::u32 tap;
+    elements reached;
+    spirv::u32 element;
     spirv::boolean exists{true};
   };
 
@@ -45851,30 +45934,31 @@ class window_kernel {
     const index counted = split(number, windows_);
     for (std::size_t i = 0; i < max_spatial; ++i) {
       const spirv::u32 stride = word(window_.stride[i]), padded = at[i] + word(window_.pad_low[i]);
-      const spirv::u32 length(taps_[i]);
+      const spirv::u32 length(sizes_[i]);
       const spirv::u32 first = select(padded < length, spirv::u32(0), (padded - length) / stride + 1u);
       const spirv::u32 last = min(padded / stride, spirv::u32(std::max(out_[i], 1u) - 1));
       found.window[i] = first + counted[i];
       found.exists = found.exists && found.window[i] <= last;
       origin[i] = found.window[i] * stride + word(-window_.pad_low[i]);
     }
-    found.reached = taps_from(origin);
-    for (std::size_t i = 0; i < max_spatial; ++i) found.tap = found.tap * reach_[i] + (at[i] - found.reached.first[i]);
+    found.reached = elements_from(origin);
+    for (std::size_t i = 0; i < max_spatial; ++i)
+      found.element = found.element * reach_[i] + (at[i] - found.reached.first[i]);
     return found;
   }
 
   [[nodiscard]] scalar_value scattered(const spirv::u32& outer, const index& at, const spirv::u32& position) {
     const bool is_max = window_.kind == reduce_kind::max;
-    const bool written_out = window_count_ <= 32 && (!is_max || window_count_ * tap_count_ <= 81);
+    const bool written_out = window_count_ <= 32 && (!is_max || window_count_ * element_count_ <= 81);
     const running_sum total = start_total(scalar_op::row_sum);
     const scalar_value own = is_max ? x_->load(position) : total.start;
     for_each(window_count_, written_out, !is_max, std::span(&total, 1), [&](const spirv::u32& number) {
       const covering found = covering_window(at, number);
       scalar_value value = value_of(*y_, outer, found.window, out_, found.exists, total.start);
-      if (is_max) value = spirv::detail::select(first_maximum(outer, found, own, written_out), value, total.start);
-      spirv::detail::store(total.place, combine(owner_, scalar_op::row_sum, spirv::detail::load(total.place), value));
+      if (is_max) value = spirv::untyped::select(first_maximum(outer, found, own, written_out), value, total.start);
+      spirv::untyped::store(total.place, combine(owner_, scalar_op::row_sum, spirv::untyped::load(total.place), value));
     });
-    return is_max ? spirv::detail::load(total.place) : shared_total(scalar_op::row_sum, total.place);
+    return is_max ? spirv::untyped::load(total.place) : shared_total(scalar_op::row_sum, total.place);
   }
 
   // Whether the element, which holds `own`, is the first maximum of that window: greater than all before it and not
@@ -45882,20 +45966,20 @@ class window_kernel {
   [[nodiscard]] spirv::boolean first_maximum(const spirv::u32& outer, const covering& found, const scalar_value& own,
                                              bool written_out) {
     const auto holds = owner_.variable<spirv::u32>(1u);
-    for_each(tap_count_, written_out, true, {}, [&](const spirv::u32& other) {
+    for_each(element_count_, written_out, true, {}, [&](const spirv::u32& other) {
       index at = split(other, reach_);
       for (std::size_t i = 0; i < max_spatial; ++i) at[i] = found.reached.first[i] + at[i];
       const spirv::boolean real = exists(found.reached, at);
       const scalar_value value = value_of(*x_, outer, at, in_, real, identity(scalar_op::row_max, type_));
-      using spirv::detail::comparison;
+      using spirv::untyped::comparison;
       const bool is_real = own.type.is_float();
-      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::detail::is_nan(own)) : spirv::boolean(false);
-      const spirv::boolean nan = is_real ? spirv::boolean(spirv::detail::is_nan(value)) : spirv::boolean(false);
+      const spirv::boolean own_nan = is_real ? spirv::boolean(spirv::untyped::is_nan(own)) : spirv::boolean(false);
+      const spirv::boolean nan = is_real ? spirv::boolean(spirv::untyped::is_nan(value)) : spirv::boolean(false);
       const spirv::boolean beaten =
-          spirv::boolean(spirv::detail::compare(comparison::less, own, value)) || (nan && !own_nan);
+          spirv::boolean(spirv::untyped::compare(comparison::less, own, value)) || (nan && !own_nan);
       const spirv::boolean tied =
-          spirv::boolean(spirv::detail::compare(comparison::equal, own, value)) || (nan && own_nan);
-      const spirv::boolean loses = beaten || (tied && other < found.tap && real);
+          spirv::boolean(spirv::untyped::compare(comparison::equal, own, value)) || (nan && own_nan);
+      const spirv::boolean loses = beaten || (tied && other < found.element && real);
       holds = select(loses, spirv::u32(0), holds.load());
     });
     return spirv::u32(shared_total(scalar_op::row_min, holds.reference())) != 0u;
@@ -45910,10 +45994,10 @@ class window_kernel {
   spirv::kernel owner_;
   dtype type_;
   bool scatters_;
-  extents in_{1, 1, 1}, out_{1, 1, 1}, taps_{1, 1, 1};
-  extents reach_{1, 1, 1};    // taps of a window that can lie inside
+  extents in_{1, 1, 1}, out_{1, 1, 1}, sizes_{1, 1, 1};
+  extents reach_{1, 1, 1};    // elements of a window that can lie inside
   extents windows_{1, 1, 1};  // that an element can lie in
-  std::uint32_t tap_count_ = 1, window_count_ = 1;
+  std::uint32_t element_count_ = 1, window_count_ = 1;
   std::optional<bound_tensor> x_, y_;
   spirv::u32 lane_;
   shared_totals totals_;
@@ -45952,13 +46036,13 @@ MEGANEURA_INLINE bound_tensor::bound_tensor(spirv::kernel& owner, dtype type, st
 
 MEGANEURA_INLINE scalar_value bound_tensor::load(const spirv::u32& index, int width) const {
   if (width == 4 && !groups_) groups_ = owner_->declare_view(stored_type(type_, 4), elements_);
-  const spirv::detail::memory_object& memory = width == 4 ? *groups_ : elements_;
-  return loaded(spirv::detail::load(spirv::detail::locate(memory, index)), type_);
+  const spirv::untyped::memory_object& memory = width == 4 ? *groups_ : elements_;
+  return loaded(spirv::untyped::load(spirv::untyped::locate(memory, index)), type_);
 }
 
 MEGANEURA_INLINE void bound_tensor::store(const spirv::u32& index, const scalar_value& value) const {
   const scalar_value wide = widened(value, elements_.type.components);
-  spirv::detail::store(spirv::detail::locate(elements_, index), stored(wide, type_));
+  spirv::untyped::store(spirv::untyped::locate(elements_, index), stored(wide, type_));
 }
 
 MEGANEURA_INLINE std::int64_t loop_nest::count(int first, int last) const {
@@ -46113,11 +46197,11 @@ inline scalar_value load_one(const loop_nest& nest, const index_map& each, std::
   const scalar_value fill = widened(literal(type, each.fill), width);
   if (literal_value(valid) == 0.0) return fill;
   spirv::u32 address = flat_address(nest, each, at);
-  if (is_index) return spirv::detail::select(valid, spirv::bitcast<spirv::i32>(address), fill);
+  if (is_index) return spirv::untyped::select(valid, spirv::bitcast<spirv::i32>(address), fill);
   address = select(valid, address, spirv::u32(0));  // any element that is there
   if (width == 4) address = address / 4u;
   const scalar_value loaded = operands[static_cast<std::size_t>(each.source)].load(address, width);
-  return spirv::detail::select(widened(valid, width), loaded, fill);
+  return spirv::untyped::select(widened(valid, width), loaded, fill);
 }
 
 }  // namespace detail

@@ -11,8 +11,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
+/// How a table is written.
 struct csv_options {
-  char separator = ',';
+  char separator = ',';                         // between fields; not a quote or a line break
   bool header = true;                           // the first line has the columns' names
   std::uint64_t most = std::uint64_t{1} << 30;  // bytes of a file that is read
 };

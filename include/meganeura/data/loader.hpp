@@ -22,10 +22,11 @@ namespace meganeura::inline MEGANEURA_ABI::data {
 enum class last_batch : std::uint8_t { drop, pad, keep };
 using enum last_batch;
 
+/// How batches are chosen, and made ahead of their use.
 struct loader_options {
-  bool shuffle = false;    // another order every epoch
-  std::uint64_t seed = 0;  // the same seed gives the same batches everywhere, whatever `threads` is
-  last_batch last = drop;
+  bool shuffle = false;      // another order every epoch
+  std::uint64_t seed = 0;    // the same seed gives the same batches everywhere, whatever `threads` is
+  last_batch last = drop;    // drop: all batches have one size, so that one program runs them
   std::size_t threads = 1;   // that make batches; 0: next() makes them
   std::size_t prefetch = 2;  // batches made ahead, but at least one a thread
 };

@@ -9,11 +9,13 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 
+/// Where the digits come from.
 struct mnist_options {
   std::string directory{};  // where the IDX files lie; empty: look in the usual places
   downloader download{};    // how the network may be asked, e.g. data::download (data/download.hpp); empty: it is not
   bool draw = false;        // whether digits drawn by a program will do where no files are to be had
   std::uint64_t seed = 1;   // of the drawn digits
+  // Where the files are downloaded from, whose bytes are compared with the published ones.
   std::string mirror = "https://storage.googleapis.com/cvdf-datasets/mnist/";
 };
 

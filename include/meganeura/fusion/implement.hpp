@@ -21,6 +21,7 @@ struct missed_fusion {
   const char* guard = nullptr;
 };
 
+/// optimize_options for this pass.
 struct implementation_options {
   rule_mask enabled = rule_mask::all();
   region_limits limits;

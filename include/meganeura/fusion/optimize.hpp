@@ -9,22 +9,24 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+/// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
+/// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};  // names of rules left out, structural or pattern
-  bool algebra = true;                  // pattern rules
-  bool fusion = true;                   // fuse_*, recompute
-  bool epilogues = true;                // *_epilogue
-  exactness tolerance = exactness::reassociates;
+  std::vector<std::string> disabled{};            // names of rules left out, structural or pattern
+  bool algebra = true;                            // pattern rules
+  bool fusion = true;                             // fuse_*, recompute
+  bool epilogues = true;                          // *_epilogue
+  exactness tolerance = exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
-  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
-  int max_iterations = 8;
-  std::size_t max_steps = 0;  // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region{};
-  std::size_t region_forms = 16;
-  device_profile device{};
-  bool explain = false;  // write optimize_report::explain
+  std::size_t max_nodes = 0;      // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;    // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  int max_iterations = 8;         // of all rules over all that is new
+  std::size_t max_steps = 0;      // nodes looked at and matches found; 0: 64 for each node of the source
+  region_limits region{};         // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;  // fused kernels that are kept for one value
+  device_profile device{};        // what costs are of
+  bool explain = false;           // write optimize_report::explain
 };
 
 struct rule_report {

@@ -10,7 +10,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// What is added is alpha / rank times a product of two thin matrices.
+/// What is added is alpha / rank times a product of two thin matrices, [out, rank] and [rank, in]: so divided that
+/// another rank hardly asks for another learning rate. bias: of the linear layer.
 struct lora_options {
   int rank = 8;
   float alpha = 16;

@@ -10,9 +10,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// scale 0: 1 / sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or
-/// added; 0: none. sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its
-/// distance times 2^(-8 i / heads) for head i from 1 on.
+/// causal: a query sees keys up to its own place, the last query's being the last key. scale: of scores; 0: 1 /
+/// sqrt(head width). softcap: scores become softcap tanh(score / softcap), before anything is masked or added; 0: none.
+/// sliding_window: a query sees keys less than that many places away; 0: all. alibi: a score loses its distance times
+/// 2^(-8 i / heads) for head i from 1 on.
 struct gqa_options {
   bool causal = false;
   float scale = 0;

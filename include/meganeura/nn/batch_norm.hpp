@@ -9,8 +9,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// Names and defaults are torch.nn.BatchNorm2d's.
 struct batch_norm_options {
-  float epsilon = 1e-5f;
+  float epsilon = 1e-5f;  // added to the variance
   float momentum = 0.1f;  // the share that a step's statistics have in the running ones
   bool affine = true;     // times "weight" and plus "bias"
   friend constexpr bool operator==(const batch_norm_options&, const batch_norm_options&) = default;

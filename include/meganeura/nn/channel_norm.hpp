@@ -8,12 +8,15 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// epsilon: added to the variance. affine: times "weight" and plus "bias", of each channel.
 struct group_norm_options {
   float epsilon = 1e-5f;
   bool affine = true;
   friend constexpr bool operator==(const group_norm_options&, const group_norm_options&) = default;
 };
 
+/// x / (k + alpha / size * sum)^beta, the sum being of the squares of `size` channels around x's. Names and defaults
+/// are torch.nn.LocalResponseNorm's.
 struct local_response_options {
   int size = 5;
   float alpha = 1e-4f, beta = 0.75f, k = 1;

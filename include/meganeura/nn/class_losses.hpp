@@ -6,12 +6,15 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// margin: what the target times the prediction has to reach to lose nothing; of hinge_embedding, what the distance of
+/// an unlike pair has to.
 struct hinge_options {
   float margin = 1;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const hinge_options&, const hinge_options&) = default;
 };
-/// alpha: the weight of targets that are 1, 1 - alpha that of zeros; below 0: neither.
+/// alpha: the weight of targets that are 1, 1 - alpha that of zeros; below 0: neither. gamma: the power of the chance
+/// of a miss that losses are multiplied by; 0: none. source: arXiv 1708.02002.
 struct focal_options {
   float alpha = 0.25f, gamma = 2;
   loss_reduction reduction = loss_reduction::mean;

@@ -5,7 +5,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// output_padding: further rows at the end of the result, fewer than the stride or the dilation.
+/// As conv_options' of the convolution that this is the adjoint of. output_padding: further rows at the end of the
+/// result, fewer than the stride or the dilation.
 struct conv_transpose_options {
   spatial kernel = 3, stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int groups = 1;

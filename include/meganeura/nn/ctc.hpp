@@ -6,8 +6,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// As torch.nn.functional.ctc_loss's; mean: of each loss over its number of labels. zero_infinity: a target that its
-/// frames cannot hold has a loss of 0, not infinity.
+/// As torch.nn.functional.ctc_loss's. blank: the class that is no label. mean: of each loss over its number of labels.
+/// zero_infinity: a target that its frames cannot hold has a loss of 0, not infinity.
 struct ctc_options {
   std::int64_t blank = 0;
   loss_reduction reduction = loss_reduction::mean;

@@ -5,13 +5,16 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// margin: of margin_ranking, by how much the larger is to be above the other; of cosine_embedding, the cosine below
+/// which rows of different kinds lose nothing.
 struct ranking_options {
   float margin = 0;
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const ranking_options&, const ranking_options&) = default;
 };
-/// p: of the norm that is a distance; infinity: the largest difference. epsilon: added to each difference. swap: the
-/// negative is as far as it is from the nearer one of anchor and positive.
+/// margin: by how much the negative is to be further away. p: of the norm that is a distance, above 0; infinity: the
+/// largest difference. epsilon: added to each difference. swap: the negative is as far as it is from the nearer one of
+/// anchor and positive.
 struct triplet_options {
   float margin = 1, p = 2, epsilon = 1e-6f;
   bool swap = false;

@@ -6,7 +6,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// padding_index: a token whose row is zeros and is not trained; -1: none.
+/// weight: how rows begin. padding_index: a token whose row is zeros and is not trained; -1: none.
 struct embedding_options {
   initializer weight = init::normal();
   std::int64_t padding_index = -1;

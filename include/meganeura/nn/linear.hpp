@@ -6,6 +6,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How weight and bias begin: as torch.nn.Linear's.
 struct linear_options {
   bool bias = true;
   initializer weight = init::fan_in_uniform;

@@ -14,6 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// axis.
 enum class loss_reduction : std::uint8_t { none, mean, sum, batch_mean };
 
+/// Names and defaults are torch.nn.functional.cross_entropy's.
 struct cross_entropy_options {
   std::int32_t ignore_index = -100;  // a label of this value is left out of the mean
   int axis = -1;                     // of the classes: 1 of PyTorch's [n, classes, ..]

@@ -28,7 +28,7 @@ struct quantile_options {
   friend constexpr bool operator==(const quantile_options&, const quantile_options&) = default;
 };
 struct kl_div_options {
-  bool log_target = false;
+  bool log_target = false;  // the target is logarithms of chances, as the prediction is
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const kl_div_options&, const kl_div_options&) = default;
 };
@@ -39,7 +39,7 @@ struct poisson_nll_options {
   loss_reduction reduction = loss_reduction::mean;
   friend constexpr bool operator==(const poisson_nll_options&, const poisson_nll_options&) = default;
 };
-/// epsilon: the least variance that counts; its gradient goes on below.
+/// epsilon: the least variance that counts, which keeps the loss finite; its gradient goes on below.
 struct gaussian_nll_options {
   bool full = false;  // with log(2 pi) / 2
   float epsilon = 1e-6f;

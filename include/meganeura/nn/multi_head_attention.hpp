@@ -9,15 +9,17 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// dropout: of the weights of attention, in training.
+/// causal: a query sees keys up to its own place, the last of both being one. bias: of all four projections. dropout:
+/// the share of weights of attention that are left out in training, from 0 to 1.
 struct multi_head_options {
   bool causal = false, bias = true;
   float dropout = 0;
   friend constexpr bool operator==(const multi_head_options&, const multi_head_options&) = default;
 };
 
-/// d_model, nhead, dim_feedforward and the rest of torch.nn.TransformerEncoderLayer. causal: of attention to
-/// oneself.
+/// torch.nn.TransformerEncoderLayer's d_model, nhead, dim_feedforward and dropout, in training, of attention, of hidden
+/// units and of what both add. gelu: instead of relu. norm_first: layer_norm before each part, not behind its sum.
+/// causal: of attention to oneself. epsilon: of layer_norm.
 struct transformer_options {
   int width, heads, hidden = 2048;
   float dropout = 0.1f;

@@ -7,8 +7,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// axes: how many of the last are normalised together. affine: times "weight", and plus "bias" where the layer has one
-/// and `bias` says so.
+/// epsilon: added to the variance, or the mean of squares. axes: how many of the last are normalised together. affine:
+/// times "weight", and plus "bias" where the layer has one and `bias` says so.
 struct norm_options {
   float epsilon = 1e-5f;
   int axes = 1;

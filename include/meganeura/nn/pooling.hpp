@@ -8,8 +8,10 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// stride 0: the window, so that windows do not overlap. ceil_mode: windows may end behind the padding, as long as they
-/// begin before it. Averages have no dilation, and only they count padding or not.
+/// In elements, along each axis; names are PyTorch's. stride 0: the window, so that windows do not overlap. padding: at
+/// both ends, at most half of the window. dilation: from one element of a window to the next. ceil_mode: windows may
+/// end behind the padding, as long as they begin before it. Averages have no dilation, and only they count padding or
+/// not.
 struct pool_options {
   spatial window = 2, stride = 0, padding = 0, dilation = 1;
   bool ceil_mode = false, count_include_pad = true;

@@ -8,7 +8,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// p: of the norm that a window becomes; the others are pool_options', of averages.
+/// p: of the norm that a window becomes, above 0; the others are pool_options', of averages.
 struct lp_pool_options {
   float p = 2;
   spatial window = 2, stride = 0;

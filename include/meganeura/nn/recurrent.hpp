@@ -6,7 +6,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// layers: one behind the other. bidirectional: beside each a second one from the end, whose results follow.
+/// hidden: elements of a state. layers: one behind the other, at most 10. bias: of both products of a step.
+/// bidirectional: beside each layer a second one from the end, whose results follow.
 struct recurrent_options {
   int hidden, layers = 1;
   bool bias = true, bidirectional = false;

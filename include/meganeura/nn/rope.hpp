@@ -16,8 +16,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// llama3: slow pairs by the factor, fast ones not.
 enum class rope_type : std::uint8_t { none, linear, ntk, yarn, llama3 };
 
-/// interleaved: elements 2 i and 2 i + 1 turn together, not i and i + width / 2. width: of the part that turns, the
-/// first elements; 0: all. The rest is the scaling's; attention_factor of yarn 0: 0.1 log(factor) + 1.
+/// theta: pair i turns by theta^(-2 i / width) from one position to the next. interleaved: elements 2 i and 2 i + 1
+/// turn together, not i and i + width / 2. width: of the part that turns, the first elements; 0: all. The rest is the
+/// scaling's, under the names of "rope_scaling"; factor: how much longer texts are than those of the training,
+/// original_max_position_embeddings. attention_factor of yarn 0: 0.1 log(factor) + 1.
 struct rope_options {
   float theta = 1e4f;
   bool interleaved = false;

@@ -10,7 +10,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// hard: the result is 1 at the largest element and 0 elsewhere, and the gradient that of what it was taken from.
+/// temperature: what logits and noise are divided by, above 0; small ones come near to a choice. hard: the result is 1
+/// at the largest element and 0 elsewhere, and the gradient that of what it was taken from.
 struct gumbel_options {
   double temperature = 1;
   bool hard = false;

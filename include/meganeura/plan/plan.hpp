@@ -76,6 +76,7 @@ struct execution_plan {
   [[nodiscard]] std::uint64_t peak_bytes() const;
 };
 
+/// How a plan is made; results do not depend on it.
 struct plan_options {
   bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes

@@ -17,8 +17,9 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How a model runs.
 struct run_options {
-  program_options program{};
+  program_options program{};   // of each choice of sizes
   std::uint64_t seed = 0;      // of random streams: steps draw new numbers, the same seed the same from the first on
   std::size_t most_sizes = 8;  // that programs stay for, each with memory of its own; the one unused longest goes
 };

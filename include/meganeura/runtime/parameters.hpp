@@ -19,6 +19,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+/// How parameters begin. seed: of what is drawn; each draws by its name, so that one seed gives the same weights on
+/// every device, and a layer more changes no other.
 struct init_options {
   std::uint64_t seed = 0;
 };

@@ -15,12 +15,12 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// its magnitude. A NaN is never better. source: torch's ReduceLROnPlateau, with `least` for its min_lr; for negative
 /// numbers that one takes the share the other way.
 struct plateau {
-  double factor = 0.1;
-  std::uint32_t patience = 10;
-  double threshold = 1e-4;
-  std::uint32_t cooldown = 0;  // numbers after a reduction that are not waited for
-  double least = 0;            // of the product of all factors
-  bool greater_is_better = false;
+  double factor = 0.1;             // from 0 to 1
+  std::uint32_t patience = 10;     // numbers
+  double threshold = 1e-4;         // from 0 to 1
+  std::uint32_t cooldown = 0;      // numbers after a reduction that are not waited for
+  double least = 0;                // of the product of all factors, from 0 to 1
+  bool greater_is_better = false;  // as of an accuracy; a loss's are the less the better
 };
 
 /// How far that is, as checkpoints have it.

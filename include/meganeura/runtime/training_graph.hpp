@@ -22,9 +22,9 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// has is an error.
 struct training_options {
   program_options
-      program{};  // of steps and of evaluations: each has those of the asked taps that are there in its mode
-  std::uint64_t seed = 0;
-  std::size_t most_sizes = 8;
+      program{};           // of steps and of evaluations: each has those of the asked taps that are there in its mode
+  std::uint64_t seed = 0;  // of random streams, as run_options'
+  std::size_t most_sizes = 8;  // that programs stay for, as run_options'
   /// Above 0: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), the norm being that of all of them
   /// together, which steps give as "grad_norm"; infinity: so that it can be read. As torch's clip_grad_norm_, also of
   /// what is not finite: an infinite norm makes zeros, and NaN of infinite gradients; a NaN makes NaN of all.

@@ -30,7 +30,7 @@ struct device_options {
   std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
   std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
   std::optional<device_facts> at_most{};    // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};
+  log_sink log{};                           // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.

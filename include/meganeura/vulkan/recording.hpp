@@ -23,6 +23,7 @@ struct recording_state;
 struct command_list;
 }  // namespace detail
 
+/// What a recording does besides its commands.
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
