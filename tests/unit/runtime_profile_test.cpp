@@ -78,7 +78,8 @@ TEST(runtime_profile, the_parts_of_a_build_are_timed_and_logged) {
   parameters weights(gpu, g);
   weights.init();
   detail::stopwatch watch;
-  program run(gpu, g, weights, {.before = {.trace = 1000, .differentiate = 500}});
+  optimizer_moments moments;
+  program run = detail::make_program(gpu, g, weights, moments, {}, {.trace = 1000, .differentiate = 500});
   const double passed = watch.lap();
   const build_times& times = run.times();
   EXPECT_EQ(times.trace, 1000);
