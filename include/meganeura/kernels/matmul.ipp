@@ -268,18 +268,20 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_pro
   std::vector<matmul_schedule> found;
   if (device.prefers_texel_buffers) {
     const bool texels = matmul_fits_texels(problem, device);
-    const bool tall = extent_of(problem.m) > 8;
-    // A software device compiles a kernel at its first dispatch: half a second for 16x8 results an invocation, which a
-    // small product never earns back.
+    // A software device compiles a kernel at its first dispatch, for 100, 190, 350 and 800 ms at 4x4, 8x4, 8x8 and 16x8
+    // results an invocation; the last is no faster than 8x8, and what small products gain never earns that back.
+    const auto add = [&](std::uint32_t rows, std::uint32_t columns, bool as_texels) {
+      found.push_back({matmul_tier::registers, 0, 0, 4, rows, columns, 1, 1, as_texels});
+    };
     const std::uint64_t work =
         extent_of(problem.batch) * extent_of(problem.m) * extent_of(problem.n) * extent_of(problem.k);
     if (work < std::uint64_t{1} << 15)
       found.push_back({});
-    else if (work < std::uint64_t{1} << 20)
-      found.push_back({matmul_tier::registers, 0, 0, 4, 4, 4, 1, 1, texels});
-    for (const std::uint32_t rows : {tall ? 16u : 8u, tall ? 8u : 4u}) {
-      found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, texels});
-      if (texels) found.push_back({matmul_tier::registers, 0, 0, 4, rows, 8, 1, 1, false});
+    else if (work < std::uint64_t{1} << 22)
+      add(work < std::uint64_t{1} << 20 ? 4 : 8, 4, texels);
+    for (const std::uint32_t rows : {8u, 4u}) {
+      add(rows, 8, texels);
+      if (texels) add(rows, 8, false);
     }
     return found;
   }
