@@ -92,6 +92,17 @@ TEST(expr_attention, a_query_that_sees_nothing_has_zeros_and_gradients_of_zeros)
   EXPECT_EQ(t.of(mn::attend(t.q, t.k, t.k, mn::key_lengths(empty)).id()), (numbers{0, 0}));
 }
 
+TEST(expr_attention, queries_before_the_first_key_see_nothing) {
+  attended t;
+  const mn::node_value place = t.input("place", mn::dtype::i32, {}, {-1});
+  for (const mn::node_value& y : {mn::attend(t.q, t.k, t.k, place, mn::gqa_options{.causal = true}),
+                                  mn::attend(t.q, t.k, t.k, place, mn::gqa_options{.causal = true, .alibi = true})}) {
+    EXPECT_EQ(t.of(y.id()), (numbers{0, 1}));
+    EXPECT_EQ(t.slope(y.id(), t.q.id()), (numbers{0, 0}));
+    EXPECT_EQ(t.slope(y.id(), t.k.id()), (numbers{1, 0}));
+  }
+}
+
 TEST(expr_attention, a_mask_that_is_nan_is_not_hidden) {
   attended t;
   const mn::node_value mask = t.input("mask", mn::dtype::f32, {2, 2}, {NAN, 0, 0, -INFINITY});

@@ -69,7 +69,7 @@ struct attend {
     return mixed(weights(scores(q, k, options), options), v, q.facts().type);
   }
   static constexpr auto forward(value auto q, value auto k, value auto v, value auto position, gqa_options options) {
-    return mixed(weights(scores(q, k, position, options), options), v, q.facts().type);
+    return mixed(weights_or_zeros(scores(q, k, position, options)), v, q.facts().type);
   }
 
   // The last query stands at the last key: behind a past both count from the end.
@@ -213,12 +213,12 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
 /// softmax(q k^T scale) v for each head; queries share keys in groups when k has fewer heads. Causal: position t sees s
 /// <= t, the last query being at the last key: with more keys than queries the first are a past, [past + n] for [n].
 /// attend<options>(q, k, v, position): k and v are a cache, see update_rows; the first query stands at `position`
-/// in it, an i32 number of run time from 0 on, and sees nothing behind itself. Masks, lengths and sinks:
-/// nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros. shapes: q [b?, t, heads,
-/// width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width. dtypes: floats of one type,
-/// computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal needs a key for each query",
-/// "softcap and sliding_window are at least 0". cost: 4 t s heads width flops. source: arXiv 1706.03762, arXiv
-/// 2305.13245.
+/// in it, an i32 number of run time, and sees nothing behind itself, at a place below 0 nothing at all. Masks,
+/// lengths and sinks: nn/attention_operands.hpp. A query that sees nothing has zeros, and gradients of zeros.
+/// shapes: q [b?, t, heads, width], k [b?, s, kv heads, width], v as k but for its width -> q's, of v's width.
+/// dtypes: floats of one type, computed in f32. errors: "q, k, v must be [.., positions, heads, width]", "causal
+/// needs a key for each query", "softcap and sliding_window are at least 0". cost: 4 t s heads width flops. source:
+/// arXiv 1706.03762, arXiv 2305.13245.
 template <value Q, value K, value V, class Options>
   requires std::is_convertible_v<Options, gqa_options>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, Options options) {
