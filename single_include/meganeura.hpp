@@ -24627,8 +24627,6 @@ class safetensors_header {
   bool other(std::string_view found) {
     if (skipped_ > 0) return true;
     switch (place_) {
-      case place::document:
-        refuse("an object as header", found);
       case place::header:
         refuse(fmt::format("tensor {} to be an object", quote(key_)), found);
       case place::metadata:
@@ -24637,6 +24635,7 @@ class safetensors_header {
         refuse(fmt::format("each extent of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
       case place::range:
         refuse(fmt::format("each of the data_offsets of {} to be an integer from 0 to 2^63 - 1", tensor()), found);
+      case place::document:  // begins with '{'
       case place::tensor:
         break;
     }

@@ -120,6 +120,14 @@ TEST(data_npy, what_is_another_file_is_a_sentence) {
             "f: at byte 0: expected \"\\x93NUMPY\", as .npy files begin, found \"xNUMPY\"");
   EXPECT_EQ(sentence_of([&] { (void)parse({}); }),
             "f: at byte 0: expected a beginning of 8 bytes, found the end of the file");
+  EXPECT_EQ(of("{'descr': '<f4"), "f: at byte 21: expected a string that ends, found \"<f4\"");
+  EXPECT_EQ(of("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}"),
+            "f: at byte 44: expected True or False, found \"0, 'shape': (2,)}\"");
+  const std::string second = std::string("\x93NUMPY\2\0", 8) + std::string("\0\0\2\0", 4);
+  EXPECT_EQ(sentence_of([&] {
+              (void)parse({second.begin(), second.end()});
+            }),
+            "f: at byte 8: expected a header of at most 65536 bytes, found 131072");
 }
 
 TEST(data_npy, archives_of_python_are_read_stored_and_deflated) {
@@ -140,14 +148,21 @@ TEST(data_npy, archives_that_are_damaged_or_not_read_are_sentences) {
   const support::temporary_folder folder;
   const std::string path = folder / "f.npz";
   // The archive with one byte changed where the given bytes first stand, or cut.
-  const auto damaged = [&](const char* name, const std::string& before, std::size_t at, char by) {
+  const auto changed = [&](const char* name, const std::string& before, std::size_t at, const std::string& by) {
     std::ifstream in(sample(name), std::ios::binary);
     std::string bytes((std::istreambuf_iterator<char>(in)), {});
     const std::size_t place = before.empty() ? 0 : bytes.rfind(before);
     EXPECT_NE(place, bytes.npos);
-    bytes[place + at] = by;
+    bytes.replace(place + at, by.size(), by);
     support::write(path, bytes);
-    return sentence_of([&] { (void)data::npz_file::open(path).read("weight"); }).substr(path.size());
+    const auto read = [&] {
+      const auto file = data::npz_file::open(path);
+      for (const char* each : {"weight", "label"}) (void)file.read(each);
+    };
+    return sentence_of(read).substr(path.size());
+  };
+  const auto damaged = [&](const char* name, const std::string& before, std::size_t at, char by) {
+    return changed(name, before, at, std::string(1, by));
   };
   const std::string end = "PK\5\6", entry = "PK\1\2", numbers = "\x40\x40";  // of 3, as f32
   EXPECT_EQ(damaged("npz/stored", end, 0, 'x'),
@@ -155,6 +170,18 @@ TEST(data_npy, archives_that_are_damaged_or_not_read_are_sentences) {
   EXPECT_EQ(damaged("npz/stored", end, 4, 1), ": at byte 530: expected a zip file in one part, found one in several");
   EXPECT_EQ(damaged("npz/stored", end, 19, 'x').substr(0, 60),
             ": at byte 538: expected a directory that ends before byte 52");
+  const std::pair<std::string, std::string> list[] = {
+      {changed("npz/stored", end, 10, "\xff\xff"),
+       "expected a zip file of less than 4 GiB and 65535 arrays; save arrays as .npy, found zip64"},
+      {changed("npz/stored", end, 8, std::string("\3\0\3\0", 4)), "expected entry 3 of 3 of the directory, found none"},
+      {changed("npz/stored", entry, 20, "\xff\xff\xff\xff"),
+       "expected arrays of less than 4 GiB; save larger ones as .npy, found zip64"},
+      {changed("npz/deflated", entry, 46, "label"), "expected each name once, found a name that was there before"},
+      {damaged("npz/stored", entry, 8, 1), "expected an array that is not encrypted, found an encrypted one"},
+      {damaged("npz/stored", entry, 42, 1), "expected an array's header, found none"},
+      {damaged("npz/stored", entry, 22, 1), " bytes before the directory at byte "},
+  };
+  for (const auto& [said, part] : list) EXPECT_NE(said.find(part), std::string::npos) << said;
   EXPECT_NE(damaged("npz/stored", numbers, 1, 'x').find("(weight): at byte"), std::string::npos);
   EXPECT_NE(damaged("npz/stored", numbers, 1, 'x').find("expected bytes of CRC-32"), std::string::npos);
   EXPECT_EQ(sentence_of([&] { (void)data::npz_file::open(sample("npz/bzip2")).read("weight"); }),

@@ -48,15 +48,15 @@ TEST(runtime_refusals, a_handle_says_what_it_is_of) {
        [](training& run) { (void)run.parameters().get("n"); }},
       {"init: parameter \"n\" is i32[3] and does not say how it begins; give it a constant, or set or load all of them",
        [](training& run) { run.parameters().init({.seed = 1}); }},
-      {"\"adam.m.w\" is f32[2], 8 bytes, and was given 3 bytes",
+      {"\"optimizer.m.w\" is f32[2], 8 bytes, and was given 3 bytes",
        [&](training& run) {
          optimizer_moments all = run.moments();
          all.write(all.list().front(), three);
        }},
-      {"\"adam.z.w\": no moment has that name and place; ask with what list() has",
+      {"\"optimizer.z.w\": no moment has that name and place; ask with what list() has",
        [](training& run) {
          plan::named_range other = run.moments().list().front();
-         other.name = "adam.z.w";
+         other.name = "optimizer.z.w";
          (void)run.moments().read(other);
        }},
   };
