@@ -69,6 +69,63 @@ void add_pairs(std::vector<operation>& list) {
                   }});
 }
 
+// Of `bags` of 12 / bags rows of two numbers, without those of the index `padding`.
+numbers bagged(const all_numbers& x, size_t bags, mn::bag_mode mode, double padding) {
+  numbers y;
+  for (size_t i = 0; i < 2 * bags; ++i) {
+    numbers column;
+    double sum = 0;
+    for (size_t k = i / 2 * (12 / bags); k < (i / 2 + 1) * (12 / bags); ++k) {
+      if (x[1][k] == padding) continue;
+      column.push_back((x.size() > 2 ? x[2][k] : 1) * x[0][static_cast<size_t>(x[1][k]) * 2 + i % 2]);
+      sum += column.back();
+    }
+    y.push_back(column.empty()               ? 0
+                : mode == mn::bag_mode::max  ? *std::max_element(column.begin(), column.end())
+                : mode == mn::bag_mode::mean ? sum / static_cast<double>(column.size())
+                                             : sum);
+  }
+  return y;
+}
+
+void add_bags(std::vector<operation>& list) {
+  const operand table{{6, 2}}, indices{{3, 4}, 0, 6, mn::dtype::i32};
+  const operand small{{2, 2}}, padded{{6, 2}, 0, 2, mn::dtype::i32};
+  const auto bag = [&](const std::string& mode_name, mn::bag_mode mode) {
+    list.push_back({"embedding_bag<bag_mode::" + mode_name + ">(table, indices)",
+                    "[rows, ..], [.., m] -> [.., ..]",
+                    "embedding_bag",
+                    "",
+                    {table, indices},
+                    [mode](const values& x) { return mn::embedding_bag(x[0], x[1], mode); },
+                    [mode](const all_numbers& x) { return bagged(x, 3, mode, -1); }});
+    list.push_back({"embedding_bag<bag_mode::" + mode_name + ", padding>(table, indices)",
+                    "[rows, ..], [.., m] -> [.., ..]",
+                    "embedding_bag",
+                    "",
+                    {small, padded},
+                    [mode](const values& x) { return mn::embedding_bag(x[0], x[1], mode, 1); },
+                    [mode](const all_numbers& x) { return bagged(x, 6, mode, 1); }});
+  };
+  bag("sum", mn::bag_mode::sum);
+  bag("mean", mn::bag_mode::mean);
+  bag("max", mn::bag_mode::max);
+  list.push_back({"embedding_bag(table, indices, weights)",
+                  "[rows, ..], [.., m], [.., m] -> [.., ..]",
+                  "embedding_bag",
+                  "",
+                  {table, indices, {{3, 4}}},
+                  [](const values& x) { return mn::embedding_bag(x[0], x[1], x[2]); },
+                  [](const all_numbers& x) { return bagged(x, 3, mn::bag_mode::sum, -1); }});
+  list.push_back({"embedding_bag<padding>(table, indices, weights)",
+                  "[rows, ..], [.., m], [.., m] -> [.., ..]",
+                  "embedding_bag",
+                  "",
+                  {small, padded, {{6, 2}}},
+                  [](const values& x) { return mn::embedding_bag(x[0], x[1], x[2], 1); },
+                  [](const all_numbers& x) { return bagged(x, 6, mn::bag_mode::sum, 1); }});
+}
+
 void add_single(std::vector<operation>& list) {
   list.push_back({"einsum<\"iij->j\">(x)",
                   "one letter an axis",
@@ -95,48 +152,7 @@ void add_single(std::vector<operation>& list) {
                     for (size_t i = 0; i < 12; ++i) y.push_back(x[0][i / 4] * x[1][i % 4]);
                     return y;
                   }});
-  const auto bag = [&](const char* call, mn::bag_mode mode) {
-    list.push_back({call,
-                    "[rows, ..], [.., m] -> [.., ..]",
-                    "embedding_bag",
-                    "",
-                    {{{6, 2}}, {{3, 4}, 0, 6, mn::dtype::i32}},
-                    [mode](const values& x) { return mn::embedding_bag(x[0], x[1], mode); },
-                    [mode](const all_numbers& x) {
-                      numbers y;
-                      for (size_t i = 0; i < 6; ++i) {
-                        numbers row;
-                        double sum = 0;
-                        for (size_t k = 0; k < 4; ++k) {
-                          row.push_back(x[0][static_cast<size_t>(x[1][i / 2 * 4 + k]) * 2 + i % 2]);
-                          sum += row.back();
-                        }
-                        y.push_back(mode == mn::bag_mode::max   ? *std::max_element(row.begin(), row.end())
-                                    : mode == mn::bag_mode::sum ? sum
-                                                                : sum / 4);
-                      }
-                      return y;
-                    }});
-  };
-  bag("embedding_bag<bag_mode::sum>(table, indices)", mn::bag_mode::sum);
-  bag("embedding_bag<bag_mode::mean>(table, indices)", mn::bag_mode::mean);
-  bag("embedding_bag<bag_mode::max>(table, indices)", mn::bag_mode::max);
-  list.push_back({"embedding_bag(table, indices, weights)",
-                  "[rows, ..], [.., m], [.., m] -> [.., ..]",
-                  "embedding_bag",
-                  "",
-                  {{{6, 2}}, {{3, 4}, 0, 6, mn::dtype::i32}, {{3, 4}}},
-                  [](const values& x) { return mn::embedding_bag(x[0], x[1], x[2]); },
-                  [](const all_numbers& x) {
-                    numbers y;
-                    for (size_t i = 0; i < 6; ++i) {
-                      double sum = 0;
-                      for (size_t k = i / 2 * 4; k < i / 2 * 4 + 4; ++k)
-                        sum += x[2][k] * x[0][static_cast<size_t>(x[1][k]) * 2 + i % 2];
-                      y.push_back(sum);
-                    }
-                    return y;
-                  }});
+  add_bags(list);
 }
 
 // Keys' cubic with a = -0.75, the tent, or what is nearest.

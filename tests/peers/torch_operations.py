@@ -152,11 +152,14 @@ CALLS = {
     "tensordot<axes>(a, b)": "torch.tensordot(x[0], x[1], 1)",
     "cross<axis>(a, b)": "torch.linalg.cross(x[0], x[1])",
     "meshgrid(a, ...)": "torch.meshgrid(x[0], x[1], indexing='ij')[1] * torch.meshgrid(x[0], x[1], indexing='ij')[0]",
-    "embedding_bag<bag_mode::sum>(table, indices)": "F.embedding_bag(x[1], x[0], mode='sum')",
-    "embedding_bag<bag_mode::mean>(table, indices)": "F.embedding_bag(x[1], x[0], mode='mean')",
+    **{f"embedding_bag<bag_mode::{mode}>(table, indices)": f"F.embedding_bag(x[1], x[0], mode='{mode}')"
+       for mode in ("sum", "mean", "max")},
+    **{f"embedding_bag<bag_mode::{mode}, padding>(table, indices)":
+       f"F.embedding_bag(x[1], x[0], mode='{mode}', padding_idx=1)" for mode in ("sum", "mean", "max")},
     "embedding_bag(table, indices, weights)":
         "F.embedding_bag(x[1], x[0], mode='sum', per_sample_weights=x[2])",
-    "embedding_bag<bag_mode::max>(table, indices)": "F.embedding_bag(x[1], x[0], mode='max')",
+    "embedding_bag<padding>(table, indices, weights)":
+        "F.embedding_bag(x[1], x[0], mode='sum', per_sample_weights=x[2], padding_idx=1)",
     "resize<axis, size, resize_mode::nearest, resize_place::asymmetric>(x)": "F.interpolate(x[0][None], 8, mode='nearest')[0]",
     "resize<axis, size, resize_mode::nearest>(x)": "F.interpolate(x[0][None], 4, mode='nearest-exact')[0]",
     "resize<axis, size, resize_mode::linear>(x)": "F.interpolate(x[0][None], 8, mode='linear')[0]",

@@ -44,7 +44,8 @@ struct products {
     auto l = mn::resize<1, 5, mn::resize_mode::cubic, mn::resize_place::align_corners>(x);
     auto m = mn::resize<-2, mn::spatial(3, 7), mn::resize_mode::linear>(mn::resize<1, 3, mn::resize_mode::nearest>(l));
     auto n = mn::fold<3, 7, windows>(mn::unfold<windows>(mn::unsqueeze<1>(m)));
-    auto o = mn::embedding_bag<mn::bag_mode::max>(x, mn::pick<0, 0>(at));
+    auto o = mn::embedding_bag<mn::bag_mode::max>(x, mn::pick<0, 0>(at)) +
+             mn::embedding_bag<mn::bag_mode::mean, 1>(x, mn::pick<0, 0>(at));
     return mn::sum(e) + mn::sum(f) + mn::sum(h) + mn::sum(j * k) + mn::sum(n) + mn::sum(o) + mn::sum(v);
   }
   static constexpr mn::conv_options windows{.kernel = 2, .padding = 1};
@@ -88,7 +89,8 @@ TEST(expr_rearrange, products_of_vectors_and_of_what_stands_on_one_side_alone) {
 
 TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
   mn::graph g;
-  const mn::node_value x(g, g.input("x", mn::dtype::f32, {2, 4}));
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {2, 4})), line(g, g.input("line", mn::dtype::f32, {3})),
+      bag(g, g.input("bag", mn::dtype::i32, {3}));
   const std::pair<const char*, std::string> cases[] = {
       {"einsum<\"iij->j\">(x): labels must name each axis, those of the result once, and repeated ones have equal "
        "known "
@@ -130,7 +132,12 @@ TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
        sentence([&] { (void)mn::fold(x, 4, 4, mn::conv_options{}); })},
       {"embedding_bag<mode>(table, indices): indices must be i32 with an axis for the bag; found f32 [2, 4], f32 [2, "
        "4]",
-       sentence([&] { (void)mn::embedding_bag(x, x, mn::bag_mode::sum); })}};
+       sentence([&] { (void)mn::embedding_bag(x, x, mn::bag_mode::sum); })},
+      {"embedding_bag<mode, padding>(table, indices): padding must be a row, or -1; found f32 [2, 4], i32 [3]",
+       sentence([&] { (void)mn::embedding_bag(x, bag, mn::bag_mode::sum, 2); })},
+      {"embedding_bag<padding>(table, indices, weights): padding must be a row, or -1; found f32 [2, 4], i32 [3], f32 "
+       "[3]",
+       sentence([&] { (void)mn::embedding_bag(x, bag, line, -2); })}};
   for (const auto& [expected, found] : cases) EXPECT_EQ(found, expected);
 }
 
