@@ -69,7 +69,7 @@ void add_norms(std::vector<operation>& list) {
 void add_transformers(std::vector<operation>& list) {
   static constexpr mn::transformer_options post{.width = 4, .heads = 2, .hidden = 6, .causal = true},
       pre{.width = 4, .heads = 2, .hidden = 6, .gelu = true, .norm_first = true};
-  const operand rows{{2, 3, 4}}, memory{{2, 5, 4}};
+  const operand rows{{2, 3, 4}}, memory{{2, 5, 4}}, own{{2}, 1, 4, mn::dtype::i32}, others{{2}, 1, 6, mn::dtype::i32};
   list.push_back(layer(
       "multi_head_attention<name, heads>(x)", "[b?, t, width] -> [b?, t, width]", "nn.MultiheadAttention", {rows},
       [](const values& x) { return mn::multi_head_attention("l", x[0], 2, mn::multi_head_options{.causal = true}); }));
@@ -82,12 +82,33 @@ void add_transformers(std::vector<operation>& list) {
                        "nn.MultiheadAttention", {rows, memory, memory, {{3, 5}}}, [](const values& x) {
                          return mn::multi_head_attention("l", x[0], x[1], x[2], mn::attn_mask(x[3]), 2);
                        }));
+  list.push_back(layer("multi_head_attention<name, heads>(x, key_lengths(n))", "[b?, t, width], [b?] -> [b?, t, width]",
+                       "nn.MultiheadAttention", {rows, own},
+                       [](const values& x) { return mn::multi_head_attention("l", x[0], mn::key_lengths(x[1]), 2); }));
+  list.push_back(layer("multi_head_attention<name, heads>(query, key, value, attn_mask(m), key_lengths(n))",
+                       "[b?, t, width], [b?, s, width], [b?, s, width], [.., t, s], [b?] -> [b?, t, width]",
+                       "nn.MultiheadAttention", {rows, memory, memory, {{3, 5}}, others}, [](const values& x) {
+                         return mn::multi_head_attention("l", x[0], x[1], x[2], mn::attn_mask(x[3]),
+                                                         mn::key_lengths(x[4]), 2);
+                       }));
   list.push_back(layer("call<name, transformer_encoder_layer<options>>(x)", "[b?, t, width] -> [b?, t, width]",
                        "nn.TransformerEncoderLayer", {rows},
                        [](const values& x) { return mn::call<mn::transformer_encoder_layer<pre>>("l", x[0]); }));
   list.push_back(layer("call<name, transformer_decoder_layer<options>>(x, memory)",
                        "[b?, t, width], [b?, s, width] -> [b?, t, width]", "nn.TransformerDecoderLayer", {rows, memory},
                        [](const values& x) { return mn::call<mn::transformer_decoder_layer<post>>("l", x[0], x[1]); }));
+  list.push_back(layer("call<name, transformer_encoder_layer<options>>(x, attn_mask(m), key_lengths(n))",
+                       "[b?, t, width], [.., t, t], [b?] -> [b?, t, width]", "nn.TransformerEncoderLayer",
+                       {rows, {{3, 3}}, own}, [](const values& x) {
+                         return mn::call<mn::transformer_encoder_layer<pre>>("l", x[0], mn::attn_mask(x[1]),
+                                                                             mn::key_lengths(x[2]));
+                       }));
+  list.push_back(layer("call<name, transformer_decoder_layer<options>>(x, memory, key_lengths(n), memory_lengths(s))",
+                       "[b?, t, width], [b?, s, width], [b?], [b?] -> [b?, t, width]", "nn.TransformerDecoderLayer",
+                       {rows, memory, own, others}, [](const values& x) {
+                         return mn::call<mn::transformer_decoder_layer<post>>("l", x[0], x[1], mn::key_lengths(x[2]),
+                                                                              mn::memory_lengths(x[3]));
+                       }));
 }
 
 void add_recurrences(std::vector<operation>& list) {

@@ -38,6 +38,11 @@ def ahead(count):
     return torch.ones(count, count, dtype=torch.bool).triu(1)
 
 
+def behind(lengths, count):
+    """which places of sequences are padding"""
+    return torch.arange(count)[None] >= lengths[:, None]
+
+
 def flat(*all_):
     return torch.cat([each.flatten() for each in all_])
 
@@ -70,6 +75,19 @@ LAYERS = {
     "multi_head_attention<name, heads>(query, key, value, attn_mask(m))": (
         lambda: nn.MultiheadAttention(4, 2, batch_first=True),
         lambda m, q, k, v, mask: m(q, k, v, need_weights=False, attn_mask=mask)[0]),
+    "multi_head_attention<name, heads>(x, key_lengths(n))": (
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        lambda m, x, n: m(x, x, x, need_weights=False, key_padding_mask=behind(n, 3))[0]),
+    "multi_head_attention<name, heads>(query, key, value, attn_mask(m), key_lengths(n))": (
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        lambda m, q, k, v, mask, n: m(q, k, v, need_weights=False, attn_mask=mask, key_padding_mask=behind(n, 5))[0]),
+    "call<name, transformer_encoder_layer<options>>(x, attn_mask(m), key_lengths(n))": (
+        lambda: nn.TransformerEncoderLayer(4, 2, 6, activation="gelu", norm_first=True, batch_first=True),
+        lambda m, x, mask, n: m(x, src_mask=mask, src_key_padding_mask=behind(n, 3))),
+    "call<name, transformer_decoder_layer<options>>(x, memory, key_lengths(n), memory_lengths(s))": (
+        lambda: nn.TransformerDecoderLayer(4, 2, 6, batch_first=True),
+        lambda m, x, memory, n, s: m(x, memory, tgt_mask=ahead(3), tgt_key_padding_mask=behind(n, 3),
+                                     memory_key_padding_mask=behind(s, 5))),
     "call<name, transformer_encoder_layer<options>>(x)": (
         lambda: nn.TransformerEncoderLayer(4, 2, 6, activation="gelu", norm_first=True, batch_first=True), None),
     "call<name, transformer_decoder_layer<options>>(x, memory)": (

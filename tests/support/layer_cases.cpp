@@ -289,9 +289,13 @@ matrix projected(tensors& t, const matrix& x, const std::string& weight, const s
   });
 }
 
+// What is added to the score of a query and a key; -INFINITY: it does not see it.
+using mask_of_keys = std::function<double(std::int64_t query, std::int64_t key)>;
+double ahead(std::int64_t query, std::int64_t key) { return key > query ? -INFINITY : 0; }
+
 // Of rows of one batch.
 matrix attended(tensors& t, const std::string& name, const matrix& query, const matrix& key, std::int64_t heads,
-                bool causal) {
+                const mask_of_keys& mask) {
   const std::int64_t width = query.columns, each = width / heads;
   const auto in = [&](const matrix& x, std::int64_t index) {
     return projected(t, x, name + ".in_proj_weight", name + ".in_proj_bias", width, index * width);
@@ -299,15 +303,19 @@ matrix attended(tensors& t, const std::string& name, const matrix& query, const 
   const matrix q = in(query, 0), k = in(key, 1), v = in(key, 2);
   const matrix mixed = made(q.rows, width, [&](std::int64_t i, std::int64_t at) {
     double total = 0, sum = 0;
-    for (std::int64_t s = 0; s < (causal ? i + 1 : k.rows); ++s) {
+    for (std::int64_t s = 0; s < k.rows; ++s) {
       double dot = 0;
       for (std::int64_t d = at / each * each; d < at / each * each + each; ++d) dot += q.at(i, d) * k.at(s, d);
-      const double weight = std::exp(dot / std::sqrt(static_cast<double>(each)));
+      const double weight = std::exp(dot / std::sqrt(static_cast<double>(each)) + mask(i, s));
       total += weight, sum += weight * v.at(s, at);
     }
-    return sum / total;
+    return total == 0 ? 0 : sum / total;
   });
   return projected(t, mixed, name + ".out_proj.weight", name + ".out_proj.bias", width);
+}
+matrix attended(tensors& t, const std::string& name, const matrix& query, const matrix& key, std::int64_t heads,
+                bool causal) {
+  return attended(t, name, query, key, heads, [=](auto i, auto k) { return causal ? ahead(i, k) : 0; });
 }
 matrix norm_of(tensors& t, const matrix& x, const std::string& name) {
   tensors one{
@@ -408,6 +416,75 @@ void add_attentions(std::vector<layer_case>& list) {
                       return norm_of(t, sum_of(m, fed(t, "l", m, 6, relu_of)), "l.norm3");
                     });
                   }});
+}
+
+// 0, 1, .. of each of a batch.
+node_value place_in_batch(const node_value& x) { return arange_like(sum(x, 1, 2), 0); }
+
+void add_masked_attentions(std::vector<layer_case>& list) {
+  const auto within = [](std::int64_t count) { return [=](auto, auto k) { return k < count ? 0 : -INFINITY; }; };
+  list.push_back({"multi_head_attention within lengths of 0 and 2",
+                  {{2, 3, 4}},
+                  {{"a.in_proj_weight", {12, 4}}, {"a.out_proj.weight", {4, 4}}},
+                  [](const values& x) {
+                    return multi_head_attention("a", x[0], key_lengths(place_in_batch(x[0]) * 2), 2,
+                                                multi_head_options{.bias = false});
+                  },
+                  [=](tensors& t) {
+                    return by_batch(t, 4, [&, b = 0](const matrix& x, const matrix&) mutable {
+                      return attended(t, "a", x, x, 2, within(2 * b++));
+                    });
+                  }});
+  list.push_back(
+      {"multi_head_attention to another with a mask and lengths of 0 and 4",
+       {{2, 3, 4}, {2, 5, 4}, {1, 5}},
+       {{"a.in_proj_weight", {12, 4}}, {"a.out_proj.weight", {4, 4}}},
+       [](const values& x) {
+         return multi_head_attention("a", x[0], x[1], x[1], attn_mask(x[2]), key_lengths(place_in_batch(x[0]) * 4), 2,
+                                     multi_head_options{.bias = false});
+       },
+       [](tensors& t) {
+         return by_batch(t, 4, [&, b = 0](const matrix& x, const matrix& y) mutable {
+           const int keys = 4 * b++;
+           return attended(t, "a", x, y, 2, [&](auto, auto k) { return k < keys ? t.at("x2")[k] : -INFINITY; });
+         });
+       }});
+  list.push_back({"transformer_encoder_layer within lengths of 0 and 2",
+                  {{2, 3, 4}},
+                  parts_of_layer({"self_attn"}, 2),
+                  [](const values& x) {
+                    return call<transformer_encoder_layer<late::options>>("l", x[0],
+                                                                          key_lengths(place_in_batch(x[0]) * 2));
+                  },
+                  [=](tensors& t) {
+                    return by_batch(t, 4, [&, b = 0](const matrix& x, const matrix&) mutable {
+                      const auto keys = within(2 * b++);
+                      const matrix seen =
+                          attended(t, "l.self_attn", x, x, 2, [&](auto i, auto k) { return ahead(i, k) + keys(i, k); });
+                      const matrix h = norm_of(t, sum_of(x, seen), "l.norm1");
+                      return norm_of(t, sum_of(h, fed(t, "l", h, 6, relu_of)), "l.norm2");
+                    });
+                  }});
+  list.push_back(
+      {"transformer_decoder_layer with masks and lengths of both",
+       {{2, 3, 4}, {2, 5, 4}, {3, 3}, {3, 5}},
+       parts_of_layer({"self_attn", "multihead_attn"}, 3),
+       [](const values& x) {
+         const node_value b = place_in_batch(x[0]);
+         return call<transformer_decoder_layer<late::options>>("l", x[0], x[1], memory_lengths(4 - b * 4),
+                                                               attn_mask(x[2]), memory_mask(x[3]), key_lengths(b + 1));
+       },
+       [=](tensors& t) {
+         return by_batch(t, 4, [&, b = 0](const matrix& x, const matrix& y) mutable {
+           const auto own = within(b + 1), other = within(4 - 4 * b);
+           ++b;
+           const auto to_itself = [&](auto i, auto k) { return ahead(i, k) + own(i, k) + t.at("x2")[i * 3 + k]; };
+           const auto to_memory = [&](auto i, auto k) { return other(i, k) + t.at("x3")[i * 5 + k]; };
+           const matrix h = norm_of(t, sum_of(x, attended(t, "l.self_attn", x, x, 2, to_itself)), "l.norm1");
+           const matrix m = norm_of(t, sum_of(h, attended(t, "l.multihead_attn", h, y, 2, to_memory)), "l.norm2");
+           return norm_of(t, sum_of(m, fed(t, "l", m, 6, relu_of)), "l.norm3");
+         });
+       }});
 }
 
 void add_adapters(std::vector<layer_case>& list) {
@@ -648,6 +725,7 @@ const std::vector<layer_case>& layer_cases() {
     add_norms(made);
     add_weight_norm(made);
     add_attentions(made);
+    add_masked_attentions(made);
     add_adapters(made);
     add_recurrences(made);
     return made;

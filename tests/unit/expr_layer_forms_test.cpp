@@ -73,6 +73,22 @@ struct adapters {
   }
 };
 
+struct masks {
+  static constexpr mn::transformer_options small{.width = 5, .heads = 1, .hidden = 3};
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::sum<1>(image);
+    auto n = mn::cast<mn::dtype::i32>(mn::sum<1, 2>(x));
+    auto m = mn::slice<-1, 0, 4>(mn::sum<0>(x));
+    auto sees = mn::attn_mask(mn::less(m, mn::constant<0.5f>));
+    auto a = mn::multi_head_attention<"a", 1>(x, mn::key_lengths(n));
+    auto b =
+        mn::multi_head_attention<"b", 5, mn::multi_head_options{.dropout = 0.5f}>(x, a, a, mn::key_lengths(n), sees);
+    auto c = mn::repeat<"encoder", 2, mn::transformer_encoder_layer<small>>(b, sees, mn::key_lengths(n));
+    auto d = mn::call<"d", mn::transformer_decoder_layer<small>>(c, x, mn::key_lengths(n), mn::memory_lengths(n));
+    return mn::call<"e", mn::transformer_decoder_layer<small>>(d, x, mn::attn_mask(m), mn::memory_mask(m));
+  }
+};
+
 struct recurrences {
   static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true}, one{.hidden = 4},
       two{.hidden = 2};
@@ -153,6 +169,7 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<norms>();
   expect_same_both_ways<pools>();
   expect_same_both_ways<adapters>();
+  expect_same_both_ways<masks>();
   expect_same_both_ways<recurrences>();
 }
 
@@ -280,6 +297,16 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
       "multi_head_attention<name, heads>(query, key, value, attn_mask(m)): m must broadcast to [b?, heads, t, s]; "
       "found f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6], f32 [2, 4, 6]");
   const mn::node_value bags(g, g.input("bags", mn::dtype::i32, {2, 3}));
+  EXPECT_EQ(
+      sentence([&] { (void)mn::multi_head_attention("a", x, mn::key_lengths(bags), 2); }),
+      "multi_head_attention<name, heads>(query, key, value, key_lengths(n)): n must be i32, one for each sequence; "
+      "found f32 [2, 4, 6], i32 [2, 3]");
+  EXPECT_EQ(
+      sentence([&] {
+        (void)mn::call<mn::transformer_encoder_layer<masks::small>>("l", mn::slice(x, 2, 0, 5), mn::key_lengths(bags));
+      }),
+      "multi_head_attention<name, heads>(query, key, value, key_lengths(n)): n must be i32, one for each sequence; "
+      "found f32 [2, 4, 5], i32 [2, 3]");
   EXPECT_EQ(sentence([&] { (void)mn::embedding_bag(x, bags, x); }),
             "embedding_bag(table, indices, weights): indices must be i32 with an axis for the bag, weights floats of "
             "their shape and of the table's dtype; found f32 [2, 4, 6], i32 [2, 3], f32 [2, 4, 6]");

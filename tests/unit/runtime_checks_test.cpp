@@ -92,4 +92,13 @@ TEST(runtime_checks, attend_names_lengths_beyond_its_keys) {
   EXPECT_EQ(run_of(make, {{"n", {2, 4}}}).sentence, "run 1: n[1] = 4: attend has 3 keys; it must be 0 to 3");
 }
 
+TEST(runtime_checks, layers_name_lengths_beyond_their_sequences) {
+  const auto heads = [](graph& g) {
+    const node_value x(g, g.parameter("x", dtype::f32, {2, 3, 4}));
+    return multi_head_attention("a", x, key_lengths(integer_input(g, "n", {2})), 2);
+  };
+  EXPECT_EQ(run_of(heads, {{"n", {0, 3}}}).sentence, "no error");
+  EXPECT_EQ(run_of(heads, {{"n", {2, 4}}}).sentence, "run 1: n[1] = 4: attend has 3 keys; it must be 0 to 3");
+}
+
 }  // namespace

@@ -2,14 +2,20 @@
 // What attend takes besides queries, keys and values, each by its name: masks, lengths, sinks.
 #pragma once
 #include <meganeura/nn/attention.hpp>
-#include <meganeura/ops/search.hpp>
+#include <meganeura/nn/operands.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+namespace detail {
+template <class T>
+concept optional_value = value<T> || std::is_same_v<T, no_operand>;
+}  // namespace detail
+
 /// Which keys a query sees: a condition, or integers that are not 0 where it does, or floats that are added to scores,
 /// as torch.nn.functional.scaled_dot_product_attention's. shapes: one that broadcasts to [b?, heads, t, s].
-template <value M>
+template <detail::optional_value M>
 struct attn_mask {
+  using operand_tag = void;
   M operand;
   constexpr explicit attn_mask(M mask) : operand(mask) {}
 };
@@ -17,8 +23,9 @@ struct attn_mask {
 /// How many keys of each sequence there are; those behind are padding. shapes: [b], or [] without a batch; i32. A
 /// causal query still stands at its place among all keys. More keys than there are is all of them, fewer than 0 none;
 /// the option `checks` names both.
-template <value L>
+template <detail::optional_value L>
 struct key_lengths {
+  using operand_tag = void;
   L operand;
   constexpr explicit key_lengths(L lengths) : operand(lengths) {}
 };
@@ -27,6 +34,7 @@ struct key_lengths {
 /// shapes: [heads], floats. source: arXiv 2309.17453, as GPT-OSS has it.
 template <value S>
 struct attention_sinks {
+  using operand_tag = void;
   S operand;
   constexpr explicit attention_sinks(S sinks) : operand(sinks) {}
 };
@@ -84,12 +92,13 @@ template <value M>
 constexpr bool fits_scores(const M& mask, const facts& q, const facts& k) {
   return can_expand(mask.facts().shape, scores_shape(q.shape, k.shape));
 }
-constexpr bool fits_batch(no_operand, const facts&) { return true; }
+// Of rows of `rank` axes behind those of the batch.
+constexpr bool fits_batch(no_operand, const facts&, int) { return true; }
 template <value L>
-constexpr bool fits_batch(const L& lengths, const facts& q) {
+constexpr bool fits_batch(const L& lengths, const facts& rows, int rank) {
   const symbolic_shape& shape = lengths.facts().shape;
-  return lengths.facts().type == dtype::i32 && shape.rank == q.shape.rank - 3 &&
-         (shape.rank == 0 || shape[0] == q.shape[0]);
+  return lengths.facts().type == dtype::i32 && shape.rank == rows.shape.rank - rank &&
+         (shape.rank == 0 || shape[0] == rows.shape[0]);
 }
 constexpr bool fits_heads(no_operand, const facts&) { return true; }
 template <value S>
@@ -132,11 +141,15 @@ struct attention_masked {
 
 struct attention_limited {
   static constexpr auto forward(value auto scores, value auto given) {
-    const decltype(scores) operands[]{given, scores};
-    const auto lengths = scores.added(detail::describe_indices(given.facts(), index_use::key_length, 0), operands, 2);
+    return attend::masked(scores, sees(attend::key_of(scores), given, scores.facts().shape.rank));
+  }
+  // Of keys by their places, [.., s], among scores of `rank` axes.
+  static constexpr auto sees(value auto key, value auto given, int rank) {
+    const decltype(key) operands[]{given, key};
+    const auto lengths = key.added(detail::describe_indices(given.facts(), index_use::key_length, 0), operands, 2);
     const symbolic_shape whole = given.facts().shape,
-                         each = whole.rank == 0 ? whole : detail::followed_by_ones(whole, scores.facts().shape.rank);
-    return attend::masked(scores, less(attend::key_of(scores), reshape(lengths, each)));
+                         each = whole.rank == 0 ? whole : detail::followed_by_ones(whole, rank);
+    return less(key, reshape(lengths, each));
   }
 };
 
@@ -161,16 +174,6 @@ struct attention_mixed {
 
 namespace detail {
 
-template <value M>
-constexpr auto stored(M mask) {
-  if constexpr (!is_expr<M>) {
-    return mask.facts().type == dtype::boolean ? ones_where(mask) : mask;
-  } else if constexpr (M::facts().type == dtype::boolean) {
-    return ones_where(mask);
-  } else {
-    return mask;
-  }
-}
 template <value Q>
 constexpr auto has_batch(const Q& q) {
   if constexpr (is_expr<Q>) {
@@ -220,7 +223,7 @@ struct attention_in_steps {
     MEGANEURA_EXPECT(fits_scores(mask, q.facts(), k.facts()),
                      "meganeura: attend<options>(q, k, v, attn_mask(m)): m must broadcast to [b?, heads, t, s]", q, k,
                      shown_operand(mask, k))
-    MEGANEURA_EXPECT(fits_batch(lengths, q.facts()),
+    MEGANEURA_EXPECT(fits_batch(lengths, q.facts(), 3),
                      "meganeura: attend<options>(q, k, v, key_lengths(n)): n must be i32, one for each sequence", q, k,
                      shown_operand(lengths, k))
     MEGANEURA_EXPECT(fits_heads(sinks, q.facts()),
