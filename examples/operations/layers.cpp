@@ -113,7 +113,7 @@ void add_transformers(std::vector<operation>& list) {
 
 void add_recurrences(std::vector<operation>& list) {
   static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true}, one{.hidden = 3};
-  const operand rows{{2, 3, 4}}, begin{{4, 2, 2}}, x{{2, 4}}, h{{2, 3}};
+  const operand rows{{2, 3, 4}}, begin{{4, 2, 2}}, x{{2, 4}}, h{{2, 3}}, lengths{{2}, 1, 4, mn::dtype::i32};
   constexpr const char* shapes = "[n, t, width] -> [n, t, hidden], twice as wide if bidirectional";
   list.push_back(
       layer("call<name, lstm<options>>(x, h_0, c_0)",
@@ -126,6 +126,19 @@ void add_recurrences(std::vector<operation>& list) {
                        "[n, t, width], [d, n, hidden] -> [n, t, hidden], [d, n, hidden]", "nn.GRU", {rows, begin},
                        [](const values& v) {
                          const auto y = mn::call<mn::gru<both>>("l", v[0], v[1]);
+                         return concat(0, flat(y.get<0>()), flat(y.get<1>()));
+                       }));
+  list.push_back(
+      layer("call<name, lstm<options>>(x, h_0, c_0, sequence_lengths(s))",
+            "[n, t, width], [d, n, hidden], [d, n, hidden], [n] -> [n, t, hidden], [d, n, hidden], [d, n, hidden]",
+            "nn.LSTM", {rows, begin, begin, lengths}, [](const values& v) {
+              const auto y = mn::call<mn::lstm<both>>("l", v[0], v[1], v[2], mn::sequence_lengths(v[3]));
+              return concat(0, flat(y.get<0>()), flat(y.get<1>()), flat(y.get<2>()));
+            }));
+  list.push_back(layer("call<name, gru<options>>(x, h_0, sequence_lengths(s))",
+                       "[n, t, width], [d, n, hidden], [n] -> [n, t, hidden], [d, n, hidden]", "nn.GRU",
+                       {rows, begin, lengths}, [](const values& v) {
+                         const auto y = mn::call<mn::gru<both>>("l", v[0], v[1], mn::sequence_lengths(v[2]));
                          return concat(0, flat(y.get<0>()), flat(y.get<1>()));
                        }));
   list.push_back(layer("call<name, lstm<options>>(x)", shapes, "nn.LSTM", {rows},

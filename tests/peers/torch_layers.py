@@ -43,6 +43,14 @@ def behind(lengths, count):
     return torch.arange(count)[None] >= lengths[:, None]
 
 
+def packed(module, x, states, lengths):
+    """what a recurrence gives of packed sequences: outputs with their padding, and the last states"""
+    rows = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+    y, last = module(rows, states)
+    y, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+    return flat(y, *last) if isinstance(last, tuple) else flat(y, last)
+
+
 def flat(*all_):
     return torch.cat([each.flatten() for each in all_])
 
@@ -88,6 +96,10 @@ LAYERS = {
         lambda: nn.TransformerDecoderLayer(4, 2, 6, batch_first=True),
         lambda m, x, memory, n, s: m(x, memory, tgt_mask=ahead(3), tgt_key_padding_mask=behind(n, 3),
                                      memory_key_padding_mask=behind(s, 5))),
+    "call<name, lstm<options>>(x, h_0, c_0, sequence_lengths(s))": (
+        lambda: nn.LSTM(4, 2, **BOTH), lambda m, x, h, c, n: packed(m, x, (h, c), n)),
+    "call<name, gru<options>>(x, h_0, sequence_lengths(s))": (
+        lambda: nn.GRU(4, 2, **BOTH), lambda m, x, h, n: packed(m, x, h, n)),
     "call<name, transformer_encoder_layer<options>>(x)": (
         lambda: nn.TransformerEncoderLayer(4, 2, 6, activation="gelu", norm_first=True, batch_first=True), None),
     "call<name, transformer_decoder_layer<options>>(x, memory)": (

@@ -593,11 +593,14 @@ numbers stepped(tensors& t, std::int64_t gates, recurrence step, bool with_cell)
   return hs;
 }
 
-// Two layers of both directions and 2 places on x0 [2, 3, 4], from the states x1 and x2 [4, 2, 2] on.
-numbers recurred_both(tensors& t, std::int64_t gates, recurrence step, bool with_cell) {
+// Two layers of both directions and 2 places on x0 [2, 3, 4], from the states x1 and x2 [4, 2, 2] on, each sequence
+// cut off behind its length and its result filled up with zeros.
+numbers recurred_both(tensors& t, std::int64_t gates, recurrence step, bool with_cell,
+                      const std::array<std::int64_t, 2>& lengths = {3, 3}) {
   numbers y, hs(16), cells(16);
   for (std::int64_t b = 0; b < 2; ++b) {
-    matrix x = part(rows_of(t, "x0", 4), b * 3, 3);
+    const std::int64_t steps = lengths[static_cast<std::size_t>(b)];
+    matrix x = part(rows_of(t, "x0", 4), b * 3, steps);
     for (std::int64_t layer = 0; layer < 2; ++layer) {
       const auto pass = [&](std::int64_t reverse) {
         const std::int64_t at = (2 * layer + reverse) * 2 + b;
@@ -609,8 +612,9 @@ numbers recurred_both(tensors& t, std::int64_t gates, recurrence step, bool with
         return result;
       };
       const matrix there = pass(0), back = pass(1);
-      x = made(3, 4, [&](std::int64_t i, std::int64_t k) { return k < 2 ? there.at(i, k) : back.at(i, k - 2); });
+      x = made(steps, 4, [&](std::int64_t i, std::int64_t k) { return k < 2 ? there.at(i, k) : back.at(i, k - 2); });
     }
+    x.list.resize(12);
     y.insert(y.end(), x.list.begin(), x.list.end());
   }
   y.insert(y.end(), hs.begin(), hs.end());
@@ -696,6 +700,49 @@ void add_recurrences(std::vector<layer_case>& list) {
                     return concat(0, flat(all.get<0>()), flat(all.get<1>()), flat(all.get<2>()));
                   },
                   [](tensors& t) { return recurred_both(t, 4, lstm_of, true); }});
+  list.push_back({"lstm of two layers and both directions within lengths of 1 and 2",
+                  {{2, 3, 4}, {4, 2, 2}, {4, 2, 2}},
+                  gates_of_both(8),
+                  [flat](const values& x) {
+                    const sequence_lengths lengths(place_in_batch(x[0]) + 1);
+                    const auto all = call<lstm<both>>("r", x[0], x[1], x[2], lengths);
+                    return concat(0, flat(all.get<0>()), flat(all.get<1>()), flat(all.get<2>()));
+                  },
+                  [](tensors& t) {
+                    return recurred_both(t, 4, lstm_of, true, {1, 2});
+                  }});
+  list.push_back({"gru of two layers and both directions within lengths of 0 and 2",
+                  {{2, 3, 4}, {4, 2, 2}},
+                  gates_of_both(6),
+                  [flat](const values& x) {
+                    const auto all = call<gru<both>>("r", x[0], x[1], sequence_lengths(place_in_batch(x[0]) * 2));
+                    return concat(0, flat(all.get<0>()), flat(all.get<1>()));
+                  },
+                  [](tensors& t) {
+                    return recurred_both(t, 3, gru_of, false, {0, 2});
+                  }});
+  list.push_back({"rnn of two layers and both directions within lengths beyond and below",
+                  {{2, 3, 4}, {4, 2, 2}},
+                  gates_of_both(2),
+                  [flat](const values& x) {
+                    const auto all = call<rnn<both>>("r", x[0], x[1], sequence_lengths(9 - place_in_batch(x[0]) * 10));
+                    return concat(0, flat(all.get<0>()), flat(all.get<1>()));
+                  },
+                  [](tensors& t) {
+                    return recurred_both(t, 1, rnn_of, false, {3, 0});
+                  }});
+  list.push_back(
+      {"lstm within lengths of 0 and 3",
+       {{2, 5, 4}},
+       gates_of(12, 4, 3, "_l0", true),
+       [](const values& x) { return call<lstm<three>>("r", x[0], sequence_lengths(place_in_batch(x[0]) * 3)); },
+       [](tensors& t) {
+         return by_batch(t, 4, [&, b = 0](const matrix& x, const matrix&) mutable {
+           matrix y = recurred(t, part(x, 0, 3 * b++), "_l0", 4, 3, lstm_of, false);
+           y.list.resize(15);
+           return y;
+         });
+       }});
   list.push_back({"lstm_cell",
                   {{2, 4}, {2, 3}, {2, 3}},
                   gates_of(12, 4, 3, "", true),

@@ -104,6 +104,17 @@ struct recurrences {
     return y + mn::call<"rnn", mn::rnn<both>>(x) + z + v + mn::sum(f);
   }
 };
+struct padded {
+  static constexpr mn::recurrent_options both{.hidden = 2, .layers = 2, .bidirectional = true, .dropout = 0.5f};
+  static constexpr auto forward(mn::value auto image) {
+    auto x = mn::sum<1>(image);
+    auto n = mn::sequence_lengths(mn::cast<mn::dtype::i32>(mn::sum<1, 2>(x)));
+    auto begin = mn::parameter<"begin", mn::dims<4, 2, 2>>;
+    auto [y, h] = mn::call<"gru", mn::gru<both>>(x, begin, n);
+    auto [z, a, b] = mn::call<"lstm", mn::lstm<both>>(y, h, begin, n);
+    return mn::call<"rnn", mn::rnn<both>>(z, n) + mn::sum(a + b);
+  }
+};
 
 // A layer of `count` numbers drawn around 0, in training.
 template <class F>
@@ -171,6 +182,7 @@ TEST(expr_layer_forms, typed_and_run_time_layers_are_one) {
   expect_same_both_ways<adapters>();
   expect_same_both_ways<masks>();
   expect_same_both_ways<recurrences>();
+  expect_same_both_ways<padded>();
 }
 
 TEST(expr_layer_forms, batch_norm_without_parameters_has_its_statistics_alone) {
@@ -236,6 +248,58 @@ TEST(expr_layer_forms, weights_of_attention_are_dropped) {
   }
 }
 
+// Of ones, through hidden layers of one place that know no past.
+TEST(expr_layer_forms, what_a_layer_gives_to_the_next_one_is_dropped) {
+  static constexpr mn::recurrent_options deep{.hidden = 1, .layers = 2, .bias = false, .dropout = 0.5f},
+      flat{.hidden = 1, .bias = false, .dropout = 0.5f};
+  const mn::oracle::tensor<double> one{{1, 1}, {1}}, none{{1, 1}, {0}};
+  const mn::oracle::tensors<double> leaves{
+      {"r.weight_ih_l0", one}, {"r.weight_hh_l0", none}, {"r.weight_ih_l1", one}, {"r.weight_hh_l1", none}};
+  const std::vector<double> ones(600, 1.0);
+  int dropped = 0;
+  for (const double each : drawn(
+           {300, 2, 1}, ones, [](auto x) { return mn::call<mn::rnn<deep>>("r", x); }, leaves)) {
+    EXPECT_NEAR(each, each == 0 ? 0 : std::tanh(2 * std::tanh(1.0)), 1e-6);
+    dropped += each == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped, 300, 60);
+  for (const double each : drawn(
+           {300, 2, 1}, ones, [](auto x) { return mn::call<mn::rnn<flat>>("r", x); }, leaves))
+    EXPECT_NEAR(each, std::tanh(1.0), 1e-6);
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {1, 1, 1}));
+  const mn::node_id y = mn::call<mn::rnn<deep>>("r", x).id();
+  mn::oracle::tensors<double> evaluated = leaves;
+  evaluated["x"] = {{1, 1, 1}, {1}};
+  EXPECT_NEAR(mn::oracle::interpreter<double>(g, evaluated).value(y)[0], std::tanh(std::tanh(1.0)), 1e-6);
+}
+
+TEST(expr_layer_forms, padding_of_a_sequence_is_not_read) {
+  static constexpr mn::recurrent_options both{.hidden = 1, .bidirectional = true};
+  for (const double padding : {0.0, static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+    mn::graph g;
+    const mn::node_value x(g, g.input("x", mn::dtype::f32, {1, 3, 1})), n(g, g.input("n", mn::dtype::i32, {1}));
+    const mn::node_id y = mn::call<mn::lstm<both>>("r", x, mn::sequence_lengths(n)).id();
+    std::vector<mn::node_id> wrt{x.id()};
+    mn::oracle::tensors<double> leaves{{"x", {{1, 3, 1}, {0.5, padding, padding}}}, {"n", {{1}, {1}, mn::dtype::i32}}};
+    for (const mn::node_id id : g.leaves(mn::op::parameter)) {
+      wrt.push_back(id);
+      leaves[g.get<mn::leaf_attribute>(id).name] = mn::oracle::tensor<double>(g[id].extents, mn::dtype::f32, 0.5);
+    }
+    const mn::node_id outputs[] = {y}, seeds[] = {y};
+    const std::vector<mn::node_id> slopes = mn::gradients(g, outputs, seeds, wrt);
+    mn::oracle::interpreter<double> run(g, leaves);
+    const std::vector<double> found = run.value(y).values;
+    EXPECT_EQ(std::vector<double>(found.begin() + 2, found.end()), std::vector<double>(4));
+    EXPECT_GT(found[0], 0);
+    EXPECT_EQ(found[0], found[1]);
+    for (const mn::node_id each : slopes) {
+      for (const double number : run.value(each).values) EXPECT_TRUE(std::isfinite(number)) << padding;
+    }
+    EXPECT_EQ(run.value(slopes[0])[1], 0);
+  }
+}
+
 TEST(expr_layer_forms, alpha_dropout_keeps_mean_and_variance) {
   std::vector<double> x;
   for (int i = 0; i < 20000; ++i) x.push_back(i % 2 == 0 ? 1 : -1);
@@ -283,6 +347,10 @@ TEST(expr_layer_forms, layers_that_do_not_fit_are_refused) {
             "of it; found f32 [2, 4, 6]");
   EXPECT_EQ(sentence([&] { (void)mn::call<mn::lstm<recurrences::one>>("r", mn::sum(x, 0)); }),
             "call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers; found f32 [4, 6]");
+  const mn::node_value lengths(g, g.input("lengths", mn::dtype::i32, {3}));
+  EXPECT_EQ(sentence([&] { (void)mn::call<mn::rnn<recurrences::one>>("r", x, mn::sequence_lengths(lengths)); }),
+            "call<name, lstm<options>>(x, sequence_lengths(n)): n must be i32, one for each sequence; found f32 [2, 4, "
+            "6], i32 [3]");
   EXPECT_EQ(sentence([&] { (void)mn::call<mn::gru<recurrences::one>>("r", x, x); }),
             "call<name, lstm<options>>(x, h, c): h and c must be f32 [layers directions, n, hidden]; found f32 [2, 4, "
             "6], f32 [2, 4, 6], f32 [2, 4, 6]");

@@ -97,8 +97,14 @@ TEST(runtime_checks, layers_name_lengths_beyond_their_sequences) {
     const node_value x(g, g.parameter("x", dtype::f32, {2, 3, 4}));
     return multi_head_attention("a", x, key_lengths(integer_input(g, "n", {2})), 2);
   };
+  const auto steps = [](graph& g) {
+    const node_value x(g, g.parameter("x", dtype::f32, {2, 3, 4}));
+    return call<rnn<recurrent_options{.hidden = 2}>>("r", x, sequence_lengths(integer_input(g, "n", {2})));
+  };
   EXPECT_EQ(run_of(heads, {{"n", {0, 3}}}).sentence, "no error");
   EXPECT_EQ(run_of(heads, {{"n", {2, 4}}}).sentence, "run 1: n[1] = 4: attend has 3 keys; it must be 0 to 3");
+  EXPECT_EQ(run_of(steps, {{"n", {0, 3}}}).sentence, "no error");
+  EXPECT_EQ(run_of(steps, {{"n", {-1, 4}}}).sentence, "run 1: n[0] = -1: a sequence has 3 steps; it must be 0 to 3");
 }
 
 }  // namespace

@@ -212,8 +212,11 @@ template <fixed_string Name, class Module, value... X>
 [[nodiscard]] constexpr auto call(X... operands) {
   static_assert(detail::text_fits<Name, detail::is_prefix(Name)>,
                 "meganeura: call<name, module>(x...): the name holds a zero byte");
-  if constexpr (detail::all_typed<X...>::value) {
-    static_assert(sizeof...(X) <= max_operands, "meganeura: call<name, module>(x...): at most 4 operands");
+  if constexpr (detail::all_typed<X...>::value && sizeof...(X) > max_operands) {
+    static_assert(detail::forward_takes<Module, sizeof...(X), false>,
+                  "meganeura: call<name, module>(x...): at most 4 operands");
+    return expr<detail::no_body>{};
+  } else if constexpr (detail::all_typed<X...>::value) {
     static_assert(detail::no_conditions<X::graph...>,
                   "meganeura: call<name, module>(x...): conditions cannot be passed; compare inside");
     constexpr const module_body& body = detail::body_of<Module, detail::type_of<X::graph>...>;

@@ -44,9 +44,9 @@ enum class primitive : std::uint8_t {
 };
 
 /// What integers are read as. class_label: 0 .. count-1, or `value`, which is left out. ctc_label: 0 .. count-1, the
-/// first of each row, as many as the second operand says. Lengths, 0 .. count-1: ctc_frames, ctc_labels. key_length: 0
-/// .. the last extent of the second operand.
-enum class index_use : std::uint8_t { class_label, ctc_label, ctc_frames, ctc_labels, key_length };
+/// first of each row, as many as the second operand says. Lengths, 0 .. count-1: ctc_frames, ctc_labels, step_count.
+/// key_length: 0 .. the last extent of the second operand.
+enum class index_use : std::uint8_t { class_label, ctc_label, ctc_frames, ctc_labels, key_length, step_count };
 
 namespace detail {
 

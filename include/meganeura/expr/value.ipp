@@ -176,6 +176,9 @@ inline node_id expected_indices(graph& g, const node_spec& spec, std::span<const
     case index_use::ctc_labels:
       range.rule = fmt::format("ctc_loss has targets of {} labels", spec.count - 1);
       break;
+    case index_use::step_count:
+      range.rule = fmt::format("a sequence has {} steps", spec.count - 1);
+      break;
     case index_use::key_length: {
       const shape& scores = g[operands[1].id()].extents;
       range.count = scores[scores.rank() - 1] + 1;

@@ -2,19 +2,39 @@
 // Recurrent layers over sequences of a known length, and their cells, under PyTorch's names.
 #pragma once
 #include <meganeura/nn/activation.hpp>
+#include <meganeura/nn/dropout.hpp>
 #include <meganeura/nn/linear.hpp>
+#include <meganeura/nn/operands.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// hidden: elements of a state. layers: one behind the other, at most 10. bias: of both products of a step.
-/// bidirectional: beside each layer a second one from the end, whose results follow.
+/// bidirectional: beside each layer a second one from the end, whose results follow. dropout: of what a layer gives to
+/// the next one, in training; one layer has none.
 struct recurrent_options {
   int hidden, layers = 1;
   bool bias = true, bidirectional = false;
+  float dropout = 0;
   friend constexpr bool operator==(const recurrent_options&, const recurrent_options&) = default;
 };
 
+/// How many steps of each sequence there are; those behind are padding, whatever they hold. shapes: [n], i32. More than
+/// there are is all of them, fewer than 0 none; the option `checks` names both.
+template <value L>
+struct sequence_lengths {
+  using operand_tag = void;
+  L operand;
+  constexpr explicit sequence_lengths(L lengths) : operand(lengths) {}
+};
+
 namespace detail {
+
+template <class T>
+inline constexpr bool are_lengths = false;
+template <class L>
+inline constexpr bool are_lengths<sequence_lengths<L>> = true;
+template <class T>
+concept lengths_operand = are_lengths<T>;
 
 template <fixed_string A, fixed_string B>
 consteval auto joined_text() {
@@ -100,6 +120,21 @@ struct lstm_step {
     auto kept = sigmoid(slice<-1, Hidden, Hidden>(z)) * cell;
     auto next = kept + sigmoid(slice<-1, 0, Hidden>(z)) * tanh(slice<-1, 2 * Hidden, Hidden>(z));
     return results<"h", "s">(sigmoid(slice<-1, 3 * Hidden, Hidden>(z)) * tanh(next), next);
+  }
+};
+// Of gates with a column behind them: 1 within a sequence, and 0 behind its end, where states stay as they are.
+template <class Step>
+struct padded_step : Step {
+  template <int Hidden>
+  static constexpr auto forward(value auto x, value auto h, value auto second, value auto weight) {
+    constexpr int gates = Step::gates * Hidden;
+    auto [now, other] = Step::template forward<Hidden>(slice<-1, 0, gates>(x), h, second, weight);
+    auto within = less(constant<0.0f>, slice<-1, gates, 1>(x));
+    if constexpr (Step::has_cell) {
+      return results<"h", "s">(select(within, now, h), select(within, other, second));
+    } else {
+      return results<"h", "s">(select(within, now, h), other);
+    }
   }
 };
 // `Count` steps as two halves, so that no body is long: x [n, count, gates hidden] to y [n, count, hidden] and states.
@@ -193,13 +228,71 @@ struct given_states {
   }
 };
 
+// 1 for each step [n, t, 1] within its sequence, and otherwise 0.
+struct steps_within {
+  static constexpr auto forward(value auto x, value auto given) {
+    const std::int64_t steps = x.facts().shape[1].coefficient;
+    const auto lengths = x.added(describe_indices(given.facts(), index_use::step_count, steps + 1), &given, 1);
+    const auto sees =
+        less(coordinates_of(x, extents_of(steps, 1), 0), reshape(lengths, followed_by_ones(given.facts().shape, 3)));
+    return select(sees, number_of(x, 1.0), 0.0);
+  }
+};
+struct steps_kept {
+  static constexpr auto forward(value auto x, value auto within) { return select(less(0.0, within), x, 0.0); }
+};
+
+// Sequences that end together, and those that do not.
+struct whole_sequences {
+  template <class Step>
+  using step = Step;
+  static constexpr auto gates(value auto x, auto) { return x; }
+  static constexpr auto kept(value auto x) { return x; }
+};
+template <value W>
+struct padded_sequences {
+  W within;
+  template <class Step>
+  using step = padded_step<Step>;
+  template <class Reverse>
+  constexpr auto gates(value auto x, Reverse) const {
+    if constexpr (Reverse::value) {
+      return concat<-1>(x, flip<1>(within));
+    } else {
+      return concat<-1>(x, within);
+    }
+  }
+  constexpr auto kept(value auto x) const { return layer<steps_kept>(fixed_text<"">{}, x, within); }
+};
+template <value A>
+constexpr whole_sequences sequences_of(A) {
+  return {};
+}
+template <value A, value L>
+constexpr auto sequences_of(A x, sequence_lengths<L> lengths) {
+  const auto within = layer<steps_within>(fixed_text<"">{}, x, lengths.operand);
+  return padded_sequences<std::remove_cv_t<decltype(within)>>{within};
+}
+
 // One direction of one layer.
-template <class Step, recurrent_options O, int Layer, bool Reverse, value A, class Begin>
-constexpr auto recurrent_pass(A x, const Begin& begin) {
+template <class Step, recurrent_options O, int Layer, bool Reverse, value A, class Begin, class Sequences>
+constexpr auto recurrent_pass(A x, const Begin& begin, const Sequences& sequences) {
   constexpr int index = O.bidirectional ? 2 * Layer + (Reverse ? 1 : 0) : Layer;
   return recurrent_by<Step, O, layer_suffix<Layer, Reverse>()>(
-      x, begin.template h<index>(x), begin.template cell<index>(x),
-      [](auto gates, auto h, auto second, auto weight) { return recurrent_run<Step, O>(gates, h, second, weight); });
+      x, begin.template h<index>(x), begin.template cell<index>(x), [&](auto gates, auto h, auto second, auto weight) {
+        return recurrent_run<typename Sequences::template step<Step>, O>(sequences.gates(gates, c<Reverse>), h, second,
+                                                                         weight);
+      });
+}
+
+// What layer `Layer` gives to the next one.
+template <recurrent_options O, int Layer>
+constexpr auto handed_on(value auto y) {
+  if constexpr (O.dropout == 0 || Layer + 1 == O.layers) {
+    return y;
+  } else {
+    return dropout<joined_text<"dropout", layer_suffix<Layer, false>()>(), number(O.dropout)>(y);
+  }
 }
 
 template <int Which, class... Ends>
@@ -211,8 +304,8 @@ constexpr auto last_states(const Ends&... ends) {
   }
 }
 
-template <class Step, recurrent_options O, int Layer = 0, value A, class Begin, class... Ends>
-constexpr auto recurrent_layers(A x, const Begin& begin, const Ends&... ends) {
+template <class Step, recurrent_options O, int Layer = 0, value A, class Begin, class Sequences, class... Ends>
+constexpr auto recurrent_layers(A x, const Begin& begin, const Sequences& sequences, const Ends&... ends) {
   if constexpr (Layer == O.layers && !Begin::given) {
     return x;
   } else if constexpr (Layer == O.layers && Step::has_cell) {
@@ -220,14 +313,15 @@ constexpr auto recurrent_layers(A x, const Begin& begin, const Ends&... ends) {
   } else if constexpr (Layer == O.layers) {
     return results<"output", "h_n">(x, last_states<1>(ends...));
   } else {
-    const auto there = recurrent_pass<Step, O, Layer, false>(x, begin);
+    const auto there = recurrent_pass<Step, O, Layer, false>(x, begin, sequences);
     const auto y = there.template get<0>();
     if constexpr (O.bidirectional) {
-      const auto back = recurrent_pass<Step, O, Layer, true>(flip<1>(x), begin);
-      return recurrent_layers<Step, O, Layer + 1>(concat<-1>(y, flip<1>(back.template get<0>())), begin, ends..., there,
-                                                  back);
+      const auto back = recurrent_pass<Step, O, Layer, true>(flip<1>(x), begin, sequences);
+      const auto both = sequences.kept(concat<-1>(y, flip<1>(back.template get<0>())));
+      return recurrent_layers<Step, O, Layer + 1>(handed_on<O, Layer>(both), begin, sequences, ends..., there, back);
     } else {
-      return recurrent_layers<Step, O, Layer + 1>(y, begin, ends..., there);
+      return recurrent_layers<Step, O, Layer + 1>(handed_on<O, Layer>(sequences.kept(y)), begin, sequences, ends...,
+                                                  there);
     }
   }
 }
@@ -237,28 +331,51 @@ constexpr bool are_states(const facts& x, const facts& h) {
   return h.type == dtype::f32 && h.shape == extents_of(O.layers * (O.bidirectional ? 2 : 1), x.shape[0], O.hidden);
 }
 
+constexpr bool fit_sequences(const facts&) { return true; }
+template <value L>
+constexpr bool fit_sequences(const facts& x, const sequence_lengths<L>& lengths) {
+  return lengths.operand.facts().type == dtype::i32 && lengths.operand.facts().shape == extents_of(x.shape[0]);
+}
+
 template <class Step, recurrent_options O>
 struct recurrent {
-  static constexpr auto forward(value auto x) {
+  static constexpr auto forward(value auto x, lengths_operand auto... lengths) {
     MEGANEURA_EXPECT(can_recur(x.facts()),
                      "meganeura: call<name, lstm<options>>(x): x must be f32 [n, t, width], t and width numbers", x)
-    return recurrent_layers<Step, O>(x, zero_states<O>{});
+    return begun(x, zero_states<O>{}, lengths...);
   }
-  static constexpr auto forward(value auto x, value auto h) requires(!Step::has_cell) { return from(x, h, h); }
-  static constexpr auto forward(value auto x, value auto h, value auto cell) requires(Step::has_cell) {
-    return from(x, h, cell);
+  static constexpr auto forward(value auto x, value auto h, lengths_operand auto... lengths) requires(!Step::has_cell) {
+    return from(x, h, h, lengths...);
+  }
+  static constexpr auto forward(value auto x, value auto h, value auto cell,
+                                lengths_operand auto... lengths) requires(Step::has_cell) {
+    return from(x, h, cell, lengths...);
   }
 
  private:
-  template <value X, value H, value C>
-  static constexpr auto from(X x, H h, C cell) {
+  template <value X, value H, value C, class... Lengths>
+  static constexpr auto from(X x, H h, C cell, Lengths... lengths) {
     MEGANEURA_EXPECT(can_recur(x.facts()),
                      "meganeura: call<name, lstm<options>>(x, h, c): x must be f32 [n, t, width], t and width numbers",
                      x, h, cell)
     MEGANEURA_EXPECT(
         (are_states<O>(x.facts(), h.facts()) && are_states<O>(x.facts(), cell.facts())),
         "meganeura: call<name, lstm<options>>(x, h, c): h and c must be f32 [layers directions, n, hidden]", x, h, cell)
-    return recurrent_layers<Step, O>(x, given_states<H, C>{h, cell});
+    return begun(x, given_states<H, C>{h, cell}, lengths...);
+  }
+  template <value X, class Begin, class... Lengths>
+  static constexpr auto begun(X x, const Begin& begin, Lengths... lengths) {
+    static_assert(sizeof...(lengths) <= 1,
+                  "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n is given once");
+    MEGANEURA_EXPECT(
+        fit_sequences(x.facts(), lengths...),
+        "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n must be i32, one for each sequence", x,
+        lengths.operand...)
+    MEGANEURA_EXPECT(is_probability(O.dropout), "meganeura: call<name, lstm<options>>(x): dropout is from 0 to 1", x)
+    return run(x, begin, sequences_of(x, lengths...));
+  }
+  static constexpr auto run(value auto x, const auto& begin, const auto& sequences) {
+    return recurrent_layers<Step, O>(sequences.kept(x), begin, sequences);
   }
 };
 
@@ -293,11 +410,13 @@ struct recurrent_cell {
 
 /// torch.nn.LSTM with batch_first, a module: call<"lstm", lstm<recurrent_options{.hidden = 64}>>(x), from states of
 /// zeros on, is PyTorch's `output`; auto [output, h_n, c_n] = call<"lstm", lstm<..>>(x, h_0, c_0) begins with states
-/// and gives the last ones. Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden, hidden],
-/// "bias_ih_l0", "bias_hh_l0", those of the other direction end in "_reverse". Steps are written out: sequences are to
-/// be short, tens of steps. shapes: [n, t, width] -> [n, t, hidden], twice as wide if bidirectional; states [layers
-/// directions, n, hidden]. dtypes: f32. errors: "x must be f32 [n, t, width], t and width numbers", "h and c must be
-/// f32 [layers directions, n, hidden]".
+/// and gives the last ones. Behind these may stand sequence_lengths(n), as with PyTorch's packed sequences: the output
+/// behind a sequence's end is zeros, its last states are those at its end, and the other direction begins there; of a
+/// sequence of 0 steps they are the first ones. Parameters "weight_ih_l0" [4 hidden, width], "weight_hh_l0" [4 hidden,
+/// hidden], "bias_ih_l0", "bias_hh_l0", those of the other direction end in "_reverse". Steps are written out:
+/// sequences are to be short, tens of steps. shapes: [n, t, width] -> [n, t, hidden], twice as wide if bidirectional;
+/// states [layers directions, n, hidden]. dtypes: f32. errors: "x must be f32 [n, t, width], t and width numbers", "h
+/// and c must be f32 [layers directions, n, hidden]", "n must be i32, one for each sequence", "dropout is from 0 to 1".
 template <recurrent_options O>
 struct lstm : detail::recurrent<detail::lstm_step, O> {};
 
