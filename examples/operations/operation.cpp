@@ -144,7 +144,10 @@ One by one:
 - `rms_norm`: epsilon is 1e-5, PyTorch's is that of the dtype, 1.1920929e-7 of f32.
 - `quantize` gives u8 or i8 where the range fits, otherwise i32, and no dtype of its own.
 - `resize` names how coordinates are placed as ONNX does; `interpolate`'s "nearest" is `asymmetric`.
-- Rows of attention that see no key are 0, not NaN.
+- Rows of attention that see no key are 0, not NaN. A condition as `attn_mask` says what is seen, in `multi_head_attention` and the
+  layers of transformers as well; `nn.MultiheadAttention`'s says what is not. `key_lengths` is its `key_padding_mask`.
+- `lstm`, `gru`, `rnn`: `sequence_lengths` stands for packed sequences, and a length may be 0.
+- `embedding_bag`: a padding index of -1 is none, not the last row.
 )";
 
 std::string markdown() {

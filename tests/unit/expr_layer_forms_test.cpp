@@ -248,6 +248,24 @@ TEST(expr_layer_forms, weights_of_attention_are_dropped) {
   }
 }
 
+TEST(expr_layer_forms, without_a_batch_there_is_one_length) {
+  const mn::multi_head_options plain{.bias = false};
+  mn::graph g;
+  const mn::node_value x(g, g.input("x", mn::dtype::f32, {3, 2})), n(g, g.input("n", mn::dtype::i32, {}));
+  const mn::node_value all(g, g.input("all", mn::dtype::f32, {3, 1}));
+  const mn::node_value keys = mn::slice(x, 0, 0, 2);
+  const mn::node_id y =
+      mn::multi_head_attention("a", x, mn::attn_mask(less(all, 2.0)), mn::key_lengths(n), 1, plain).id();
+  const mn::node_id z = shared(mn::multi_head_attention("a", x, keys, keys, 1, plain)).id();
+  mn::oracle::interpreter<double> run(g, {{"x", {{3, 2}, {1, -2, 0.5, 3, 5, -7}}},
+                                          {"n", {{}, {2}, mn::dtype::i32}},
+                                          {"all", {{3, 1}, {1, 1, 1}}},
+                                          {"a.in_proj_weight", {{6, 2}, {1, 2, -1, 3, 0, 1, 2, 1, 1, -1, 2, 0.5}}},
+                                          {"a.out_proj.weight", {{2, 2}, {1, 2, 3, -1}}}});
+  const std::vector<double> found = run.value(y).values, expected = run.value(z).values;
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(found[i], expected[i], 1e-9) << i;
+}
+
 // Of ones, through hidden layers of one place that know no past.
 TEST(expr_layer_forms, what_a_layer_gives_to_the_next_one_is_dropped) {
   static constexpr mn::recurrent_options deep{.hidden = 1, .layers = 2, .bias = false, .dropout = 0.5f},

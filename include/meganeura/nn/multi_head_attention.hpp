@@ -220,10 +220,11 @@ constexpr auto attended_by_heads(const Name& name, K key, Mask mask, Lengths len
 /// multi_head_attention<"attn", heads>(x), or multi_head_attention("attn", x, heads) at run time, of x to itself;
 /// multi_head_attention<"attn", heads>(query, key, value) of one to another. Behind these may stand attn_mask(m) and
 /// key_lengths(n), as attend's: multi_head_attention<"attn", heads>(x, key_lengths(n)), or
-/// multi_head_attention("attn", x, key_lengths(n), heads, options). A query that sees nothing has the bias of the last
-/// projection. shapes: query [b?, t, width], key, value [b?, s, width] -> query's; m broadcasts to [b?, heads, t, s], n
-/// [b?] i32. dtypes: floats of one type. errors: "operands must be floats [b?, positions, width] of one type, the width
-/// a multiple of heads", "m must broadcast to [b?, heads, t, s]", "n must be i32, one for each sequence".
+/// multi_head_attention("attn", x, key_lengths(n), heads, options). A condition says what is seen, PyTorch's what is
+/// not. A query that sees nothing has the bias of the last projection. shapes: query [b?, t, width], key, value [b?, s,
+/// width] -> query's; m broadcasts to [b?, heads, t, s], n [b?] i32. dtypes: floats of one type. errors: "operands must
+/// be floats [b?, positions, width] of one type, the width a multiple of heads", "m must broadcast to [b?, heads, t,
+/// s]", "n must be i32, one for each sequence".
 template <detail::name_like Name, value A, class... More>
   requires detail::are_of_heads<More...>
 [[nodiscard]] constexpr auto multi_head_attention(const Name& name, A x, More... more) {
