@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -85,6 +86,23 @@ TEST(expr_rearrange, products_of_vectors_and_of_what_stands_on_one_side_alone) {
   expect(mn::matmul(mn::reshape(m, mn::shape{2, 1, 1, 3}), mn::reshape(v, mn::shape{3, 1})), {2, 1, 1, 1}, {321, 654});
   expect(mn::einsum("ab,cb->a", m, m), {2}, {46, 109});
   expect(mn::einsum("a,b->", v, v), {}, {12321});
+}
+
+// What stands in a row that does not count is not read.
+TEST(expr_rearrange, padding_of_bags_is_not_read) {
+  const auto bagged = [](mn::dtype type, std::vector<double> rows, mn::bag_mode mode) {
+    mn::graph g;
+    const mn::node_value table(g, g.input("table", type, {2, 1})), bags(g, g.input("bags", mn::dtype::i32, {2, 2}));
+    const mn::node_id y = mn::embedding_bag(table, bags, mode, 1).id();
+    mn::oracle::tensors<double> leaves{{"table", {{2, 1}, std::move(rows), type}},
+                                       {"bags", {{2, 2}, {1, 0, 1, 1}, mn::dtype::i32}}};
+    return mn::oracle::interpreter<double>(g, leaves).value(y).values;
+  };
+  using numbers = std::vector<double>;
+  EXPECT_EQ(bagged(mn::dtype::i32, {-5, 9}, mn::bag_mode::max), (numbers{-5, 0}));
+  EXPECT_EQ(bagged(mn::dtype::i32, {-5, 9}, mn::bag_mode::sum), (numbers{-5, 0}));
+  EXPECT_EQ(bagged(mn::dtype::f16, {-5, NAN}, mn::bag_mode::mean), (numbers{-5, 0}));
+  EXPECT_EQ(bagged(mn::dtype::f32, {-INFINITY, NAN}, mn::bag_mode::max), (numbers{-INFINITY, 0}));
 }
 
 TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
