@@ -11518,7 +11518,7 @@ MEGANEURA_WINDOW(adaptive_max_pool3d, 3, "[.., d, h, w]", adaptive_max_pool, spa
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// hidden: elements of a state. layers: one behind the other, at most 10. bias: of both products of a step.
+/// hidden: elements of a state, at least 1. layers: one behind the other, 1 to 10. bias: of both products of a step.
 /// bidirectional: beside each layer a second one from the end, whose results follow. dropout: of what a layer gives to
 /// the next one, in training; one layer has none.
 struct recurrent_options {
@@ -11556,7 +11556,6 @@ consteval auto joined_text() {
 // "_l0", "_l0_reverse"
 template <int Layer, bool Reverse>
 consteval auto layer_suffix() {
-  static_assert(Layer < 10, "meganeura: rnn, gru or lstm<options>: at most 10 layers");
   constexpr char digit[] = {'_', 'l', static_cast<char>('0' + Layer), '\0'};
   if constexpr (Reverse) {
     return joined_text<fixed_string(digit), "_reverse">();
@@ -11875,14 +11874,20 @@ struct recurrent {
   }
   template <value X, class Begin, class... Lengths>
   static constexpr auto begun(X x, const Begin& begin, Lengths... lengths) {
-    static_assert(sizeof...(lengths) <= 1,
-                  "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n is given once");
-    MEGANEURA_EXPECT(
-        fit_sequences(x.facts(), lengths...),
-        "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n must be i32, one for each sequence", x,
-        lengths.operand...)
-    MEGANEURA_EXPECT(is_probability(O.dropout), "meganeura: call<name, lstm<options>>(x): dropout is from 0 to 1", x)
-    return run(x, begin, sequences_of(x, lengths...));
+    constexpr bool is_sound = O.layers >= 1 && O.layers <= 10 && O.hidden >= 1;
+    static_assert(is_sound, "meganeura: rnn, gru or lstm<options>: hidden is at least 1, and layers 1 to 10");
+    if constexpr (is_sound) {
+      static_assert(sizeof...(lengths) <= 1,
+                    "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n is given once");
+      MEGANEURA_EXPECT(
+          fit_sequences(x.facts(), lengths...),
+          "meganeura: call<name, lstm<options>>(x, sequence_lengths(n)): n must be i32, one for each sequence", x,
+          lengths.operand...)
+      MEGANEURA_EXPECT(is_probability(O.dropout), "meganeura: call<name, lstm<options>>(x): dropout is from 0 to 1", x)
+      return run(x, begin, sequences_of(x, lengths...));
+    } else {
+      return x;
+    }
   }
   static constexpr auto run(value auto x, const auto& begin, const auto& sequences) {
     return recurrent_layers<Step, O>(sequences.kept(x), begin, sequences);
@@ -11926,7 +11931,8 @@ struct recurrent_cell {
 /// hidden], "bias_ih_l0", "bias_hh_l0", those of the other direction end in "_reverse". Steps are written out:
 /// sequences are to be short, tens of steps. shapes: [n, t, width] -> [n, t, hidden], twice as wide if bidirectional;
 /// states [layers directions, n, hidden]. dtypes: f32. errors: "x must be f32 [n, t, width], t and width numbers", "h
-/// and c must be f32 [layers directions, n, hidden]", "n must be i32, one for each sequence", "dropout is from 0 to 1".
+/// and c must be f32 [layers directions, n, hidden]", "n must be i32, one for each sequence", "hidden is at least 1,
+/// and layers 1 to 10", "dropout is from 0 to 1".
 template <recurrent_options O>
 struct lstm : detail::recurrent<detail::lstm_step, O> {};
 
