@@ -3246,10 +3246,13 @@ struct mnist_data {
 
 // For a call whose values are named last: a static_assert where they are types, error (invalid_argument) where they are
 // not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is the first value where a compiler
-// has said that it does not. MEGANEURA_CHECK, before the others: what follows is done anyway; `shown` is what the
-// compiler prints.
+// has said that it does not. MEGANEURA_CHECK, before the others, is of values alone: what follows is done anyway;
+// `shown` is what the compiler prints.
 #define MEGANEURA_EXPECT(holds, sentence, ...)                                                                        \
-  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                           \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !__builtin_constant_p((holds))) {     \
+    MEGANEURA_CHECK_CONSTANTS(__builtin_constant_p((holds)))                                                          \
+    return ::meganeura::detail::first_of(__VA_ARGS__);                                                                \
+  } else if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                    \
     static_assert(::meganeura::detail::rule<(holds), decltype(::meganeura::detail::what_is(__VA_ARGS__))>, sentence); \
     return ::meganeura::detail::first_of(__VA_ARGS__);                                                                \
   } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                             \
@@ -3308,11 +3311,10 @@ struct mnist_data {
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
 // The axes of a reduction, which follow `x`.
-#define MEGANEURA_EXPECT_AXES(call, x, ...)                                              \
-  MEGANEURA_CHECK((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
-                  (::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
-                  "meganeura: " call ": an axis is named twice", x)                      \
-  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
+#define MEGANEURA_EXPECT_AXES(call, x, ...)                                               \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                   "meganeura: " call ": an axis is named twice", x)                      \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)),  \
                    "meganeura: " call ": x has no such axis", x)
 // Two operands of rows, and the axes of these.
 #define MEGANEURA_EXPECT_ROWS(call, a, b, ...)                                                          \
@@ -3326,15 +3328,28 @@ struct mnist_data {
                   "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; " \
                   "select(condition, a, b)",                                                                       \
                   x)
+// What a function of types is given beside them, where it has a rule and in `make` and `layer`, through which all go.
+#define MEGANEURA_CHECK_CONSTANTS(are)                                                                         \
+  static_assert(are,                                                                                           \
+                "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
+                "f<\"name\", n>(x), or f(x, c<n>)");
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \
     requires(::meganeura::value<A> || ::meganeura::value<B>)                                                      \
-  constexpr bool operator op(const A&, const B&) {                                                                \
+  constexpr ::meganeura::detail::no_number operator op(const A&, const B&) {                                      \
     static_assert(::meganeura::detail::has_number<sizeof(A) + sizeof(B)>,                                         \
                   "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
                   ", x, y)");                                                                                     \
-    return false;                                                                                                 \
+    return {};                                                                                                    \
+  }
+// A call of a layer without its name.
+#define MEGANEURA_UNNAMED(call, written)                                                                          \
+  template <::meganeura::detail::no_name... Given, value A, class... Others>                                      \
+  constexpr auto call(const A& x, const Others&...) {                                                             \
+    static_assert(sizeof(A) == 0, "meganeura: " written                                                           \
+                                  ": a name comes first, that of its parameters or random numbers in the model"); \
+    return x;                                                                                                     \
   }
 
 // A function of layers::body over the last axes: of values, and of types where `argument` declares its Options. What a
@@ -4014,6 +4029,13 @@ concept axis_like = std::is_convertible_v<T, int>;
 template <class T>
 concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
 
+// What stands where a layer's name belongs. (Clang 14.0 has no `auto` that is a double.)
+struct no_name {
+  template <class T>
+    requires(!std::is_convertible_v<T, const char*> && !requires(const T& text) { text.text; })
+  constexpr no_name(T) {}  // NOLINT(google-explicit-constructor): a template argument; by reference is none to Clang 14
+};
+
 // A shape, wherever it comes from; as an argument it stays a constant if it is one.
 constexpr symbolic_shape symbolic_of(const symbolic_shape& shape) { return shape; }
 template <class Shape>
@@ -4051,9 +4073,15 @@ all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
 template <bool Holds, class Found>
 inline constexpr bool rule = Holds;
 
-template <value First, class... Others>
-constexpr auto first_of(First first, const Others&...) {
-  if constexpr (is_expr<First>) {
+// Of what a function is given beside types: values and constants.
+template <class... T>
+inline constexpr bool are_constants = ((is_expr<T> || is_fixed<T>)&&...);
+
+template <class First, class... Others>
+constexpr auto first_of(const First& first, const Others&... others) {
+  if constexpr (!value<First>) {
+    return first_of(others...);
+  } else if constexpr (is_expr<First>) {
     if constexpr (First::element_type == dtype::boolean) {  // would be a second error
       return apply<make_node(primitive::constant, dtype::f32, First::graph.root().shape)>();
     } else {
@@ -4098,8 +4126,6 @@ constexpr bool is_condition(const auto& argument) {
 
 template <class T>
 constexpr auto known() {
-  static_assert(is_expr<T> || is_fixed<T>,
-                "meganeura: f(x, n): where x is part of a type n is a constant: f<n>(x), or f(x, c<n>)");
   if constexpr (is_expr<T>) {
     return T::facts();
   } else {
@@ -4225,6 +4251,9 @@ template <auto Describe, class First, class... Others>
 constexpr auto make(const First& first, const Others&... others) {
   if constexpr (some_run_time<First, Others...>::value) {
     return run_time_value<Describe>(first, others...);
+  } else if constexpr (!are_constants<First, Others...>) {
+    MEGANEURA_CHECK_CONSTANTS((are_constants<First, Others...>))
+    return first_of(first, others...);
   } else {
     constexpr typed_node node = described_node<Describe, First, Others...>;
     constexpr bool fits = takes_conditions(node.kind) ||
@@ -4795,6 +4824,12 @@ template <class Module, detail::name_like Name, value... X>
     const auto& carrier = detail::carrier_of(operands...);
     return detail::run_within<Module>(carrier, detail::text_of(name), carrier.lifted(operands)...);
   }
+}
+template <class Module, value First, value... Others>
+constexpr auto call(First x, const Others&...) {
+  static_assert(sizeof(First) == 0,
+                "meganeura: call<name, module>(x...): a name comes first, that of what is inside; \"\" adds nothing");
+  return x;
 }
 
 namespace detail {
@@ -6184,12 +6219,15 @@ constexpr auto body_argument(const Carrier& carrier, const T& argument) {
 // Layer::forward(arguments...), values and sizes in any order, under a name: one call where values are types.
 template <class Layer, class Name, class... Arguments>
 constexpr auto layer(const Name& name, const Arguments&... arguments) {
-  if constexpr (!some_run_time<Arguments...>::value) {
-    constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
-    return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
-  } else {
+  if constexpr (some_run_time<Arguments...>::value) {
     const auto& carrier = carrier_of(arguments...);
     return run_within<Layer>(carrier, text_of(name), body_argument(carrier, arguments)...);
+  } else if constexpr (!are_constants<Name, Arguments...>) {
+    MEGANEURA_CHECK_CONSTANTS((are_constants<Name, Arguments...>))
+    return first_of(arguments...);
+  } else {
+    constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
+    return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   }
 }
 
@@ -6523,6 +6561,19 @@ template <value A>
 namespace detail {
 template <std::size_t Operand>
 inline constexpr bool has_number = false;
+// What a comparison gives that a compiler has refused.
+struct no_number {
+  constexpr operator bool() const { return false; }  // NOLINT(google-explicit-constructor): for `if`
+};
+}  // namespace detail
+
+template <class C, class A, class B>
+  requires(!value<C> && std::is_convertible_v<C, bool> && detail::operands<A, B>)
+constexpr auto select(C, A a, B b) {
+  static_assert(std::is_same_v<C, detail::no_number>,
+                "meganeura: select(c, a, b): c is known while the model is written: c ? f(x) : g(x), or if constexpr; "
+                "a condition compares values by less, less_equal or equal");
+  return detail::first_of(a, b);
 }
 
 // No run has happened where a model is written: C++ cannot choose by its numbers.
@@ -7235,6 +7286,7 @@ template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, 
 [[nodiscard]] constexpr auto batch_norm(A x) {
   return batch_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(batch_norm, "batch_norm<name>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Convolution layer.
@@ -7389,6 +7441,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv2d(A x) {
   return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv2d, "conv2d<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Dropout.
@@ -7397,9 +7450,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
-// Its argument is what a compiler shows.
-template <number P>
-inline constexpr bool probability = is_probability(P);
 
 // kept() in training, where there is something to draw.
 template <class Kept>
@@ -7429,8 +7479,7 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x)
   return detail::layer<layers::dropout>(name, x, p);
 }
@@ -7438,6 +7487,7 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto dropout(A x) {
   return dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(dropout, "dropout<name, p>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Learned rows by token.
@@ -7541,6 +7591,7 @@ template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_op
 [[nodiscard]] constexpr auto embedding(A tokens) {
   return embedding(fixed_text<Name>{}, tokens, c<Rows>, c<Width>, c<Options>);
 }
+MEGANEURA_UNNAMED(embedding, "embedding<name, rows, width>(tokens)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Fully connected layer.
@@ -7691,6 +7742,7 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
 [[nodiscard]] constexpr auto linear(A x) {
   return linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(linear, "linear<name, out>(x)")
 
 /// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
 /// tied_linear(x, shared(parameter<"embed.weight", dims<rows, width>>)).
@@ -7795,7 +7847,15 @@ constexpr bool agrees_with_model() {
 template <class Model, class Loss, class Results = std::make_integer_sequence<int, Model::result_count>>
 struct trained_model;
 
-// A function: Clang 14 takes no class of which a static_assert failed.
+// Functions: Clang 14 takes no class of which a static_assert failed.
+template <class Model>
+constexpr bool expect_model() {
+  constexpr bool is_model = requires { Model::result_count; };
+  static_assert(is_model,
+                "meganeura: trainer<model, loss>: a model comes first, model<module, inputs...>, then a loss, "
+                "cross_entropy<\"label\"> for example");
+  return is_model;
+}
 template <class Loss>
 constexpr bool expect_loss() {
   static_assert(
@@ -7824,6 +7884,8 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static_assert((loss_input_agrees<Inputs, agrees_with_model<Model, Inputs>()> && ...),
                 "meganeura: loss<module, inputs...>: the model has an input of that name, of another dtype or shape; "
                 "choose another name");
+  using model_type = Model;
+  using loss_type = loss<Module, Inputs...>;
   using loss_module = Module;
   using own_inputs = name_list<Inputs::text...>;
   using input_list = typename extended_names<typename Model::input_list, Inputs...>::type;
@@ -7840,8 +7902,18 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static constexpr result_facts result = facts_of_result<trained_model, Name>();
 };
 
+template <class Model, class Loss, bool = expect_model<Model>()>
+struct trained_from {
+  using type = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
+};
 template <class Model, class Loss>
-using trained = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
+struct trained_from<Model, Loss, false> {
+  using type = trained_model<empty_model, loss<no_loss>>;
+};
+template <class Model, class Loss>
+using trained = typename trained_from<Model, Loss>::type;
+
+struct left_out {};  // a model or a loss
 
 }  // namespace detail
 
@@ -8104,7 +8176,8 @@ template <value Logits, value Labels, class Options>
   MEGANEURA_EXPECT(
       detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
-      "classes, which must be a number, or shares of its shape and dtype",
+      "classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number, or shares of its shape and "
+      "dtype",
       logits, labels)
   MEGANEURA_EXPECT(detail::is_sound(options),
                    "meganeura: cross_entropy_loss(logits, labels): label_smoothing must be from 0 to 1", logits, labels)
@@ -8115,7 +8188,8 @@ template <value Logits, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(
       detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: cross_entropy_loss(logits, labels, weights): labels must be i32 of the logits' shape less the axis "
-      "of the classes, which must be a number, or shares of its shape and dtype",
+      "of the classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number, or shares of its shape "
+      "and dtype",
       logits, labels, weights)
   MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",
@@ -8267,6 +8341,7 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto rms_norm(A x) {
   return rms_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(rms_norm, "rms_norm<name>(x)")
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
 /// source: arXiv 1607.06450. errors: as rms_norm.
@@ -8284,6 +8359,7 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto layer_norm(A x) {
   return layer_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(layer_norm, "layer_norm<name>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Functions with a derivative of their own.
@@ -8573,6 +8649,7 @@ template <fixed_string Name, std::int64_t Out, lora_options Options = lora_optio
 [[nodiscard]] constexpr auto lora_linear(A x) {
   return lora_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(lora_linear, "lora_linear<name, out>(x)")
 
 /// x times a share for each channel, which two products make of the channels' means: squeeze_excite<"se", squeezed>(x).
 /// torchvision.ops.SqueezeExcitation. shapes: [n, c, h, w], unchanged. source: arXiv 1709.01507.
@@ -8589,6 +8666,7 @@ template <fixed_string Name, std::int64_t Squeezed, value A>
 [[nodiscard]] constexpr auto squeeze_excite(A x) {
   return squeeze_excite(fixed_text<Name>{}, x, c<Squeezed>);
 }
+MEGANEURA_UNNAMED(squeeze_excite, "squeeze_excite<name, squeezed>(x)")
 
 /// a^T W b for each of `out` matrices, plus a bias: bilinear<"form", out>(a, b). torch.nn.Bilinear.
 /// shapes: a [.., i], b [.., j] -> [.., out].
@@ -8608,12 +8686,12 @@ template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, va
 [[nodiscard]] constexpr auto bilinear(A a, B b) {
   return bilinear(fixed_text<Name>{}, a, b, c<Out>, c<WithBias>);
 }
+MEGANEURA_UNNAMED(bilinear, "bilinear<name, out>(a, b)")
 
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
   MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
   return detail::layer<layers::channel_dropout>(name, x, p);
@@ -8622,13 +8700,13 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto channel_dropout(A x) {
   return channel_dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(channel_dropout, "channel_dropout<name, p>(x)")
 
 /// dropout beside selu: what is dropped becomes selu's lower end, and mean and variance stay 0 and 1.
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
   return detail::layer<layers::alpha_dropout>(name, x, p);
 }
@@ -8636,6 +8714,7 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto alpha_dropout(A x) {
   return alpha_dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(alpha_dropout, "alpha_dropout<name, p>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Scaled dot-product attention with grouped queries, from primitives.
@@ -9502,6 +9581,7 @@ template <fixed_string Name, std::int64_t Groups, group_norm_options Options = g
 [[nodiscard]] constexpr auto group_norm(A x) {
   return group_norm(fixed_text<Name>{}, x, c<Groups>, c<Options>);
 }
+MEGANEURA_UNNAMED(group_norm, "group_norm<name, groups>(x)")
 
 /// group_norm of each channel by itself, without weight and bias unless affine. torch.nn.InstanceNorm1d to 3d without
 /// running statistics. shapes: [n, c, ..], unchanged. source: arXiv 1607.08022.
@@ -9523,6 +9603,7 @@ template <fixed_string Name, group_norm_options Options = group_norm_options{.af
 [[nodiscard]] constexpr auto instance_norm(A x) {
   return instance_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(instance_norm, "instance_norm<name>(x)")
 
 /// x / (k + alpha / size sum of the squares of `size` channels around)^beta. torch.nn.functional.local_response_norm.
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. errors: "x must be [n, c, ..] of known extents".
@@ -9568,6 +9649,7 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
 [[nodiscard]] constexpr auto weight_norm_linear(A x) {
   return weight_norm_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(weight_norm_linear, "weight_norm_linear<name, out>(x)")
 
 /// conv1d, conv2d or conv3d, whichever x is of, with weight_norm of its filters:
 /// torch.nn.utils.weight_norm(torch.nn.Conv2d(c, out, kernel)); weight_g begins as weight_norm_linear's.
@@ -9589,6 +9671,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto weight_norm_conv(A x) {
   return weight_norm_conv(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(weight_norm_conv, "weight_norm_conv<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Losses of classes: of two, as logits, chances or margins, and of many, as logarithms of chances.
@@ -10171,7 +10254,7 @@ template <value Scores, value Labels, class Options>
 [[nodiscard]] constexpr auto nll_loss(Scores scores, Labels labels, Options options) {
   MEGANEURA_EXPECT(detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: nll_loss(scores, labels): labels must be i32 of the scores' shape less the axis of the "
-                   "classes, which must be a number",
+                   "classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number",
                    scores, labels)
   return detail::layer<layers::nll>(fixed_text<"">{}, scores, labels, options);
 }
@@ -10180,7 +10263,7 @@ template <value Scores, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(
       detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: nll_loss(scores, labels, weights): labels must be i32 of the scores' shape less the axis "
-      "of the classes, which must be a number",
+      "of the classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number",
       scores, labels, weights)
   MEGANEURA_EXPECT(detail::can_weigh(scores.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: nll_loss(scores, labels, weights): weights must be floats, one for each class", scores,
@@ -10310,6 +10393,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv1d(A x) {
   return conv1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
@@ -10330,6 +10414,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv3d(A x) {
   return conv3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
@@ -10356,6 +10441,7 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose1d(A x) {
   return conv_transpose1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
@@ -10379,6 +10465,7 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose2d(A x) {
   return conv_transpose2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
@@ -10402,6 +10489,7 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose3d(A x) {
   return conv_transpose3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose3d, "conv_transpose3d<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Connectionist temporal classification: the chance that labels are read from frames, whatever their places.
@@ -11111,6 +11199,7 @@ template <fixed_string Name, std::int64_t Heads, multi_head_options Options = mu
 [[nodiscard]] constexpr auto multi_head_attention(A... x) {
   return multi_head_attention(fixed_text<Name>{}, x..., c<Heads>, c<Options>);
 }
+MEGANEURA_UNNAMED(multi_head_attention, "multi_head_attention<name, heads>(x)")
 
 namespace detail {
 // What the layers of a transformer have in common.
@@ -12652,6 +12741,7 @@ template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1
 [[nodiscard]] constexpr auto rrelu(A x) {
   return rrelu(fixed_text<Name>{}, x, c<Low>, c<High>);
 }
+MEGANEURA_UNNAMED(rrelu, "rrelu<name, low, high>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Softmax of the negative, with noise that makes it a sample, and with zeros.
@@ -13495,6 +13585,7 @@ template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_opti
 [[nodiscard]] constexpr auto gumbel_softmax(A x) {
   return gumbel_softmax(fixed_text<Name>{}, x, c<Axis>, c<Options>);
 }
+MEGANEURA_UNNAMED(gumbel_softmax, "gumbel_softmax<name, axis>(x)")
 
 /// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
 /// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such
@@ -20227,10 +20318,11 @@ constexpr bool adds_up() {
 template <class Model, class Loss>
 [[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
   using both = trained<Model, Loss>;
+  using model = typename both::model_type;
   graph g(mode);
   check_bindings(symbols_of<both>(), symbols.list());
-  const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
-  const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
+  const std::vector<node_id> predicted = lower_into<model>(g, symbols.list());
+  const std::vector<node_id> results = lower_loss<model, typename both::loss_type>(g, predicted, symbols.list());
   const bool evaluates = mode == run_mode::evaluation;
   for (int i = 0; i < both::body.result_count; ++i) {
     const std::string name = both::output_list::symbols[i]->text;
@@ -20243,8 +20335,8 @@ template <class Model, class Loss>
       g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
     }
   }
-  for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
-    g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
+  for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
+    g.add_output(model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -20265,7 +20357,7 @@ template <class Model, class Loss>
 /// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
 /// come from what is bound, as they do in a session: the last, smaller batch is a step like the others. `Loss` is
 /// cross_entropy<"label">, mean_squared_error<"target"> or a loss<module, inputs...>.
-template <class Model, class Loss>
+template <class Model = detail::left_out, class Loss = detail::left_out>
 class trainer : public training {
   using trained = detail::trained<Model, Loss>;
 
@@ -20298,6 +20390,13 @@ class trainer : public training {
                  detail::parameters_of<trained>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
+  }
+  template <class... Weights>
+  trainer(const device& on, const optimizer& chosen, const training_options& options, const Weights&...)
+      : trainer(on, chosen, symbol_extents{}, options) {
+    static_assert(sizeof...(Weights) > 1 || std::same_as<Model, detail::left_out>,
+                  "meganeura: trainer(gpu, optimizer, sizes, options): options come fourth, behind the sizes; write "
+                  "(gpu, optimizer, {}, options)");
   }
 
   /// Submits one step and returns; see training::step for what it waits for. Inputs of the model and of the

@@ -246,8 +246,14 @@ TEST(expr_losses, operands_that_do_not_agree_are_refused) {
       sentence([&] { (void)mn::cross_entropy_loss(x, label, y); }),
       "cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class; found f32 [4, 3], "
       "i32 [4], f32 [4]");
-  EXPECT_EQ(
-      sentence([&] { (void)mn::nll_loss(x, label, mn::cross_entropy_options{.axis = 2}); }),
-      "nll_loss(scores, labels): labels must be i32 of the scores' shape less the axis of the classes, which must "
-      "be a number; found f32 [4, 3], i32 [4]");
+  EXPECT_EQ(sentence([&] { (void)mn::nll_loss(x, label, mn::cross_entropy_options{.axis = 2}); }),
+            "nll_loss(scores, labels): labels must be i32 of the scores' shape less the axis of the classes (the last "
+            "one, or .axis = 1 "
+            "of [n, classes, ..]), which must be a number; found f32 [4, 3], i32 [4]");
+  const mn::node_value scores(g, g.input("scores", mn::dtype::f32, {2, 5, 3, 4})),
+      places(g, g.input("places", mn::dtype::i32, {2, 3, 4}));
+  EXPECT_EQ(sentence([&] { (void)mn::cross_entropy_loss(scores, places); }),
+            "cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the classes "
+            "(the last one, or .axis = 1 of [n, classes, ..]), which must be a number, or shares of its shape and "
+            "dtype; found f32 [2, 5, 3, 4], i32 [2, 3, 4]");
 }

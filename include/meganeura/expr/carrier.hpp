@@ -29,6 +29,13 @@ concept axis_like = std::is_convertible_v<T, int>;
 template <class T>
 concept name_like = !value<T> && (std::is_convertible_v<T, const char*> || requires(const T& text) { text.c_str(); });
 
+// What stands where a layer's name belongs. (Clang 14.0 has no `auto` that is a double.)
+struct no_name {
+  template <class T>
+    requires(!std::is_convertible_v<T, const char*> && !requires(const T& text) { text.text; })
+  constexpr no_name(T) {}  // NOLINT(google-explicit-constructor): a template argument; by reference is none to Clang 14
+};
+
 // A shape, wherever it comes from; as an argument it stays a constant if it is one.
 constexpr symbolic_shape symbolic_of(const symbolic_shape& shape) { return shape; }
 template <class Shape>
@@ -66,9 +73,15 @@ all_found<decltype(what_is(std::declval<T>()))...> what_is(const T&...);
 template <bool Holds, class Found>
 inline constexpr bool rule = Holds;
 
-template <value First, class... Others>
-constexpr auto first_of(First first, const Others&...) {
-  if constexpr (is_expr<First>) {
+// Of what a function is given beside types: values and constants.
+template <class... T>
+inline constexpr bool are_constants = ((is_expr<T> || is_fixed<T>)&&...);
+
+template <class First, class... Others>
+constexpr auto first_of(const First& first, const Others&... others) {
+  if constexpr (!value<First>) {
+    return first_of(others...);
+  } else if constexpr (is_expr<First>) {
     if constexpr (First::element_type == dtype::boolean) {  // would be a second error
       return apply<make_node(primitive::constant, dtype::f32, First::graph.root().shape)>();
     } else {
@@ -113,8 +126,6 @@ constexpr bool is_condition(const auto& argument) {
 
 template <class T>
 constexpr auto known() {
-  static_assert(is_expr<T> || is_fixed<T>,
-                "meganeura: f(x, n): where x is part of a type n is a constant: f<n>(x), or f(x, c<n>)");
   if constexpr (is_expr<T>) {
     return T::facts();
   } else {
@@ -240,6 +251,9 @@ template <auto Describe, class First, class... Others>
 constexpr auto make(const First& first, const Others&... others) {
   if constexpr (some_run_time<First, Others...>::value) {
     return run_time_value<Describe>(first, others...);
+  } else if constexpr (!are_constants<First, Others...>) {
+    MEGANEURA_CHECK_CONSTANTS((are_constants<First, Others...>))
+    return first_of(first, others...);
   } else {
     constexpr typed_node node = described_node<Describe, First, Others...>;
     constexpr bool fits = takes_conditions(node.kind) ||

@@ -6,10 +6,13 @@
 
 // For a call whose values are named last: a static_assert where they are types, error (invalid_argument) where they are
 // not. MEGANEURA_EXPECT: what follows is done where the rule holds, and the result is the first value where a compiler
-// has said that it does not. MEGANEURA_CHECK, before the others: what follows is done anyway; `shown` is what the
-// compiler prints.
+// has said that it does not. MEGANEURA_CHECK, before the others, is of values alone: what follows is done anyway;
+// `shown` is what the compiler prints.
 #define MEGANEURA_EXPECT(holds, sentence, ...)                                                                        \
-  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                           \
+  if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !__builtin_constant_p((holds))) {     \
+    MEGANEURA_CHECK_CONSTANTS(__builtin_constant_p((holds)))                                                          \
+    return ::meganeura::detail::first_of(__VA_ARGS__);                                                                \
+  } else if constexpr (decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                    \
     static_assert(::meganeura::detail::rule<(holds), decltype(::meganeura::detail::what_is(__VA_ARGS__))>, sentence); \
     return ::meganeura::detail::first_of(__VA_ARGS__);                                                                \
   } else if (!decltype(::meganeura::detail::typed_tag(__VA_ARGS__))::value && !(holds)) {                             \
@@ -68,11 +71,10 @@
                   (!::meganeura::detail::is_number_dtype<::meganeura::detail::common_type(a, b)>), \
                   "meganeura: " call ": a and b must be conditions; compare with less, less_equal or equal", a, b)
 // The axes of a reduction, which follow `x`.
-#define MEGANEURA_EXPECT_AXES(call, x, ...)                                              \
-  MEGANEURA_CHECK((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
-                  (::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
-                  "meganeura: " call ": an axis is named twice", x)                      \
-  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)), \
+#define MEGANEURA_EXPECT_AXES(call, x, ...)                                               \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_differ(x.facts().shape.rank, __VA_ARGS__)), \
+                   "meganeura: " call ": an axis is named twice", x)                      \
+  MEGANEURA_EXPECT((::meganeura::detail::axes_exist(x.facts().shape.rank, __VA_ARGS__)),  \
                    "meganeura: " call ": x has no such axis", x)
 // Two operands of rows, and the axes of these.
 #define MEGANEURA_EXPECT_ROWS(call, a, b, ...)                                                          \
@@ -86,15 +88,28 @@
                   "meganeura: a condition is no number: select, logical_and, logical_or and logical_not take it; " \
                   "select(condition, a, b)",                                                                       \
                   x)
+// What a function of types is given beside them, where it has a rule and in `make` and `layer`, through which all go.
+#define MEGANEURA_CHECK_CONSTANTS(are)                                                                         \
+  static_assert(are,                                                                                           \
+                "meganeura: f(\"name\", x, n): where x is part of a type the name and n are constants; write " \
+                "f<\"name\", n>(x), or f(x, c<n>)");
 // A comparison that gives a bool, which values cannot; `instead` is what gives a condition.
 #define MEGANEURA_COMPARISON(op, instead)                                                                         \
   template <class A, class B>                                                                                     \
     requires(::meganeura::value<A> || ::meganeura::value<B>)                                                      \
-  constexpr bool operator op(const A&, const B&) {                                                                \
+  constexpr ::meganeura::detail::no_number operator op(const A&, const B&) {                                      \
     static_assert(::meganeura::detail::has_number<sizeof(A) + sizeof(B)>,                                         \
                   "meganeura: a " #op " b: a value has no number while a model is written; write select(" instead \
                   ", x, y)");                                                                                     \
-    return false;                                                                                                 \
+    return {};                                                                                                    \
+  }
+// A call of a layer without its name.
+#define MEGANEURA_UNNAMED(call, written)                                                                          \
+  template <::meganeura::detail::no_name... Given, value A, class... Others>                                      \
+  constexpr auto call(const A& x, const Others&...) {                                                             \
+    static_assert(sizeof(A) == 0, "meganeura: " written                                                           \
+                                  ": a name comes first, that of its parameters or random numbers in the model"); \
+    return x;                                                                                                     \
   }
 
 // A function of layers::body over the last axes: of values, and of types where `argument` declares its Options. What a

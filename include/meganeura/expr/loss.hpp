@@ -92,7 +92,15 @@ constexpr bool agrees_with_model() {
 template <class Model, class Loss, class Results = std::make_integer_sequence<int, Model::result_count>>
 struct trained_model;
 
-// A function: Clang 14 takes no class of which a static_assert failed.
+// Functions: Clang 14 takes no class of which a static_assert failed.
+template <class Model>
+constexpr bool expect_model() {
+  constexpr bool is_model = requires { Model::result_count; };
+  static_assert(is_model,
+                "meganeura: trainer<model, loss>: a model comes first, model<module, inputs...>, then a loss, "
+                "cross_entropy<\"label\"> for example");
+  return is_model;
+}
 template <class Loss>
 constexpr bool expect_loss() {
   static_assert(
@@ -121,6 +129,8 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static_assert((loss_input_agrees<Inputs, agrees_with_model<Model, Inputs>()> && ...),
                 "meganeura: loss<module, inputs...>: the model has an input of that name, of another dtype or shape; "
                 "choose another name");
+  using model_type = Model;
+  using loss_type = loss<Module, Inputs...>;
   using loss_module = Module;
   using own_inputs = name_list<Inputs::text...>;
   using input_list = typename extended_names<typename Model::input_list, Inputs...>::type;
@@ -137,8 +147,18 @@ struct trained_model<Model, loss<Module, Inputs...>, std::integer_sequence<int, 
   static constexpr result_facts result = facts_of_result<trained_model, Name>();
 };
 
+template <class Model, class Loss, bool = expect_model<Model>()>
+struct trained_from {
+  using type = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
+};
 template <class Model, class Loss>
-using trained = trained_model<Model, decltype(as_loss(std::declval<const Loss&>()))>;
+struct trained_from<Model, Loss, false> {
+  using type = trained_model<empty_model, loss<no_loss>>;
+};
+template <class Model, class Loss>
+using trained = typename trained_from<Model, Loss>::type;
+
+struct left_out {};  // a model or a loss
 
 }  // namespace detail
 

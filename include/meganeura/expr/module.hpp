@@ -239,6 +239,12 @@ template <class Module, detail::name_like Name, value... X>
     return detail::run_within<Module>(carrier, detail::text_of(name), carrier.lifted(operands)...);
   }
 }
+template <class Module, value First, value... Others>
+constexpr auto call(First x, const Others&...) {
+  static_assert(sizeof(First) == 0,
+                "meganeura: call<name, module>(x...): a name comes first, that of what is inside; \"\" adds nothing");
+  return x;
+}
 
 namespace detail {
 

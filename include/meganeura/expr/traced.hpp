@@ -182,12 +182,15 @@ constexpr auto body_argument(const Carrier& carrier, const T& argument) {
 // Layer::forward(arguments...), values and sizes in any order, under a name: one call where values are types.
 template <class Layer, class Name, class... Arguments>
 constexpr auto layer(const Name& name, const Arguments&... arguments) {
-  if constexpr (!some_run_time<Arguments...>::value) {
-    constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
-    return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
-  } else {
+  if constexpr (some_run_time<Arguments...>::value) {
     const auto& carrier = carrier_of(arguments...);
     return run_within<Layer>(carrier, text_of(name), body_argument(carrier, arguments)...);
+  } else if constexpr (!are_constants<Name, Arguments...>) {
+    MEGANEURA_CHECK_CONSTANTS((are_constants<Name, Arguments...>))
+    return first_of(arguments...);
+  } else {
+    constexpr const module_body& body = layer_body<Layer, typename abstracted<Arguments>::type...>;
+    return apply<call_node(primitive::call, &body, &Name::name, 1), Arguments...>();
   }
 }
 

@@ -113,6 +113,7 @@ template <fixed_string Name, std::int64_t Out, lora_options Options = lora_optio
 [[nodiscard]] constexpr auto lora_linear(A x) {
   return lora_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(lora_linear, "lora_linear<name, out>(x)")
 
 /// x times a share for each channel, which two products make of the channels' means: squeeze_excite<"se", squeezed>(x).
 /// torchvision.ops.SqueezeExcitation. shapes: [n, c, h, w], unchanged. source: arXiv 1709.01507.
@@ -129,6 +130,7 @@ template <fixed_string Name, std::int64_t Squeezed, value A>
 [[nodiscard]] constexpr auto squeeze_excite(A x) {
   return squeeze_excite(fixed_text<Name>{}, x, c<Squeezed>);
 }
+MEGANEURA_UNNAMED(squeeze_excite, "squeeze_excite<name, squeezed>(x)")
 
 /// a^T W b for each of `out` matrices, plus a bias: bilinear<"form", out>(a, b). torch.nn.Bilinear.
 /// shapes: a [.., i], b [.., j] -> [.., out].
@@ -148,12 +150,12 @@ template <fixed_string Name, std::int64_t Out, bool WithBias = true, value A, va
 [[nodiscard]] constexpr auto bilinear(A a, B b) {
   return bilinear(fixed_text<Name>{}, a, b, c<Out>, c<WithBias>);
 }
+MEGANEURA_UNNAMED(bilinear, "bilinear<name, out>(a, b)")
 
 /// dropout of whole channels. torch.nn.Dropout1d to 3d. shapes: [n, c, ..], unchanged. source: arXiv 1411.4280.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto channel_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: channel_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT(x.facts().shape.rank >= 2, "meganeura: channel_dropout<name, p>(x): x must be [n, c, ..]", x)
   MEGANEURA_EXPECT_FLOATS("channel_dropout<name, p>(x)", x)
   return detail::layer<layers::channel_dropout>(name, x, p);
@@ -162,13 +164,13 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto channel_dropout(A x) {
   return channel_dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(channel_dropout, "channel_dropout<name, p>(x)")
 
 /// dropout beside selu: what is dropped becomes selu's lower end, and mean and variance stay 0 and 1.
 /// torch.nn.AlphaDropout. shapes: unchanged. source: arXiv 1706.02515.
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto alpha_dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: alpha_dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT_FLOATS("alpha_dropout<name, p>(x)", x)
   return detail::layer<layers::alpha_dropout>(name, x, p);
 }
@@ -176,5 +178,6 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto alpha_dropout(A x) {
   return alpha_dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(alpha_dropout, "alpha_dropout<name, p>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -93,5 +93,6 @@ template <fixed_string Name, batch_norm_options Options = batch_norm_options{}, 
 [[nodiscard]] constexpr auto batch_norm(A x) {
   return batch_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(batch_norm, "batch_norm<name>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

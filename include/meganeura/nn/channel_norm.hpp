@@ -136,6 +136,7 @@ template <fixed_string Name, std::int64_t Groups, group_norm_options Options = g
 [[nodiscard]] constexpr auto group_norm(A x) {
   return group_norm(fixed_text<Name>{}, x, c<Groups>, c<Options>);
 }
+MEGANEURA_UNNAMED(group_norm, "group_norm<name, groups>(x)")
 
 /// group_norm of each channel by itself, without weight and bias unless affine. torch.nn.InstanceNorm1d to 3d without
 /// running statistics. shapes: [n, c, ..], unchanged. source: arXiv 1607.08022.
@@ -157,6 +158,7 @@ template <fixed_string Name, group_norm_options Options = group_norm_options{.af
 [[nodiscard]] constexpr auto instance_norm(A x) {
   return instance_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(instance_norm, "instance_norm<name>(x)")
 
 /// x / (k + alpha / size sum of the squares of `size` channels around)^beta. torch.nn.functional.local_response_norm.
 /// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32. errors: "x must be [n, c, ..] of known extents".
@@ -202,6 +204,7 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
 [[nodiscard]] constexpr auto weight_norm_linear(A x) {
   return weight_norm_linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(weight_norm_linear, "weight_norm_linear<name, out>(x)")
 
 /// conv1d, conv2d or conv3d, whichever x is of, with weight_norm of its filters:
 /// torch.nn.utils.weight_norm(torch.nn.Conv2d(c, out, kernel)); weight_g begins as weight_norm_linear's.
@@ -223,5 +226,6 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto weight_norm_conv(A x) {
   return weight_norm_conv(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(weight_norm_conv, "weight_norm_conv<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -202,7 +202,7 @@ template <value Scores, value Labels, class Options>
 [[nodiscard]] constexpr auto nll_loss(Scores scores, Labels labels, Options options) {
   MEGANEURA_EXPECT(detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: nll_loss(scores, labels): labels must be i32 of the scores' shape less the axis of the "
-                   "classes, which must be a number",
+                   "classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number",
                    scores, labels)
   return detail::layer<layers::nll>(fixed_text<"">{}, scores, labels, options);
 }
@@ -211,7 +211,7 @@ template <value Scores, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(
       detail::can_label(scores.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: nll_loss(scores, labels, weights): labels must be i32 of the scores' shape less the axis "
-      "of the classes, which must be a number",
+      "of the classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number",
       scores, labels, weights)
   MEGANEURA_EXPECT(detail::can_weigh(scores.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: nll_loss(scores, labels, weights): weights must be floats, one for each class", scores,

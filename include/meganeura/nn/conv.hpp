@@ -59,5 +59,6 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv2d(A x) {
   return conv2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv2d, "conv2d<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -103,6 +103,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv1d(A x) {
   return conv1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv1d, "conv1d<name, out, options>(x)")
 
 /// As torch.nn.Conv3d: conv2d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_options{}>>
@@ -123,6 +124,7 @@ template <fixed_string Name, std::int64_t Out, conv_options Options = conv_optio
 [[nodiscard]] constexpr auto conv3d(A x) {
   return conv3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv3d, "conv3d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose1d, the adjoint of a convolution: each element of x spreads over a window. An extent w
 /// becomes (w - 1) stride + dilation (kernel - 1) + 1 + output_padding - 2 padding.
@@ -149,6 +151,7 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose1d(A x) {
   return conv_transpose1d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose1d, "conv_transpose1d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose2d: conv_transpose1d of [n, c, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
@@ -172,6 +175,7 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose2d(A x) {
   return conv_transpose2d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose2d, "conv_transpose2d<name, out, options>(x)")
 
 /// As torch.nn.ConvTranspose3d: conv_transpose1d of [n, c, d, h, w].
 template <detail::name_like Name, value A, class Out, class Options = fixed<conv_transpose_options{}>>
@@ -195,5 +199,6 @@ template <fixed_string Name, std::int64_t Out, conv_transpose_options Options = 
 [[nodiscard]] constexpr auto conv_transpose3d(A x) {
   return conv_transpose3d(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(conv_transpose3d, "conv_transpose3d<name, out, options>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -9,9 +9,6 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 constexpr bool is_probability(number p) { return p.value >= 0 && p.value <= 1; }
-// Its argument is what a compiler shows.
-template <number P>
-inline constexpr bool probability = is_probability(P);
 
 // kept() in training, where there is something to draw.
 template <class Kept>
@@ -41,8 +38,7 @@ struct dropout {
 /// errors: "p must be from 0 to 1", "x must be floats".
 template <detail::name_like Name, value A, class P>
 [[nodiscard]] constexpr auto dropout(const Name& name, A x, P p) {
-  MEGANEURA_CHECK(detail::is_probability(p), detail::probability<detail::number(p)>,
-                  "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
+  MEGANEURA_EXPECT(detail::is_probability(p), "meganeura: dropout<name, p>(x): p must be from 0 to 1", x)
   MEGANEURA_EXPECT_FLOATS("dropout<name, p>(x)", x)
   return detail::layer<layers::dropout>(name, x, p);
 }
@@ -50,5 +46,6 @@ template <fixed_string Name, detail::number P, value A>
 [[nodiscard]] constexpr auto dropout(A x) {
   return dropout(fixed_text<Name>{}, x, c<P>);
 }
+MEGANEURA_UNNAMED(dropout, "dropout<name, p>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -44,5 +44,6 @@ template <fixed_string Name, std::int64_t Rows, std::int64_t Width, embedding_op
 [[nodiscard]] constexpr auto embedding(A tokens) {
   return embedding(fixed_text<Name>{}, tokens, c<Rows>, c<Width>, c<Options>);
 }
+MEGANEURA_UNNAMED(embedding, "embedding<name, rows, width>(tokens)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

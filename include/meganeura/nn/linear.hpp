@@ -64,6 +64,7 @@ template <fixed_string Name, std::int64_t Out, linear_options Options = linear_o
 [[nodiscard]] constexpr auto linear(A x) {
   return linear(fixed_text<Name>{}, x, c<Out>, c<Options>);
 }
+MEGANEURA_UNNAMED(linear, "linear<name, out>(x)")
 
 /// x W^T with a weight [out, in] that exists already, e.g. an embedding's: a tied head,
 /// tied_linear(x, shared(parameter<"embed.weight", dims<rows, width>>)).

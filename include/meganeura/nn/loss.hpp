@@ -210,7 +210,8 @@ template <value Logits, value Labels, class Options>
   MEGANEURA_EXPECT(
       detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: cross_entropy_loss(logits, labels): labels must be i32 of the logits' shape less the axis of the "
-      "classes, which must be a number, or shares of its shape and dtype",
+      "classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number, or shares of its shape and "
+      "dtype",
       logits, labels)
   MEGANEURA_EXPECT(detail::is_sound(options),
                    "meganeura: cross_entropy_loss(logits, labels): label_smoothing must be from 0 to 1", logits, labels)
@@ -221,7 +222,8 @@ template <value Logits, value Labels, value Weights, class Options>
   MEGANEURA_EXPECT(
       detail::can_match(logits.facts(), labels.facts(), static_cast<cross_entropy_options>(options).axis),
       "meganeura: cross_entropy_loss(logits, labels, weights): labels must be i32 of the logits' shape less the axis "
-      "of the classes, which must be a number, or shares of its shape and dtype",
+      "of the classes (the last one, or .axis = 1 of [n, classes, ..]), which must be a number, or shares of its shape "
+      "and dtype",
       logits, labels, weights)
   MEGANEURA_EXPECT(detail::can_weigh(logits.facts(), weights.facts(), static_cast<cross_entropy_options>(options).axis),
                    "meganeura: cross_entropy_loss(logits, labels, weights): weights must be floats, one for each class",

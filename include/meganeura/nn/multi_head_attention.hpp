@@ -261,6 +261,7 @@ template <fixed_string Name, std::int64_t Heads, multi_head_options Options = mu
 [[nodiscard]] constexpr auto multi_head_attention(A... x) {
   return multi_head_attention(fixed_text<Name>{}, x..., c<Heads>, c<Options>);
 }
+MEGANEURA_UNNAMED(multi_head_attention, "multi_head_attention<name, heads>(x)")
 
 namespace detail {
 // What the layers of a transformer have in common.

@@ -90,6 +90,7 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto rms_norm(A x) {
   return rms_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(rms_norm, "rms_norm<name>(x)")
 
 /// (x - mean) / sqrt(variance + epsilon) weight + bias. shapes: unchanged. dtypes: floats, computed in f32.
 /// source: arXiv 1607.06450. errors: as rms_norm.
@@ -107,5 +108,6 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 [[nodiscard]] constexpr auto layer_norm(A x) {
   return layer_norm(fixed_text<Name>{}, x, c<Options>);
 }
+MEGANEURA_UNNAMED(layer_norm, "layer_norm<name>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

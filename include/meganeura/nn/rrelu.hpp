@@ -36,5 +36,6 @@ template <fixed_string Name, detail::number Low = 0.125, detail::number High = 1
 [[nodiscard]] constexpr auto rrelu(A x) {
   return rrelu(fixed_text<Name>{}, x, c<Low>, c<High>);
 }
+MEGANEURA_UNNAMED(rrelu, "rrelu<name, low, high>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -98,6 +98,7 @@ template <fixed_string Name, int Axis = -1, gumbel_options Options = gumbel_opti
 [[nodiscard]] constexpr auto gumbel_softmax(A x) {
   return gumbel_softmax(fixed_text<Name>{}, x, c<Axis>, c<Options>);
 }
+MEGANEURA_UNNAMED(gumbel_softmax, "gumbel_softmax<name, axis>(x)")
 
 /// The nearest point to x, along `axis`, whose elements are at least 0 and sum to 1: many are 0, unlike softmax's. A
 /// row that holds NaN or +inf is NaN or 0. shapes: unchanged. dtypes: floats, computed in f32. errors: "x has no such

@@ -328,6 +328,19 @@ template <value A>
 namespace detail {
 template <std::size_t Operand>
 inline constexpr bool has_number = false;
+// What a comparison gives that a compiler has refused.
+struct no_number {
+  constexpr operator bool() const { return false; }  // NOLINT(google-explicit-constructor): for `if`
+};
+}  // namespace detail
+
+template <class C, class A, class B>
+  requires(!value<C> && std::is_convertible_v<C, bool> && detail::operands<A, B>)
+constexpr auto select(C, A a, B b) {
+  static_assert(std::is_same_v<C, detail::no_number>,
+                "meganeura: select(c, a, b): c is known while the model is written: c ? f(x) : g(x), or if constexpr; "
+                "a condition compares values by less, less_equal or equal");
+  return detail::first_of(a, b);
 }
 
 // No run has happened where a model is written: C++ cannot choose by its numbers.

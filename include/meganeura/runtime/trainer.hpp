@@ -41,10 +41,11 @@ constexpr bool adds_up() {
 template <class Model, class Loss>
 [[nodiscard]] graph_with_loss trace(const symbol_extents& symbols, run_mode mode) try {
   using both = trained<Model, Loss>;
+  using model = typename both::model_type;
   graph g(mode);
   check_bindings(symbols_of<both>(), symbols.list());
-  const std::vector<node_id> predicted = lower_into<Model>(g, symbols.list());
-  const std::vector<node_id> results = lower_loss<Model, Loss>(g, predicted, symbols.list());
+  const std::vector<node_id> predicted = lower_into<model>(g, symbols.list());
+  const std::vector<node_id> results = lower_loss<model, typename both::loss_type>(g, predicted, symbols.list());
   const bool evaluates = mode == run_mode::evaluation;
   for (int i = 0; i < both::body.result_count; ++i) {
     const std::string name = both::output_list::symbols[i]->text;
@@ -57,8 +58,8 @@ template <class Model, class Loss>
       g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
     }
   }
-  for (int i = 0; evaluates && i < Model::result_count; ++i)  // a step need not keep them
-    g.add_output(Model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
+  for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
+    g.add_output(model::output_list::symbols[i]->text, predicted[static_cast<std::size_t>(i)]);
   return {std::move(g), results[static_cast<std::size_t>(both::minimised)]};
 } catch (...) {
   rethrow_as_error("building a training step");
@@ -79,7 +80,7 @@ template <class Model, class Loss>
 /// A model being trained: everything that `training` is, for inputs whose names and types the compiler knows. Sizes
 /// come from what is bound, as they do in a session: the last, smaller batch is a step like the others. `Loss` is
 /// cross_entropy<"label">, mean_squared_error<"target"> or a loss<module, inputs...>.
-template <class Model, class Loss>
+template <class Model = detail::left_out, class Loss = detail::left_out>
 class trainer : public training {
   using trained = detail::trained<Model, Loss>;
 
@@ -112,6 +113,13 @@ class trainer : public training {
                  detail::parameters_of<trained>(on, std::move(weights), fixed)) {
   } catch (...) {
     rethrow_as_error("building a trainer");
+  }
+  template <class... Weights>
+  trainer(const device& on, const optimizer& chosen, const training_options& options, const Weights&...)
+      : trainer(on, chosen, symbol_extents{}, options) {
+    static_assert(sizeof...(Weights) > 1 || std::same_as<Model, detail::left_out>,
+                  "meganeura: trainer(gpu, optimizer, sizes, options): options come fourth, behind the sizes; write "
+                  "(gpu, optimizer, {}, options)");
   }
 
   /// Submits one step and returns; see training::step for what it waits for. Inputs of the model and of the
