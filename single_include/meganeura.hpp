@@ -8426,31 +8426,41 @@ constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... othe
 /// return one value", "one gradient for each operand", "must have its shape and dtype".
 template <class Forward, class Backward, value... X>
 [[nodiscard]] constexpr auto custom_gradient(Forward forward, Backward backward, X... x) {
-  static_assert(sizeof...(X) >= 1, "meganeura: custom_gradient(forward, backward, x...): there is no operand x");
-  MEGANEURA_CHECK((is_float(x.facts().type) && ...), (is_float(X::facts().type) && ...),
-                  "meganeura: custom_gradient(forward, backward, x...): operands must be floats; capture what has no "
-                  "gradient: [=](value auto x) { return gather<0>(x, indices); }",
-                  x...)
-  const auto y = forward(x...);
-  static_assert(value<std::remove_cvref_t<decltype(y)>>,
-                "meganeura: custom_gradient(forward, backward, x...): forward must return one value");
-  MEGANEURA_CHECK(is_float(y.facts().type), detail::is_float_dtype<y.facts().type>,
-                  "meganeura: custom_gradient(forward, backward, x...): forward must return floats", y)
-  const auto g = detail::make<detail::describe_adjoint>(y);
-  const auto gradients = backward(g, y, x...);
-  constexpr std::size_t count = detail::gradient_count<std::remove_cvref_t<decltype(gradients)>>;
-  static_assert(
-      detail::one_gradient_each<sizeof...(X), count>,
-      "meganeura: custom_gradient(forward, backward, x...): backward(g, y, x...) must return one gradient for "
-      "each operand x, several as results<names...>(gradients...)");
-  if constexpr (sizeof...(X) != count) {
-    return y;
+  if constexpr (sizeof...(X) == 0) {
+    static_assert(sizeof...(X) >= 1, "meganeura: custom_gradient(forward, backward, x...): there is no operand x");
+    return forward();
   } else {
-    MEGANEURA_EXPECT(detail::have_types(gradients, x...),
-                     "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
-                     "have its shape and dtype; sum over what was broadcast, expand a number",
-                     x...)
-    return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
+    MEGANEURA_CHECK((is_float(x.facts().type) && ...), (is_float(X::facts().type) && ...),
+                    "meganeura: custom_gradient(forward, backward, x...): operands must be floats; capture what has no "
+                    "gradient: [=](value auto x) { return gather<0>(x, indices); }",
+                    x...)
+    const auto y = forward(x...);
+    if constexpr (!value<std::remove_cvref_t<decltype(y)>>) {
+      static_assert(value<std::remove_cvref_t<decltype(y)>>,
+                    "meganeura: custom_gradient(forward, backward, x...): forward must return one value");
+      return detail::first_of(x...);
+    } else {
+      MEGANEURA_EXPECT(is_float(y.facts().type),
+                       "meganeura: custom_gradient(forward, backward, x...): forward must return floats", y) {
+        const auto g = detail::make<detail::describe_adjoint>(y);
+        const auto gradients = backward(g, y, x...);
+        constexpr std::size_t count = detail::gradient_count<std::remove_cvref_t<decltype(gradients)>>;
+        static_assert(
+            detail::one_gradient_each<sizeof...(X), count>,
+            "meganeura: custom_gradient(forward, backward, x...): backward(g, y, x...) must return one gradient for "
+            "each operand x, several as results<names...>(gradients...)");
+        if constexpr (sizeof...(X) != count) {
+          return y;
+        } else {
+          MEGANEURA_EXPECT(
+              detail::have_types(gradients, x...),
+              "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
+              "have its shape and dtype; sum over what was broadcast, expand a number",
+              x...)
+          return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
+        }
+      }
+    }
   }
 }
 

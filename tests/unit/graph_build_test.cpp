@@ -298,6 +298,15 @@ const mistake mistakes[] = {
     {"concat: needs at least one operand", [](graph& g, node_id, node_id) { g.concat({}, 0); }},
     {"the result has too many or too few labels",
      [](graph& g, node_id, node_id v) { g.contract(v, v, {.a = {0}, .b = {0}, .result_rank = 9}); }},
+    {"label k of the result is in no operand", [](graph& g, node_id a, node_id) { g.contract(a, a, "ij", "ij", "k"); }},
+    {"scalar logical_and: operands must be boolean; found operand types f32 f32",
+     [](graph& g, node_id a, node_id) {
+       g.map(scalar_op::logical_and, {a, a});
+     }},
+    {"reduce of 2 operands with ",
+     [](graph& g, node_id a, node_id) { g.apply(op::reduce, reduce_attribute{.kind = reduce_kind::sum, .axes = 1}, std::array{a, a}, {}); }},
+    {"it is not made this way, or takes another number of operands or attribute",
+     [](graph& g, node_id a, node_id) { g.apply(op::assign, no_attribute{}, std::array{a, a}, {}); }},
     {"the condition must be boolean; found operand types f32 f32",
      [](graph& g, node_id a, node_id) {
        g.map(scalar_op::select, {a, a, a});
