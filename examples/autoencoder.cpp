@@ -59,11 +59,9 @@ int main(int argc, char** argv) try {
   mn::progress line(stdout, 1, std::size_t{64} * steps);
   mn::data::run_log log;
   float loss = 0;
-  while (fit.steps() < steps) {
-    const auto* each = batches.next();
-    if (each == nullptr) continue;  // an epoch ends here, the next one begins
+  for (const auto& each : batches.take(steps)) {
     log.add("learning rate", fit.steps(), fit.learning_rate());
-    loss = fit.step(mn::bind<"image">(each->images)).loss();
+    loss = fit.step(mn::bind<"image">(each.images)).loss();
     log.add("loss", fit.steps(), loss);
     log.add_speed("samples a second", fit.steps(), 64.0 * fit.steps());
     line.update(std::size_t{64} * fit.steps(), loss);

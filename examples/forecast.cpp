@@ -66,11 +66,9 @@ int main(int argc, char** argv) try {
   mn::progress line(stdout, 1, std::size_t{32} * steps);
   mn::data::run_log log;
   float loss = 0;
-  while (fit.steps() < steps) {
-    const windows* each = batches.next();
-    if (each == nullptr) continue;  // an epoch ends here, the next one begins
+  for (const windows& each : batches.take(steps)) {
     log.add("learning rate", fit.steps(), fit.learning_rate());
-    loss = fit.step(mn::bind<"series">(each->series), mn::bind<"next">(each->next)).loss();
+    loss = fit.step(mn::bind<"series">(each.series), mn::bind<"next">(each.next)).loss();
     log.add("loss", fit.steps(), loss);
     log.add_speed("samples a second", fit.steps(), 32.0 * fit.steps());
     line.update(std::size_t{32} * fit.steps(), loss);

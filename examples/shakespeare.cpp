@@ -108,11 +108,10 @@ void train(mn::training& fit, mn::inference& writer, const mn::data::text_vocabu
   mn::data::run_log log;
   mn::data::running_mean mean;
   auto begun = std::chrono::steady_clock::now();
-  while (fit.steps() < o.steps && interrupted == 0) {
-    const auto* batch = batches.next();
-    if (batch == nullptr) continue;  // an epoch ends here, the next one begins
+  for (const auto& batch : batches.take(o.steps - std::min<std::size_t>(o.steps, before))) {
+    if (interrupted != 0) break;
     const double rate = fit.learning_rate();
-    const float loss = fit.step({{"tokens", batch->tokens}, {"label", batch->labels}}).loss();
+    const float loss = fit.step({{"tokens", batch.tokens}, {"label", batch.labels}}).loss();
     line.update((fit.steps() - before) * each_step, loss);
     log.add("loss/training", fit.steps(), loss);
     log.add("learning rate", fit.steps(), rate);

@@ -163,6 +163,22 @@ TEST(data_loader, an_iteration_that_was_left_goes_on) {
   EXPECT_EQ(batches.position(), (data::loader_position{0, 1, 0}));
 }
 
+TEST(data_loader, so_many_batches_are_taken_over_the_ends_of_epochs_and_none_more) {
+  data::loader plain(8, 4, take_numbers, {.shuffle = true, .seed = 3}),
+      taken(8, 4, take_numbers, {.shuffle = true, .seed = 3});
+  std::vector<numbers> expected, found;
+  for (const numbers& each : take(plain, 8))
+    if (each.count != 0) expected.push_back(each);
+  expected.resize(5);  // of three epochs of two
+  for (const std::uint64_t count : {0, 1, 4})
+    for (const numbers& each : taken.take(count)) found.push_back(each);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(taken.position(), (data::loader_position{3, 2, 1}));
+  int rest = 0;
+  for ([[maybe_unused]] const numbers& each : taken) ++rest;
+  EXPECT_EQ(rest, 1);
+}
+
 TEST(data_loader, what_the_function_throws_arrives_with_its_batch_and_can_be_tried_again) {
   for (const std::size_t threads : {0u, 1u, 3u}) {
     std::atomic<bool> broken{true};

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -85,9 +86,9 @@ concept sample_set = requires(const Set& set, const chosen_samples& chosen,
 /// Goes through a set in batches:
 ///   data::loader batches(size, 32, [&](const data::chosen_samples& chosen, my_batch& into) { .. }, {.shuffle = true});
 ///   for (const my_batch& each : batches) fit.step(bind<"x">(each.x), bind<"label">(each.label));
-/// An iteration ends with the epoch, and the next one begins another. The function is called on several threads at
-/// once; it gets a batch as made by the default, or one used before, and sets all of it. What it throws, next() throws
-/// when that batch is due; the position stays, and the next call tries again.
+/// An iteration ends with the epoch, and the next one begins another; `take` goes on over epochs. The function is
+/// called on several threads at once; it gets a batch as made by the default, or one used before, and sets all of it.
+/// What it throws, next() throws when that batch is due; the position stays, and the next call tries again.
 template <class Batch>
 class loader {
  public:
@@ -136,14 +137,17 @@ class loader {
     seek({at.seed, at.epoch + batches / per_epoch() + first / per_epoch(), first % per_epoch()});
   }
 
+  /// Of the rest of an epoch, or of so many batches.
   class iterator {
    public:
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
-    explicit iterator(loader* owner) : owner_(owner), at_(owner->next()) {}
+    explicit iterator(loader* owner, std::optional<std::uint64_t> left = {}) : owner_(owner), left_(left) { ++*this; }
     [[nodiscard]] Batch& operator*() const { return *at_; }
     iterator& operator++() {
-      at_ = owner_->next();
+      at_ = left_ == 0 ? nullptr : owner_->next();
+      if (at_ == nullptr && left_ > 0) at_ = owner_->next();  // of another epoch
+      if (left_ > 0) --*left_;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -151,11 +155,25 @@ class loader {
 
    private:
     loader* owner_;
-    Batch* at_;
+    std::optional<std::uint64_t> left_;
+    Batch* at_ = nullptr;
   };
   /// Of the rest of this epoch.
   [[nodiscard]] iterator begin() { return iterator(this); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+  class several {
+   public:
+    several(loader& owner, std::uint64_t count) : owner_(&owner), count_(count) {}
+    [[nodiscard]] iterator begin() const { return iterator(owner_, count_); }
+    [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+   private:
+    loader* owner_;
+    std::uint64_t count_;
+  };
+  /// The next `count` batches, of as many epochs as have them: for (const my_batch& each : batches.take(steps)).
+  [[nodiscard]] several take(std::uint64_t count) { return several(*this, count); }
 
  private:
   template <class Set>
