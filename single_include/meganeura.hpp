@@ -3021,9 +3021,9 @@ concept sample_set = requires(const Set& set, const chosen_samples& chosen,
 /// Goes through a set in batches:
 ///   data::loader batches(size, 32, [&](const data::chosen_samples& chosen, my_batch& into) { .. }, {.shuffle = true});
 ///   for (const my_batch& each : batches) fit.step(bind<"x">(each.x), bind<"label">(each.label));
-/// An iteration ends with the epoch, and the next one begins another. The function is called on several threads at
-/// once; it gets a batch as made by the default, or one used before, and sets all of it. What it throws, next() throws
-/// when that batch is due; the position stays, and the next call tries again.
+/// An iteration ends with the epoch, and the next one begins another; `take` goes on over epochs. The function is
+/// called on several threads at once; it gets a batch as made by the default, or one used before, and sets all of it.
+/// What it throws, next() throws when that batch is due; the position stays, and the next call tries again.
 template <class Batch>
 class loader {
  public:
@@ -3072,14 +3072,17 @@ class loader {
     seek({at.seed, at.epoch + batches / per_epoch() + first / per_epoch(), first % per_epoch()});
   }
 
+  /// Of the rest of an epoch, or of so many batches.
   class iterator {
    public:
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
-    explicit iterator(loader* owner) : owner_(owner), at_(owner->next()) {}
+    explicit iterator(loader* owner, std::optional<std::uint64_t> left = {}) : owner_(owner), left_(left) { ++*this; }
     [[nodiscard]] Batch& operator*() const { return *at_; }
     iterator& operator++() {
-      at_ = owner_->next();
+      at_ = left_ == 0 ? nullptr : owner_->next();
+      if (at_ == nullptr && left_ > 0) at_ = owner_->next();  // of another epoch
+      if (left_ > 0) --*left_;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -3087,11 +3090,25 @@ class loader {
 
    private:
     loader* owner_;
-    Batch* at_;
+    std::optional<std::uint64_t> left_;
+    Batch* at_ = nullptr;
   };
   /// Of the rest of this epoch.
   [[nodiscard]] iterator begin() { return iterator(this); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+  class several {
+   public:
+    several(loader& owner, std::uint64_t count) : owner_(&owner), count_(count) {}
+    [[nodiscard]] iterator begin() const { return iterator(owner_, count_); }
+    [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+   private:
+    loader* owner_;
+    std::uint64_t count_;
+  };
+  /// The next `count` batches, of as many epochs as have them: for (const my_batch& each : batches.take(steps)).
+  [[nodiscard]] several take(std::uint64_t count) { return several(*this, count); }
 
  private:
   template <class Set>
@@ -17687,6 +17704,8 @@ class name_map {
   [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
   /// Whether a rule without '*' says so.
   [[nodiscard]] bool says(std::string_view here, std::string_view there) const;
+  /// What rules without '*' are for.
+  [[nodiscard]] std::vector<std::string_view> exact() const;
 
  private:
   name_map(const name_rule* begin, const name_rule* end);
@@ -18024,7 +18043,8 @@ class parameters {
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
-  /// mis-shaped, mistyped, missing and extra tensors; without `strict`, for a file that has nothing of the model.
+  /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
+  /// without `strict`, for a file that has nothing of the model.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -28831,6 +28851,14 @@ MEGANEURA_INLINE bool name_map::says(std::string_view here, std::string_view the
   });
 }
 
+MEGANEURA_INLINE std::vector<std::string_view> name_map::exact() const {
+  std::vector<std::string_view> all;
+  for (const copied_rule& rule : rules_) {
+    if (rule.here.find('*') == rule.here.npos) all.emplace_back(rule.here);
+  }
+  return all;
+}
+
 MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view name) const {
   std::vector<std::string> all;
   for (const copied_rule& rule : rules_) {
@@ -29619,6 +29647,27 @@ inline std::string advice_for_names(std::string_view missing, std::span<const io
       torch_rules(missing, file), counts ? fmt::format(" = \"*.{}\"", counted) : "");
 }
 
+// A pattern may match nothing; a name without '*' is meant to be there.
+inline void expect_names(problem_list& problems, const load_options& options, const plan::named_tensors& tensors,
+                         const io::safetensors_file& file) {
+  const auto lacks = [&](std::string_view name) {
+    return std::ranges::none_of(tensors, [&](const auto& each) { return each.name == name; });
+  };
+  const auto add = [&](std::string_view name, std::string_view rule) {
+    problems.add([&] {
+      const std::string near = nearest_of(name, tensors);
+      return fmt::format("{} of {}{}", quote(name), rule, near.empty() ? "" : " (nearest: " + quote(near) + ")");
+    });
+  };
+  for (const std::string& name : options.ignore) {
+    if (name.find('*') == name.npos && lacks(name) && !file.find(name))
+      add(name, ".ignore is neither in the model nor in the file");
+  }
+  for (const std::string_view name : options.rename.exact()) {
+    if (lacks(name)) add(name, ".rename is not in the model");
+  }
+}
+
 inline bool is_readable(std::string_view found, dtype type) {
   return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
@@ -29812,6 +29861,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
   }
+  if (options.strict) detail::expect_names(problems, options, layout().tensors, file);
   const bool fits = problems.count == 0 && absent.empty();
   std::vector<io::safetensors_tensor> unread;
   for (const auto& entry : file.tensors()) {

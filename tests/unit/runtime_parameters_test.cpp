@@ -379,6 +379,24 @@ TEST(runtime_parameters, a_tensor_of_a_file_is_read_once_unless_a_rule_says_othe
   EXPECT_EQ(values(), std::pair(row({3, 4}), row({1, 2})));
 }
 
+TEST(runtime_parameters, a_name_without_a_star_that_nothing_has_is_said_and_a_pattern_may_match_nothing) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  parameters weights = made(with_parameters({{"head.weight", dtype::f32}, {"embed.weight", dtype::f32}}, 1));
+  weights.init();
+  weights.save(path);
+  const auto refusal = [&](const load_options& options) {
+    return support::sentence_of([&] { weights.load(path, options); });
+  };
+  const std::string start = path + " does not fit the model and nothing was loaded; ";
+  EXPECT_EQ(refusal({.ignore = {"*.num_batches_tracked", "haed.weight"}}),
+            start + "\"haed.weight\" of .ignore is neither in the model nor in the file (nearest: \"head.weight\")");
+  EXPECT_EQ(refusal({.rename = {{"haed.weight", "embed.weight"}, {"norm.*", "ln.*"}}}),
+            start + "\"haed.weight\" of .rename is not in the model (nearest: \"head.weight\")");
+  EXPECT_EQ(refusal({.rename = {{"head.weight", "lm_head.weight"}}, .ignore = "*.num_batches_tracked"}), "no error");
+  EXPECT_EQ(refusal({.strict = false, .rename = {{"haed.weight", "x"}}, .ignore = "haed.weight"}), "no error");
+}
+
 // A line of /proc/self/status, in bytes.
 std::uint64_t status(const std::string& key) {
   std::ifstream lines("/proc/self/status");

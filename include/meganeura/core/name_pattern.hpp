@@ -56,6 +56,8 @@ class name_map {
   [[nodiscard]] std::vector<std::string> candidates(std::string_view name) const;
   /// Whether a rule without '*' says so.
   [[nodiscard]] bool says(std::string_view here, std::string_view there) const;
+  /// What rules without '*' are for.
+  [[nodiscard]] std::vector<std::string_view> exact() const;
 
  private:
   name_map(const name_rule* begin, const name_rule* end);

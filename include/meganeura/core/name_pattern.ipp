@@ -59,6 +59,14 @@ MEGANEURA_INLINE bool name_map::says(std::string_view here, std::string_view the
   });
 }
 
+MEGANEURA_INLINE std::vector<std::string_view> name_map::exact() const {
+  std::vector<std::string_view> all;
+  for (const copied_rule& rule : rules_) {
+    if (rule.here.find('*') == rule.here.npos) all.emplace_back(rule.here);
+  }
+  return all;
+}
+
 MEGANEURA_INLINE std::vector<std::string> name_map::candidates(std::string_view name) const {
   std::vector<std::string> all;
   for (const copied_rule& rule : rules_) {

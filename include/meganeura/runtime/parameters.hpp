@@ -78,7 +78,8 @@ class parameters {
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
-  /// mis-shaped, mistyped, missing and extra tensors; without `strict`, for a file that has nothing of the model.
+  /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
+  /// without `strict`, for a file that has nothing of the model.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;

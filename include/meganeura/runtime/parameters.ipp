@@ -157,6 +157,27 @@ inline std::string advice_for_names(std::string_view missing, std::span<const io
       torch_rules(missing, file), counts ? fmt::format(" = \"*.{}\"", counted) : "");
 }
 
+// A pattern may match nothing; a name without '*' is meant to be there.
+inline void expect_names(problem_list& problems, const load_options& options, const plan::named_tensors& tensors,
+                         const io::safetensors_file& file) {
+  const auto lacks = [&](std::string_view name) {
+    return std::ranges::none_of(tensors, [&](const auto& each) { return each.name == name; });
+  };
+  const auto add = [&](std::string_view name, std::string_view rule) {
+    problems.add([&] {
+      const std::string near = nearest_of(name, tensors);
+      return fmt::format("{} of {}{}", quote(name), rule, near.empty() ? "" : " (nearest: " + quote(near) + ")");
+    });
+  };
+  for (const std::string& name : options.ignore) {
+    if (name.find('*') == name.npos && lacks(name) && !file.find(name))
+      add(name, ".ignore is neither in the model nor in the file");
+  }
+  for (const std::string_view name : options.rename.exact()) {
+    if (lacks(name)) add(name, ".rename is not in the model");
+  }
+}
+
 inline bool is_readable(std::string_view found, dtype type) {
   return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
 }
@@ -350,6 +371,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     if (!same_shape) report.reshaped.push_back(target.name);
     matches.emplace_back(&target, entry);
   }
+  if (options.strict) detail::expect_names(problems, options, layout().tensors, file);
   const bool fits = problems.count == 0 && absent.empty();
   std::vector<io::safetensors_tensor> unread;
   for (const auto& entry : file.tensors()) {
