@@ -14,13 +14,16 @@ struct my_batch_norm {  // mn::batch_norm<"norm">(x) is this, with an unbiased v
     return mn::when_training(
         x,
         [&] {
-          auto now = mn::mean<0>(x), spread = mn::mean<0>((x - now) * (x - now));
+          auto now = mn::mean<0>(x);
+          auto spread = mn::mean<0>((x - now) * (x - now));
           auto y = (x - now) * mn::rsqrt(spread + eps);
           return y | mn::assign(mean, mean * keep + now * move) | mn::assign(variance, variance * keep + spread * move);
         },
         [&] { return (x - mean) * mn::rsqrt(variance + eps); });
   }
-  static constexpr auto keep = mn::constant<0.9f>, move = mn::constant<0.1f>, eps = mn::constant<1e-5f>;
+  static constexpr auto keep = mn::constant<0.9f>;
+  static constexpr auto move = mn::constant<0.1f>;
+  static constexpr auto eps = mn::constant<1e-5f>;
 };
 
 struct network {

@@ -20,8 +20,8 @@ mn::node_value flat(const mn::node_value& x) { return flatten(x, 0, -1); }
 
 void add_matrices(std::vector<operation>& list) {
   const operand line{{2, 4, 7}}, image{{2, 4, 5, 6}}, box{{1, 4, 3, 4, 5}}, rows{{2, 3, 4}};
-  constexpr mn::conv_options strided{.stride = 2, .padding = 1, .groups = 2};
-  constexpr mn::conv_transpose_options spread{.stride = 2, .padding = 1, .output_padding = 1, .groups = 2};
+  static constexpr mn::conv_options strided{.stride = 2, .padding = 1, .groups = 2};
+  static constexpr mn::conv_transpose_options spread{.stride = 2, .padding = 1, .output_padding = 1, .groups = 2};
   list.push_back(layer("linear<name, out>(x)", "[.., in] -> [.., out]", "nn.Linear", {rows},
                        [](const values& x) { return mn::linear("l", x[0], 5); }));
   list.push_back(layer("weight_norm_linear<name, out>(x)", "[.., in] -> [.., out]", "nn.utils.weight_norm(nn.Linear)",

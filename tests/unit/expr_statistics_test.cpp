@@ -103,7 +103,7 @@ TEST(expr_statistics, rows_of_special_values) {
 }
 
 TEST(expr_statistics, gradients_where_extrema_are_equal) {
-  constexpr mn::pool_options two{.window = 2}, apart{.window = 2, .stride = 1, .dilation = 2};
+  static constexpr mn::pool_options two{.window = 2}, apart{.window = 2, .stride = 1, .dilation = 2};
   expect_all(std::vector<unary_case>{
       {"relu", [](node_value x) { return mn::relu(x); }, {0, -1, 1}, {0, 0, 1}, {0, 0, 1}},
       {"maximum of a number", [](node_value x) { return mn::maximum(x, 2); }, {2}, {2}, {0}},
