@@ -3080,9 +3080,15 @@ class loader {
     explicit iterator(loader* owner, std::optional<std::uint64_t> left = {}) : owner_(owner), left_(left) { ++*this; }
     [[nodiscard]] Batch& operator*() const { return *at_; }
     iterator& operator++() {
-      at_ = left_ == 0 ? nullptr : owner_->next();
-      if (at_ == nullptr && left_ > 0) at_ = owner_->next();  // of another epoch
-      if (left_ > 0) --*left_;
+      if (left_ == 0) {
+        at_ = nullptr;
+        if (owner_->position().batch == owner_->per_epoch())
+          (void)owner_->next();  // the next loop begins another epoch
+        return *this;
+      }
+      at_ = owner_->next();
+      if (at_ == nullptr && left_) at_ = owner_->next();  // of another epoch
+      if (left_) --*left_;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -3097,6 +3103,7 @@ class loader {
   [[nodiscard]] iterator begin() { return iterator(this); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
+  /// A range of so many batches: see take.
   class several {
    public:
     several(loader& owner, std::uint64_t count) : owner_(&owner), count_(count) {}
@@ -8246,8 +8253,8 @@ namespace detail {
 // The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
 template <cross_entropy_options Options>
 struct weighed_by_labels {
-  static constexpr auto weight(value auto scores,
-                               value auto label) requires(Options.reduction == loss_reduction::mean) {
+  static constexpr auto labels_that_count(value auto scores,
+                                          value auto label) requires(Options.reduction == loss_reduction::mean) {
     return class_labels(scores, label, Options).counted();
   }
 };
@@ -16172,8 +16179,9 @@ struct embedding_bag {
   }
   static constexpr auto forward(value auto table, value auto indices, value auto weights, std::int64_t padding) {
     const auto rows = rows_of(table, indices, padding, 0.0);
-    const auto weighed = detail::widened(rows) * beside(detail::widened(weights), rows);
-    return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
+    const auto shares = beside(detail::widened(weights), rows);
+    const auto counted = padding < 0 ? shares : select(is_padding(rows, indices, padding), 0.0, shares);
+    return detail::narrowed(sum(detail::widened(rows) * counted, indices.facts().shape.rank - 1), table);
   }
 
  private:
@@ -20330,10 +20338,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Whether a loss says by itself what a batch weighs among others, of the model's first result and its own first input.
+// Whether a loss of the library's is a mean over labels, its first input: their number is what a batch weighs.
 template <class Module>
-concept weighs_batches = requires(const node_value& x) {
-  { Module::weight(x, x) } -> std::same_as<node_value>;
+concept counts_labels = requires(const node_value& x) {
+  { Module::labels_that_count(x, x) } -> std::same_as<node_value>;
 };
 // Whether the loss of all batches is the sum of theirs.
 template <class Module>
@@ -20358,11 +20366,11 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  if constexpr (weighs_batches<typename both::loss_module>) {
+  if constexpr (counts_labels<typename both::loss_module>) {
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
-      g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
+      g.add_output("loss.weight", both::loss_module::labels_that_count(node_value(g, predicted[0]), label));
     }
   }
   for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
@@ -20424,7 +20432,7 @@ class trainer : public training {
   template <class... Weights>
   trainer(const device& on, const optimizer& chosen, const training_options& options, const Weights&...)
       : trainer(on, chosen, symbol_extents{}, options) {
-    static_assert(sizeof...(Weights) > 1 || std::same_as<Model, detail::left_out>,
+    static_assert(sizeof...(Weights) == std::size_t(-1) || std::same_as<Model, detail::left_out>,
                   "meganeura: trainer(gpu, optimizer, sizes, options): options come fourth, behind the sizes; write "
                   "(gpu, optimizer, {}, options)");
   }
@@ -20528,7 +20536,7 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      if constexpr (weight >= 0 || detail::weighs_batches<module>) {
+      if constexpr (weight >= 0 || detail::counts_labels<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
       } else if constexpr (detail::adds_up<module>()) {
         sum += own;
@@ -32582,6 +32590,11 @@ MEGANEURA_INLINE std::string optimizer::wrong_rate() const {
 }
 
 MEGANEURA_INLINE optimizer optimizer::with_ema(float decay) const try {
+  const std::vector<std::string> moments = definition_->moments();
+  if (std::ranges::find(moments, "ema") != moments.end()) {
+    fail(error_category::invalid_argument,
+         "{} keeps a moment \"ema\" already, and another running mean was asked for; ask for one", name());
+  }
   if (definition_->number_count() < max_optimizer_numbers)
     return optimizer(std::make_shared<const averaged>(definition_, decay));
   fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",

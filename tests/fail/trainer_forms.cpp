@@ -5,6 +5,7 @@
 // expect 3: meganeura: trainer<model, loss>: a loss is cross_entropy<.*loss<module, inputs...>
 // expect 4: meganeura: trainer<model, loss>: a model comes first
 // expect 5: meganeura: trainer\(gpu, optimizer, sizes, options\): options come fourth, behind the sizes; write
+// expect 6: meganeura: trainer\(gpu, optimizer, sizes, options\): options come fourth, behind the sizes; write
 // bytes: 2600
 #include <meganeura/meganeura.hpp>
 
@@ -26,6 +27,8 @@ void start(const mn::device& gpu) {
   mn::trainer<loss, model> fit(gpu, mn::adam{});
 #elif MEGANEURA_EXPECT_FAILURE == 5
   mn::trainer<model, loss> fit(gpu, mn::adam{}, {.clip_norm = 1});
+#elif MEGANEURA_EXPECT_FAILURE == 6
+  mn::trainer<model, loss> fit(gpu, mn::adam{}, mn::training_options{}, mn::symbol_extents{}, mn::parameters{});
 #else
   mn::trainer<model, loss> fit(gpu, mn::adam{}, {}, {.clip_norm = 1}), other(gpu, mn::adam{}, {});
 #endif

@@ -177,6 +177,14 @@ TEST(data_loader, so_many_batches_are_taken_over_the_ends_of_epochs_and_none_mor
   int rest = 0;
   for ([[maybe_unused]] const numbers& each : taken) ++rest;
   EXPECT_EQ(rest, 1);
+
+  data::loader ended(11, 4, take_numbers, {.last = data::keep});  // the end of an epoch is that of what was taken, too
+  for (std::uint64_t count : {ended.per_epoch(), 2 * ended.per_epoch()}) {
+    std::uint64_t more = 0;
+    for (const numbers& each : ended.take(count)) static_cast<void>(each);
+    for (const numbers& each : ended) static_cast<void>(each), ++more;
+    EXPECT_EQ(more, ended.per_epoch());
+  }
 }
 
 TEST(data_loader, what_the_function_throws_arrives_with_its_batch_and_can_be_tried_again) {

@@ -103,6 +103,16 @@ TEST(expr_rearrange, padding_of_bags_is_not_read) {
   EXPECT_EQ(bagged(mn::dtype::i32, {-5, 9}, mn::bag_mode::sum), (numbers{-5, 0}));
   EXPECT_EQ(bagged(mn::dtype::f16, {-5, NAN}, mn::bag_mode::mean), (numbers{-5, 0}));
   EXPECT_EQ(bagged(mn::dtype::f32, {-INFINITY, NAN}, mn::bag_mode::max), (numbers{-INFINITY, 0}));
+
+  mn::graph g;  // nor is what it is weighted with
+  const mn::node_value table(g, g.input("table", mn::dtype::f32, {2, 1})),
+      bags(g, g.input("bags", mn::dtype::i32, {2}));
+  const mn::node_value weights(g, g.input("weights", mn::dtype::f32, {2}));
+  const mn::node_id y = mn::embedding_bag(table, bags, weights, 1).id();
+  const mn::oracle::tensors<double> leaves{{"table", {{2, 1}, {-5, 9}, mn::dtype::f32}},
+                                           {"bags", {{2}, {1, 0}, mn::dtype::i32}},
+                                           {"weights", {{2}, {INFINITY, 2}, mn::dtype::f32}}};
+  EXPECT_EQ(mn::oracle::interpreter<double>(g, leaves).value(y).values, (numbers{-10}));
 }
 
 TEST(expr_rearrange, products_that_do_not_fit_are_refused) {

@@ -185,6 +185,8 @@ TEST(runtime_ema, what_cannot_be_is_a_sentence) {
             "averages: none are kept; give the training a decay: {.ema = 0.999f}");
   EXPECT_EQ(support::sentence_of([] { (void)make(adam{}, {})->evaluate_averages(bind<"x">(x), bind<"y">(y)); }),
             "averages: none are kept; give the training a decay: {.ema = 0.999f}");
+  EXPECT_EQ(support::sentence_of([] { (void)optimizer(sgd{}).with_ema(0.5f).with_ema(0.9f); }),
+            "sgd with ema keeps a moment \"ema\" already, and another running mean was asked for; ask for one");
   EXPECT_EQ(support::sentence_of([] { (void)optimizer(with_many_numbers{}).with_ema(0.5f); }),
             "sgd has 13 numbers of a step and none is left for a running mean; use fewer");
 }

@@ -145,9 +145,15 @@ class loader {
     explicit iterator(loader* owner, std::optional<std::uint64_t> left = {}) : owner_(owner), left_(left) { ++*this; }
     [[nodiscard]] Batch& operator*() const { return *at_; }
     iterator& operator++() {
-      at_ = left_ == 0 ? nullptr : owner_->next();
-      if (at_ == nullptr && left_ > 0) at_ = owner_->next();  // of another epoch
-      if (left_ > 0) --*left_;
+      if (left_ == 0) {
+        at_ = nullptr;
+        if (owner_->position().batch == owner_->per_epoch())
+          (void)owner_->next();  // the next loop begins another epoch
+        return *this;
+      }
+      at_ = owner_->next();
+      if (at_ == nullptr && left_) at_ = owner_->next();  // of another epoch
+      if (left_) --*left_;
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -162,6 +168,7 @@ class loader {
   [[nodiscard]] iterator begin() { return iterator(this); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
+  /// A range of so many batches: see take.
   class several {
    public:
     several(loader& owner, std::uint64_t count) : owner_(&owner), count_(count) {}

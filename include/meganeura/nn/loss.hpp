@@ -263,8 +263,8 @@ namespace detail {
 // The mean of a batch is one of the labels that count: how many they are is its weight among other batches.
 template <cross_entropy_options Options>
 struct weighed_by_labels {
-  static constexpr auto weight(value auto scores,
-                               value auto label) requires(Options.reduction == loss_reduction::mean) {
+  static constexpr auto labels_that_count(value auto scores,
+                                          value auto label) requires(Options.reduction == loss_reduction::mean) {
     return class_labels(scores, label, Options).counted();
   }
 };

@@ -190,8 +190,9 @@ struct embedding_bag {
   }
   static constexpr auto forward(value auto table, value auto indices, value auto weights, std::int64_t padding) {
     const auto rows = rows_of(table, indices, padding, 0.0);
-    const auto weighed = detail::widened(rows) * beside(detail::widened(weights), rows);
-    return detail::narrowed(sum(weighed, indices.facts().shape.rank - 1), table);
+    const auto shares = beside(detail::widened(weights), rows);
+    const auto counted = padding < 0 ? shares : select(is_padding(rows, indices, padding), 0.0, shares);
+    return detail::narrowed(sum(detail::widened(rows) * counted, indices.facts().shape.rank - 1), table);
   }
 
  private:

@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -80,6 +81,11 @@ MEGANEURA_INLINE std::string optimizer::wrong_rate() const {
 }
 
 MEGANEURA_INLINE optimizer optimizer::with_ema(float decay) const try {
+  const std::vector<std::string> moments = definition_->moments();
+  if (std::ranges::find(moments, "ema") != moments.end()) {
+    fail(error_category::invalid_argument,
+         "{} keeps a moment \"ema\" already, and another running mean was asked for; ask for one", name());
+  }
   if (definition_->number_count() < max_optimizer_numbers)
     return optimizer(std::make_shared<const averaged>(definition_, decay));
   fail(error_category::invalid_argument, "{} has {} numbers of a step and none is left for a running mean; use fewer",

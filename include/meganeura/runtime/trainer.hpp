@@ -23,10 +23,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Whether a loss says by itself what a batch weighs among others, of the model's first result and its own first input.
+// Whether a loss of the library's is a mean over labels, its first input: their number is what a batch weighs.
 template <class Module>
-concept weighs_batches = requires(const node_value& x) {
-  { Module::weight(x, x) } -> std::same_as<node_value>;
+concept counts_labels = requires(const node_value& x) {
+  { Module::labels_that_count(x, x) } -> std::same_as<node_value>;
 };
 // Whether the loss of all batches is the sum of theirs.
 template <class Module>
@@ -51,11 +51,11 @@ template <class Model, class Loss>
     const std::string name = both::output_list::symbols[i]->text;
     if (name != "loss") g.add_output(evaluates ? "loss." + name : name, results[static_cast<std::size_t>(i)]);
   }
-  if constexpr (weighs_batches<typename both::loss_module>) {
+  if constexpr (counts_labels<typename both::loss_module>) {
     if (evaluates) {
       const graph::scope in(g, "loss");
       const node_value label(g, g.find_leaf(both::own_inputs::symbols[0]->text));
-      g.add_output("loss.weight", both::loss_module::weight(node_value(g, predicted[0]), label));
+      g.add_output("loss.weight", both::loss_module::labels_that_count(node_value(g, predicted[0]), label));
     }
   }
   for (int i = 0; evaluates && i < model::result_count; ++i)  // a step need not keep them
@@ -117,7 +117,7 @@ class trainer : public training {
   template <class... Weights>
   trainer(const device& on, const optimizer& chosen, const training_options& options, const Weights&...)
       : trainer(on, chosen, symbol_extents{}, options) {
-    static_assert(sizeof...(Weights) > 1 || std::same_as<Model, detail::left_out>,
+    static_assert(sizeof...(Weights) == std::size_t(-1) || std::same_as<Model, detail::left_out>,
                   "meganeura: trainer(gpu, optimizer, sizes, options): options come fourth, behind the sizes; write "
                   "(gpu, optimizer, {}, options)");
   }
@@ -221,7 +221,7 @@ class trainer : public training {
         return Averages ? this->evaluate_averages(b...) : this->evaluate(b...);
       };
       const auto own = static_cast<double>(std::apply(one, all));
-      if constexpr (weight >= 0 || detail::weighs_batches<module>) {
+      if constexpr (weight >= 0 || detail::counts_labels<module>) {
         mean.add(own, static_cast<double>(evaluation().read("loss.weight")[0]));
       } else if constexpr (detail::adds_up<module>()) {
         sum += own;
