@@ -29,6 +29,7 @@
 #include <meganeura/ops/diagonal.hpp>
 #include <meganeura/ops/distance.hpp>
 #include <meganeura/ops/einsum.hpp>
+#include <meganeura/ops/embedding_bag.hpp>
 #include <meganeura/ops/exponential.hpp>
 #include <meganeura/ops/hash.hpp>
 #include <meganeura/ops/interpolate.hpp>
