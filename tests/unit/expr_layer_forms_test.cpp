@@ -206,6 +206,8 @@ TEST(expr_layer_forms, a_padding_token_has_zeros_and_trains_nothing) {
   mn::oracle::interpreter<double> run(g, leaves);
   EXPECT_EQ(run.value(y).values, (std::vector<double>{7, 8, 0, 0, 1, 2}));
   EXPECT_EQ(run.value(slope).values, (std::vector<double>{1, 2, 0, 0, 0, 0, 7, 8}));
+  const auto& leaf = g.get<mn::leaf_attribute>(wrt[0]);
+  EXPECT_EQ(to_string(*leaf.begin), "normal(0, 1), row 1 zeros");  // for files that others read
 }
 
 TEST(expr_layer_forms, bilinear_has_a_bias_unless_it_is_told_not_to) {

@@ -147,6 +147,15 @@ TEST(runtime_parameters, tensors_begin_as_their_initializers_say) {
   }
 }
 
+TEST(runtime_parameters, a_row_begins_as_zeros_where_its_initializer_says_so) {
+  graph g;
+  g.parameter("w", dtype::f32, {3, 2, 2}, initializer{.draw = initial_draw::normal, .square = 1, .zero_row = 1});
+  parameters weights = made(g);
+  weights.init({.seed = 4});
+  const std::vector<float> values = weights.get("w");
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 0, i / 4 == 1) << i;
+}
+
 TEST(runtime_parameters, orthogonal_rows_or_columns_are_orthonormal_times_the_gain) {
   graph g;
   g.parameter("wide", dtype::f32, {5, 3, 4}, init::orthogonal(2));

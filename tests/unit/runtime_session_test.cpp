@@ -183,7 +183,7 @@ TEST(runtime_session, checks_name_what_is_not_finite) {
   EXPECT_EQ(support::sentence_of(step),
             "step 1: x[1, 2] = NaN: inputs must be finite; mend the data, or leave out checks::finite");
   x[6] = -INFINITY;
-  EXPECT_NE(support::sentence_of(step).find("x[1, 2] = infinity"), std::string::npos);
+  EXPECT_NE(support::sentence_of(step).find("x[1, 2] = -infinity"), std::string::npos);
   x[6] = 1;
   EXPECT_EQ(support::sentence_of(step), "no error");
   std::string sentence;

@@ -23,10 +23,11 @@ struct initializer {
   initial_draw draw = initial_draw::none;
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
-  bool saved = true;  // files of parameters hold what became of it, and need it
+  bool saved = true;           // files of parameters hold what became of it, and need it
+  std::int64_t zero_row = -1;  // of the first extent; begins as zeros; -1: none
   friend constexpr bool operator==(const initializer& a, const initializer& b) {
     return a.draw == b.draw && a.fan == b.fan && same_bits(a.centre, b.centre) && same_bits(a.square, b.square) &&
-           a.saved == b.saved;
+           a.saved == b.saved && a.zero_row == b.zero_row;
   }
 };
 

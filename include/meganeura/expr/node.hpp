@@ -121,13 +121,16 @@ constexpr Structure unpacked(const integer_list& from) {
 // An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
 constexpr integer_list packed(const initializer& from) {
   return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
-           __builtin_bit_cast(std::int64_t, from.square), from.saved ? 0 : 1}};
+           __builtin_bit_cast(std::int64_t, from.square), 2 * (from.zero_row + 1) + (from.saved ? 0 : 1)}};
 }
 template <>
 constexpr initializer unpacked<initializer>(const integer_list& from) {
-  return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
+  return {static_cast<initial_draw>(from.values[0] - 1),
+          static_cast<initial_fan>(std::int64_t{from.values[1]}),
           __builtin_bit_cast(double, std::int64_t{from.values[2]}),
-          __builtin_bit_cast(double, std::int64_t{from.values[3]}), from.values[4] == 0};
+          __builtin_bit_cast(double, std::int64_t{from.values[3]}),
+          from.values[4] % 2 == 0,
+          std::int64_t{from.values[4]} / 2 - 1};
 }
 
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on

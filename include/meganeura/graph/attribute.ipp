@@ -184,6 +184,11 @@ MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
 }
 
 MEGANEURA_INLINE std::string to_string(const initializer& value) {
+  if (value.zero_row >= 0) {
+    initializer others = value;
+    others.zero_row = -1;
+    return fmt::format("{}, row {} zeros", to_string(others), value.zero_row);
+  }
   constexpr const char* fans[] = {"", "fan_in", "fan_out", "mean fan"};
   const double wide = std::sqrt(value.square);
   const std::string fan = fans[static_cast<int>(value.fan)];

@@ -12,7 +12,9 @@ concept optional_value = value<T> || std::is_same_v<T, no_operand>;
 }  // namespace detail
 
 /// Which keys a query sees: a condition, or integers that are not 0 where it does, or floats that are added to scores,
-/// as torch.nn.functional.scaled_dot_product_attention's. shapes: one that broadcasts to [b?, heads, t, s].
+/// as torch.nn.functional.scaled_dot_product_attention's. shapes: one that broadcasts to [b?, heads, t, s]: [t, s], of
+/// each head [heads, t, s], of each sequence [b, 1, t, s]. The option checks::finite refuses a bound mask of -infinity:
+/// give integers then.
 template <detail::optional_value M>
 struct attn_mask {
   using operand_tag = void;

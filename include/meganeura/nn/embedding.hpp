@@ -18,6 +18,7 @@ namespace layers {
 struct embedding {
   static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width, embedding_options options) {
     const symbolic_shape table = detail::extents_of(rows, width);
+    options.weight.zero_row = options.padding_index;
     const auto row = gather(detail::parameter_of<"weight">(tokens, table, dtype::f32, options.weight), tokens, 0);
     if (options.padding_index < 0) return row;
     return select(equal(unsqueeze(tokens, -1), options.padding_index), 0.0f, row);

@@ -156,6 +156,7 @@ MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input
          place_of(input, extents, at),
          is_number                                     ? fmt::format("{}", format.decode(bits))
          : format.magnitude(bits) != format.infinity() ? "NaN"
+         : format.decode(bits) < 0                     ? "-infinity"
                                                        : "infinity",
          is_number ? fmt::format(", and in {} this is infinity", to_string(stored)) : "");
   });

@@ -92,6 +92,10 @@ inline std::vector<float> initial_values(const plan::named_tensor& tensor, std::
       break;
     }
   }
+  if (tensor.begin.zero_row >= 0 && tensor.begin.zero_row < tensor.extents[0]) {
+    const auto row = static_cast<std::ptrdiff_t>(tensor.extents.stride(0));
+    std::fill_n(values.begin() + tensor.begin.zero_row * row, row, 0.0f);
+  }
   return values;
 }
 
