@@ -403,10 +403,11 @@ struct initializer {
   initial_draw draw = initial_draw::none;
   initial_fan fan = initial_fan::one;
   double centre = 0, square = 0;
-  bool saved = true;  // files of parameters hold what became of it, and need it
+  bool saved = true;           // files of parameters hold what became of it, and need it
+  std::int64_t zero_row = -1;  // of the first extent; begins as zeros; -1: none
   friend constexpr bool operator==(const initializer& a, const initializer& b) {
     return a.draw == b.draw && a.fan == b.fan && same_bits(a.centre, b.centre) && same_bits(a.square, b.square) &&
-           a.saved == b.saved;
+           a.saved == b.saved && a.zero_row == b.zero_row;
   }
 };
 
@@ -3654,13 +3655,16 @@ constexpr Structure unpacked(const integer_list& from) {
 // An initializer is never all zeros, which would be no list: that is a leaf which says nothing.
 constexpr integer_list packed(const initializer& from) {
   return {{1 + static_cast<int>(from.draw), static_cast<int>(from.fan), __builtin_bit_cast(std::int64_t, from.centre),
-           __builtin_bit_cast(std::int64_t, from.square), from.saved ? 0 : 1}};
+           __builtin_bit_cast(std::int64_t, from.square), 2 * (from.zero_row + 1) + (from.saved ? 0 : 1)}};
 }
 template <>
 constexpr initializer unpacked<initializer>(const integer_list& from) {
-  return {static_cast<initial_draw>(from.values[0] - 1), static_cast<initial_fan>(std::int64_t{from.values[1]}),
+  return {static_cast<initial_draw>(from.values[0] - 1),
+          static_cast<initial_fan>(std::int64_t{from.values[1]}),
           __builtin_bit_cast(double, std::int64_t{from.values[2]}),
-          __builtin_bit_cast(double, std::int64_t{from.values[3]}), from.values[4] == 0};
+          __builtin_bit_cast(double, std::int64_t{from.values[3]}),
+          from.values[4] % 2 == 0,
+          std::int64_t{from.values[4]} / 2 - 1};
 }
 
 // By its numbers and not by the list: GCC 12.2 may take equal class-type arguments for different ones, depending on
@@ -7589,6 +7593,7 @@ namespace layers {
 struct embedding {
   static constexpr auto forward(value auto tokens, std::int64_t rows, std::int64_t width, embedding_options options) {
     const symbolic_shape table = detail::extents_of(rows, width);
+    options.weight.zero_row = options.padding_index;
     const auto row = gather(detail::parameter_of<"weight">(tokens, table, dtype::f32, options.weight), tokens, 0);
     if (options.padding_index < 0) return row;
     return select(equal(unsqueeze(tokens, -1), options.padding_index), 0.0f, row);
@@ -8929,7 +8934,7 @@ struct attend {
   }
   static constexpr auto scores(value auto q, value auto k, value auto position, gqa_options options) {
     const auto all = products(q, k, options);
-    return seen(all, query_of(all) + position, key_of(all), q.facts().shape.rank == 4, options);
+    return seen(all, query_of(all) + minimum(position, 1 << 30), key_of(all), q.facts().shape.rank == 4, options);
   }
 
   static constexpr auto masked(value auto scores, value auto sees) {
@@ -9234,7 +9239,9 @@ concept optional_value = value<T> || std::is_same_v<T, no_operand>;
 }  // namespace detail
 
 /// Which keys a query sees: a condition, or integers that are not 0 where it does, or floats that are added to scores,
-/// as torch.nn.functional.scaled_dot_product_attention's. shapes: one that broadcasts to [b?, heads, t, s].
+/// as torch.nn.functional.scaled_dot_product_attention's. shapes: one that broadcasts to [b?, heads, t, s]: [t, s], of
+/// each head [heads, t, s], of each sequence [b, 1, t, s]. The option checks::finite refuses a bound mask of -infinity:
+/// give integers then.
 template <detail::optional_value M>
 struct attn_mask {
   using operand_tag = void;
@@ -9342,9 +9349,9 @@ struct attention_scores {
 
 struct attention_masked {
   static constexpr auto forward(value auto scores, value auto mask, bool batch) {
-    const auto added = is_float(mask.facts().type) ? detail::widened(mask)
-                                                   : select(equal(mask, 0), -3e38f, detail::number_of(mask, 0.0));
-    return scores + reshape(added, by_groups(mask.facts().shape, scores.facts().shape, batch));
+    const symbolic_shape shape = by_groups(mask.facts().shape, scores.facts().shape, batch);
+    if (is_float(mask.facts().type)) return scores + reshape(detail::widened(mask), shape);
+    return select(equal(reshape(mask, shape), 0), detail::hidden_score, scores);
   }
 
  private:
@@ -10692,7 +10699,9 @@ struct ctc_emissions {
 /// The frames that there are, [n].
 struct ctc_lengths {
   static constexpr auto forward(value auto frames, std::int64_t most) {
-    return frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
+    const auto known =
+        frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
+    return maximum(known, -1);
   }
 };
 
@@ -21252,6 +21261,11 @@ MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
 }
 
 MEGANEURA_INLINE std::string to_string(const initializer& value) {
+  if (value.zero_row >= 0) {
+    initializer others = value;
+    others.zero_row = -1;
+    return fmt::format("{}, row {} zeros", to_string(others), value.zero_row);
+  }
   constexpr const char* fans[] = {"", "fan_in", "fan_out", "mean fan"};
   const double wide = std::sqrt(value.square);
   const std::string fan = fans[static_cast<int>(value.fan)];
@@ -29603,6 +29617,10 @@ inline std::vector<float> initial_values(const plan::named_tensor& tensor, std::
       break;
     }
   }
+  if (tensor.begin.zero_row >= 0 && tensor.begin.zero_row < tensor.extents[0]) {
+    const auto row = static_cast<std::ptrdiff_t>(tensor.extents.stride(0));
+    std::fill_n(values.begin() + tensor.begin.zero_row * row, row, 0.0f);
+  }
   return values;
 }
 
@@ -31234,6 +31252,7 @@ MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input
          place_of(input, extents, at),
          is_number                                     ? fmt::format("{}", format.decode(bits))
          : format.magnitude(bits) != format.infinity() ? "NaN"
+         : format.decode(bits) < 0                     ? "-infinity"
                                                        : "infinity",
          is_number ? fmt::format(", and in {} this is infinity", to_string(stored)) : "");
   });

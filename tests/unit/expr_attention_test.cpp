@@ -103,6 +103,20 @@ TEST(expr_attention, queries_before_the_first_key_see_nothing) {
   }
 }
 
+TEST(expr_attention, integers_hide_a_key_whatever_its_score_and_a_query_stands_anywhere) {
+  for (const double hidden : numbers{3e38, NAN, INFINITY}) {
+    attended t;
+    t.leaves["k"] = {{1, 2, 1, 1}, {1, hidden}};
+    const mn::node_value v = t.input("v", mn::dtype::f32, {1, 2, 1, 1}, {5, 7});
+    const mn::node_value mask = t.input("mask", mn::dtype::i32, {2, 2}, {1, 0, 1, 0});
+    EXPECT_EQ(t.of(mn::attend(t.q, t.k, v, mn::attn_mask(mask)).id()), (numbers{5, 5})) << hidden;
+  }
+  attended t;
+  const mn::node_value place = t.input("place", mn::dtype::i32, {}, {2147483647});
+  const mn::node_id y = mn::attend(t.q, t.k, t.k, place, mn::gqa_options{.causal = true}).id();
+  EXPECT_EQ(t.of(y), t.of(mn::attend(t.q, t.k, t.k, mn::gqa_options{}).id()));
+}
+
 TEST(expr_attention, a_mask_that_is_nan_is_not_hidden) {
   attended t;
   const mn::node_value mask = t.input("mask", mn::dtype::f32, {2, 2}, {NAN, 0, 0, -INFINITY});

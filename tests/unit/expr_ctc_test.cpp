@@ -93,6 +93,7 @@ TEST(expr_ctc, without_labels_all_frames_are_blank_and_without_frames_there_is_n
   EXPECT_NEAR(found.loss[0], 2 * std::log(3.0), 1e-6);
   EXPECT_EQ(found.loss[1], 0);
   EXPECT_EQ(of({0, 0}, {1, 2}, false).loss, (numbers{INFINITY, INFINITY}));
+  EXPECT_EQ(of({-2147483648.0, -2147483647.0}, {0, 1}, false).loss, (numbers{0, INFINITY}));
 }
 
 TEST(expr_ctc, a_chance_of_zero_takes_what_leads_through_it_from_loss_and_gradient) {

@@ -83,7 +83,7 @@ struct attend {
   }
   static constexpr auto scores(value auto q, value auto k, value auto position, gqa_options options) {
     const auto all = products(q, k, options);
-    return seen(all, query_of(all) + position, key_of(all), q.facts().shape.rank == 4, options);
+    return seen(all, query_of(all) + minimum(position, 1 << 30), key_of(all), q.facts().shape.rank == 4, options);
   }
 
   static constexpr auto masked(value auto scores, value auto sees) {

@@ -122,9 +122,9 @@ struct attention_scores {
 
 struct attention_masked {
   static constexpr auto forward(value auto scores, value auto mask, bool batch) {
-    const auto added = is_float(mask.facts().type) ? detail::widened(mask)
-                                                   : select(equal(mask, 0), -3e38f, detail::number_of(mask, 0.0));
-    return scores + reshape(added, by_groups(mask.facts().shape, scores.facts().shape, batch));
+    const symbolic_shape shape = by_groups(mask.facts().shape, scores.facts().shape, batch);
+    if (is_float(mask.facts().type)) return scores + reshape(detail::widened(mask), shape);
+    return select(equal(reshape(mask, shape), 0), detail::hidden_score, scores);
   }
 
  private:

@@ -63,7 +63,9 @@ struct ctc_emissions {
 /// The frames that there are, [n].
 struct ctc_lengths {
   static constexpr auto forward(value auto frames, std::int64_t most) {
-    return frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
+    const auto known =
+        frames.added(detail::describe_indices(frames.facts(), index_use::ctc_frames, most + 1), &frames, 1);
+    return maximum(known, -1);
   }
 };
 
