@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A convolution of no groups.
 // expect: meganeura: conv2d<name, out, options>\(x\): kernel, stride, dilation and groups are at least 1
+// bytes: 3100
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;
