@@ -6,6 +6,8 @@
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/io/safetensors_header.ipp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <set>

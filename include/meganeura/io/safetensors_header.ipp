@@ -4,6 +4,8 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/io/safetensors.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>

@@ -12,6 +12,8 @@
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/taps.hpp>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
