@@ -79,7 +79,7 @@ oracle::tensors<double> plan_executor::leaves() const {
 
 oracle::tensors<double> plan_executor::run(const kernels::step_values& values) {
   oracle_.step = values;
-  for (const plan::area scratch : {plan::area::arena, plan::area::gradient}) {
+  for (const plan::area scratch : {plan::area::arena, plan::area::gradient, plan::area::results}) {
     const auto i = static_cast<std::size_t>(scratch);
     memory_[i].assign(memory_[i].size(), std::byte{0xff});  // NaN, and no sensible integer
     written_[i].assign(written_[i].size(), false);

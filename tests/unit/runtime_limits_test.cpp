@@ -191,7 +191,7 @@ std::string refused_untouched(const graph& g, const vulkan::device_facts& most) 
   return sentence;
 }
 
-TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_before_one_is_made) {
+TEST(runtime_limits, a_program_of_too_many_buffers_is_refused_before_one_is_made) {
   graph g;
   const node_id x = g.input("x", dtype::f32, {64}), w = g.parameter("w", dtype::f32, {64});
   for (int i = 0; i < 5; ++i) {
@@ -207,7 +207,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
     const program run(gpu, g, weights);
     needed = gpu.counters().allocations - before;
   }
-  ASSERT_GE(needed, 5u);  // inputs on the device and twice on the host, results twice
+  ASSERT_GE(needed, 6u);                                          // inputs, the step's numbers and results, twice each
   most.max_allocations = static_cast<std::uint32_t>(2 + needed);  // the staging ring and the parameters live already
   {
     const device gpu({.at_most = most});
@@ -221,11 +221,7 @@ TEST(runtime_limits, a_program_of_too_many_or_too_large_buffers_is_refused_befor
   EXPECT_NE(counted.find("allows " + std::to_string(most.max_allocations)), std::string::npos) << counted;
 
   most = support::shared_device().facts();
-  most.max_buffer_bytes = 1024;  // the step's values and five results take 256 each
-  const std::string measured = refused_untouched(g, most);
-  EXPECT_NE(measured.find("1536 bytes are needed in one buffer"), std::string::npos) << measured;
-  EXPECT_NE(measured.find("allows 1024"), std::string::npos) << measured;
-  most.max_buffer_bytes = 1536;
+  most.max_buffer_bytes = 1024;  // five results take 256 each: they lie in two
   const device gpu({.at_most = most});
   EXPECT_NO_THROW(program(gpu, g, parameters(gpu, g)));
 }

@@ -195,6 +195,24 @@ TEST_F(vulkan_device, waiting_for_what_was_never_submitted_is_refused) {
   EXPECT_TRUE(gpu->is_done(value));
 }
 
+TEST(vulkan_wait, polls_for_as_long_as_it_is_told_and_then_sleeps) {
+  for (const std::uint32_t poll : {0U, 1U, 100'000U}) {
+    const vulkan::device gpu({.device = "cpu", .disk_cache = false, .poll_microseconds = poll});
+    const vulkan::pipeline advance = gpu.create_pipeline(advance_kernel());
+    const vulkan::buffer memory = gpu.allocate(1 << 20, vulkan::memory_kind::mapped);
+    std::memset(memory.mapped().data(), 0, memory.mapped().size());
+    vulkan::recorder commands(gpu);
+    for (int i = 0; i < 20; ++i) {
+      commands.dispatch(advance, {{memory}}, {4096, 1, 1});
+      commands.barrier();
+    }
+    gpu.wait(gpu.submit(commands.finish()));
+    std::uint32_t found = 0;
+    std::memcpy(&found, memory.mapped().data() + sizeof(found), sizeof(found));
+    EXPECT_EQ(found, 1743392200U) << "(3^20 - 1) / 2 after 20 rounds of 3 x + 1, modulo 2^32; polled for " << poll;
+  }
+}
+
 TEST(vulkan_loader, a_device_can_be_opened_many_times_in_one_process) {
   for (int i = 0; i < 50; ++i) {
     const vulkan::device gpu({.disk_cache = false, .staging_bytes = 4096});

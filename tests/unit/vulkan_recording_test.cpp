@@ -56,6 +56,24 @@ TEST_F(vulkan_recording, a_hundred_replays_run_in_order_and_make_nothing_new) {
   EXPECT_EQ(read<std::uint32_t>(memory, 0, 1024), advanced(start, 100));
 }
 
+TEST_F(vulkan_recording, what_a_copy_wrote_is_seen_two_barriers_later) {
+  const vulkan::pipeline scale = gpu->create_pipeline(scale_kernel(3.0F, 1.0F));
+  const vulkan::buffer memory = gpu->allocate(4 * 256);
+  gpu->upload(memory, 0, std::vector<float>(64, 2.0F));
+  vulkan::recorder commands(*gpu);
+  commands.copy({memory, 0, 256}, {memory, 256, 256});
+  commands.barrier();
+  commands.dispatch(scale, {{memory, 0, 256}, {memory, 512, 256}}, {1, 1, 1});
+  commands.barrier();
+  commands.dispatch(scale, {{memory, 256, 256}, {memory, 768, 256}}, {1, 1, 1});
+  commands.barrier();
+  commands.copy({memory, 512, 256}, {memory, 256, 256});
+  commands.barrier();  // nothing follows
+  gpu->submit(commands.finish());
+  EXPECT_EQ(read<float>(memory, 256, 64), std::vector<float>(64, 7.0F));
+  EXPECT_EQ(read<float>(memory, 768, 64), std::vector<float>(64, 7.0F));
+}
+
 TEST_F(vulkan_recording, uploads_between_replays_land_between_them) {
   const vulkan::pipeline scale = gpu->create_pipeline(scale_kernel(2.0F, 0.0F));
   const vulkan::buffer memory = gpu->allocate(512);

@@ -52,6 +52,10 @@ struct draft {
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
+  /// Whether it is a number that the host reads of every step.
+  [[nodiscard]] bool is_result(node_id id) const {
+    return is_output[id] && g()[id].type == dtype::f32 && g()[id].extents.rank() == 0;
+  }
   /// The node whose step stores this value.
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
@@ -75,6 +79,7 @@ struct draft {
   std::vector<copy> copies;
   std::vector<scratch> scratches;
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
+  std::unordered_map<node_id, range> copied_results;              // of nodes that lie elsewhere
   std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
 };
 
@@ -86,6 +91,8 @@ void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
 /// what it held before the step.
 void place_effects(draft& all);
+/// Numbers that are outputs: where the host reads them, computed there or copied.
+void place_results(draft& all);
 /// Lifetimes, operands overwritten in place, and the bytes of the arena.
 void place_in_arena(draft& all);
 /// Kernels, copies and updates in order and in barrier groups, and the outputs.
@@ -98,6 +105,7 @@ void write_steps(draft& all);
 #include <meganeura/plan/draft.ipp>
 #include <meganeura/plan/effects.ipp>
 #include <meganeura/plan/plan.ipp>
+#include <meganeura/plan/results.ipp>
 #include <meganeura/plan/schedule.ipp>
 #include <meganeura/plan/steps.ipp>
 #endif

@@ -160,7 +160,8 @@ class effect_placer {
   // they were in the step is kept for it.
   void save_outputs() {
     for (node_id id{0}; id < g_.size(); ++id) {
-      if (!draft_.is_output[id] || (g_[id].kind != op::parameter && g_[id].kind != op::state)) continue;
+      if (!draft_.is_output[id] || draft_.is_result(id)) continue;
+      if (g_[id].kind != op::parameter && g_[id].kind != op::state) continue;
       draft_.saved_outputs[id] = save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : 1, never);
     }
   }

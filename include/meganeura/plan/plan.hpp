@@ -15,8 +15,15 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
+/// tensor_alignment, `results` what the host reads of every step, `training` what make_training_layout has; as many as
+/// an optimiser keeps moments follow.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, results, training, moments };
+/// Steps of a program that may be under way at one time.
+inline constexpr std::size_t steps_in_flight = 2;
+/// Whether the host writes or reads it with every step: each step in flight has one of its own.
+[[nodiscard]] constexpr bool is_hosts(area where) {
+  return where == area::input || where == area::step_values || where == area::results;
+}
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -68,11 +75,12 @@ struct execution_plan {
   layout inputs, parameters;  // states are among the parameters
   layout training;            // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
-  std::vector<named_range> outputs;
+  std::vector<named_range> outputs;  // rank-0 f32 ones lie in the area `results`
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
-  /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
+  /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
+  /// steps in flight has of its own are included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
 };
 

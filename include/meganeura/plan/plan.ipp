@@ -5,13 +5,15 @@
 #include <meganeura/plan/plan.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
-  return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < area_bytes.size(); ++i)
+    total += area_bytes[i] * (is_hosts(static_cast<area>(i)) ? steps_in_flight : 1);
+  return total;
 }
 
 MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
@@ -34,6 +36,7 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   detail::schedule(all);
   detail::place_leaves(all);
   detail::place_effects(all);
+  detail::place_results(all);
   detail::place_in_arena(all);
   detail::write_steps(all);
   return std::move(all.result);

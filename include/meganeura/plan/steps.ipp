@@ -153,9 +153,11 @@ class step_writer {
   void outputs() {
     for (const graph_output& output : g_.outputs()) {
       const node& n = g_[output.node];
-      const auto saved = draft_.saved_outputs.find(output.node);
-      const range& where =
-          saved == draft_.saved_outputs.end() ? places_[output.node].where : draft_.scratches[saved->second].where;
+      range where = places_[output.node].where;
+      if (const auto saved = draft_.saved_outputs.find(output.node); saved != draft_.saved_outputs.end())
+        where = draft_.scratches[saved->second].where;
+      if (const auto copied = draft_.copied_results.find(output.node); copied != draft_.copied_results.end())
+        where = copied->second;
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;

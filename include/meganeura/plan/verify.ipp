@@ -276,6 +276,9 @@ class replay {
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
+      const bool is_number = plan_.outputs[i].type == dtype::f32 && plan_.outputs[i].extents.rank() == 0;
+      if (is_number != (plan_.outputs[i].where.where == area::results))
+        fail(error_category::internal, "plan: \"{}\" does not lie where the host reads it", plan_.outputs[i].name);
       if (plan_.outputs[i].where.where == area::parameter || plan_.outputs[i].where.where == area::training)
         fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
     }

@@ -138,25 +138,18 @@ class program {
   program(const device& on, const graph& g, const parameters& weights, const program_options& options,
           optimizer_moments moments, const build_times& before);
 
-  struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, as in their area, then come scalars.
-    area_memory inputs;
-    vulkan::buffer results;
+  struct slot {                      // one step in flight
+    std::vector<area_memory> areas;  // by plan::index_of; the host's are mapped and its own, the others both slots'
+    area_memory inputs;              // where the host writes them: an area, or copied into it by the step
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
-  };
-  struct result_copy {  // of a rank-0 f32 output, made by the step itself
-    std::string name;
-    plan::range from;
-    std::uint64_t offset = 0;
+    [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const {
+      return areas[plan::index_of(r.where)].at(r.offset, r.bytes);
+    }
   };
   [[nodiscard]] const program& alive() const;
-  void list_results();
   [[nodiscard]] std::uint64_t step_values_bytes() const {
     return plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  }
-  [[nodiscard]] std::uint64_t result_bytes() const {
-    return step_values_bytes() + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
   void allocate();
@@ -175,8 +168,7 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
-  [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
-  [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
   void find_targets(std::span<const input_values> inputs, std::uint32_t step);
@@ -194,9 +186,7 @@ class program {
   plan::execution_plan plan_;
   fusion::optimize_report report_;
   build_times times_;
-  std::vector<area_memory> areas_;  // by plan::index_of
-  std::array<slot, 2> slots_;
-  std::vector<result_copy> results_;
+  std::array<slot, plan::steps_in_flight> slots_;  // taken in turn
   optimizer_moments moments_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads

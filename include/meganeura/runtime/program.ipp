@@ -97,7 +97,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   check_limits(kernels);
   times_.generate = watch.lap();
   if (moments_) moments_.check_fits(plan_);
-  list_results();
+  auto& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   check_memory();
   allocate();
   times_.allocate = watch.lap();
@@ -117,27 +118,19 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   rethrow_as_error("building a program");
 }
 
-MEGANEURA_INLINE void program::list_results() {
-  std::uint64_t& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
-  for (const auto& output : plan_.outputs) {
-    if (output.type == dtype::f32 && output.extents.rank() == 0)
-      results_.push_back({output.name, output.where, result_bytes()});
-  }
-}
-
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
 MEGANEURA_INLINE void program::check_memory() const {
-  std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
-  const auto add = [&](std::uint64_t area_bytes) {
-    const std::vector<std::uint64_t> more = buffers_of(device_.facts(), area_bytes);
-    buffers.insert(buffers.end(), more.begin(), more.end());
-  };
+  std::vector<std::uint64_t> buffers;
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    if (where != plan::area::parameter && !(moments_ && where >= plan::area::training)) add(plan_.area_bytes[i]);
+    if (where == plan::area::parameter || (moments_ && where >= plan::area::training)) continue;
+    std::size_t copies = plan::is_hosts(where) ? slots_.size() : 1;
+    if (where == plan::area::input && !device_.facts().has_mapped_device_memory) ++copies;  // on the device
+    for (; copies > 0; --copies) {
+      const std::vector<std::uint64_t> more = buffers_of(device_.facts(), plan_.area_bytes[i]);
+      buffers.insert(buffers.end(), more.begin(), more.end());
+    }
   }
-  for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
   if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
 }
@@ -146,25 +139,28 @@ MEGANEURA_INLINE void program::allocate() {
   if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    areas_.push_back(where == plan::area::parameter  ? weights_.memory()
-                     : where >= plan::area::training ? moments_.memory(where)
-                                                     : area_memory(device_, plan_.area_bytes[i]));
+    if (plan::is_hosts(where)) {
+      for (slot& s : slots_) s.areas.emplace_back(device_, plan_.area_bytes[i], vulkan::memory_kind::mapped);
+      continue;
+    }
+    const area_memory shared = where == plan::area::parameter  ? weights_.memory()
+                               : where >= plan::area::training ? moments_.memory(where)
+                                                               : area_memory(device_, plan_.area_bytes[i]);
+    for (slot& s : slots_) s.areas.push_back(shared);
   }
+  constexpr std::size_t inputs = plan::index_of(plan::area::input);
+  const auto is_near = [](const vulkan::buffer& page) { return page.is_device_local(); };
+  area_memory copied;
   for (slot& s : slots_) {
-    s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
-    s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
+    s.inputs = s.areas[inputs];
+    if (std::ranges::all_of(s.inputs.pages(), is_near)) continue;
+    // Kernels would read them across the bus, as often as they need them.
+    if (copied.pages().empty()) copied = area_memory(device_, plan_.area_bytes[inputs]);
+    s.areas[inputs] = copied;
   }
   vulkan::recorder zero(device_);  // gaps between gradients are read as well
-  areas_[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
+  slots_[0].areas[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
   device_.submit(zero.finish());
-}
-
-MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
-  return areas_[plan::index_of(r.where)];
-}
-
-MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return area_of(r).at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -236,19 +232,19 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
-  for (std::size_t page = 0; page < inputs.pages().size(); ++page)
-    commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
-  const std::uint64_t values = step_values_bytes() - plan::tensor_alignment + sizeof(kernels::step_values);
-  commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
-  commands.barrier();
+  const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
+  for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
+    const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
+    if (from != to) commands.copy({from, 0, 0}, {to, 0, 0});
+  }
+  commands.barrier();  // none where nothing was copied
   std::uint32_t group = 0;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& step = plan_.steps[i];
     if (step.group != group) commands.barrier();
     group = step.group;
     std::vector<vulkan::buffer_range> bindings;
-    for (const plan::binding& b : step.bindings) bindings.push_back(at(b.where));
+    for (const plan::binding& b : step.bindings) bindings.push_back(s.at(b.where));
     if (step.kind == plan::step::copy) {
       commands.copy(bindings[0], bindings[1]);
       continue;
@@ -259,8 +255,6 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
-  if (!results_.empty()) commands.barrier();
-  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});
   s.commands = commands.finish();
 }
 
@@ -359,8 +353,9 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (targets_[i]) store(s, *targets_[i], inputs[i]);
   }
+  const area_memory& numbers = s.areas[plan::index_of(plan::area::step_values)];
   for (std::size_t i = 0; i < groups; ++i)
-    std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
+    std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
@@ -394,8 +389,7 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
 
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
   const plan::named_range& found = find_output(name);
-  const auto result = std::ranges::find(results_, name, &result_copy::name);
-  if (result == results_.end()) {
+  if (found.where.where != plan::area::results) {
     fail(error_category::invalid_argument,
          "scalar_output: output {} is {}{}, and only f32[] is one number; read it by program.output", quote(name),
          to_string(found.type), to_string(found.extents));
@@ -409,7 +403,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   }
   device_.wait(s->timeline);
   float value = 0;
-  std::memcpy(&value, s->results.mapped().data() + result->offset, sizeof(value));
+  const area_memory& results = s->areas[plan::index_of(plan::area::results)];
+  std::memcpy(&value, results.mapped(found.where.offset, sizeof(value)).data(), sizeof(value));
   return value;
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -434,7 +429,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  return area_of(from).read(device_, from.offset, from.bytes);
+  return latest().areas[plan::index_of(from.where)].read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
 }
@@ -455,7 +450,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_vi
 // To where the user has them, in one copy.
 MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
   const plan::range& from = output.where;
-  const vulkan::read_back_ticket copied = area_of(from).read_back(device_, from.offset, from.bytes);
+  const area_memory& area = latest().areas[plan::index_of(from.where)];
+  const vulkan::read_back_ticket copied = area.read_back(device_, from.offset, from.bytes);
   detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -467,8 +463,7 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
          "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
-  const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
-  return latest->commands.timings();
+  return latest().commands.timings();
 } catch (...) {
   rethrow_as_error("reading a profile");
 }

@@ -34,6 +34,9 @@ class buffer {
   /// Host view of memory_kind::mapped, empty otherwise. Writes are seen by submissions made after them; the caller
   /// orders them against submissions under way (device::wait).
   [[nodiscard]] std::span<std::byte> mapped() const;
+  /// Whether it lies in the device's own memory, where kernels read it as often as they like: always, but for mapped
+  /// buffers of devices whose memory the host does not see, or sees a small part of.
+  [[nodiscard]] bool is_device_local() const;
 
   [[nodiscard]] const std::shared_ptr<detail::buffer_state>& state() const { return state_; }
   [[nodiscard]] bool operator==(const buffer&) const = default;

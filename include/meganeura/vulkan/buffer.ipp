@@ -39,6 +39,8 @@ MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
   return {state_->memory.mapped, state_->memory.bytes};
 }
 
+MEGANEURA_INLINE bool buffer::is_device_local() const { return state_ != nullptr && state_->memory.is_device_local; }
+
 MEGANEURA_INLINE bool read_back_ticket::ready() const try {
   if (state_ == nullptr)
     fail(error_category::invalid_argument, "an empty read-back ticket was asked whether it is ready");

@@ -23,14 +23,16 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 /// Environment: MEGANEURA_DEVICE stands in for an empty `device`; MEGANEURA_VALIDATION=1 switches `validation` on;
 /// MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of libvulkan.so.1.
 struct device_options {
-  std::string device{};                     // index, part of the name, "cpu"; empty = the best
-  bool validation = false;                  // Khronos validation layer with synchronisation checks
-  bool disk_cache = true;                   // keep compiled pipelines between runs
-  std::string cache_directory{};            // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
-  std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
-  std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
-  std::optional<device_facts> at_most{};    // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};                           // what the device has to say; empty: nobody hears it
+  std::string device{};                              // index, part of the name, "cpu"; empty = the best
+  bool validation = false;                           // Khronos validation layer with synchronisation checks
+  bool disk_cache = true;                            // keep compiled pipelines between runs
+  std::string cache_directory{};                     // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
+  std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
+  std::uint32_t threads = 0;                         // that create pipelines; 0 = one a processor
+  std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
+                                                     // which it would wake late; empty = 1000, of a software device 0
+  std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
+  log_sink log{};                                    // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.

@@ -50,6 +50,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
 
   state_ = std::make_shared<detail::device_state>();
   state_->threads = options.threads;
+  const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
+  state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);

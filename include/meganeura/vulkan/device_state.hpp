@@ -29,6 +29,7 @@ struct raw_buffer {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   std::uint64_t bytes = 0;
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
+  bool is_device_local = false;
 };
 
 /// The memory types that suit `use`, best first: what is wished for, then what Vulkan guarantees to exist (11.6).
@@ -108,6 +109,7 @@ class device_state {
   VkDevice handle = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;
   std::uint32_t threads = 0;
+  std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
   std::filesystem::path cache_file;               // empty when the disk cache is off
@@ -157,17 +159,35 @@ class device_state {
   std::size_t slots_made_ = 0;                               // and not destroyed
 };
 
-/// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
-inline void add_barrier(const device_functions& call, VkCommandBuffer commands, bool to_host = false) {
+/// What one side of a barrier does to memory: a wider mask than needed costs time on some devices.
+struct memory_scope {
+  VkPipelineStageFlags stages = 0;
+  VkAccessFlags reads = 0, writes = 0;
+  memory_scope& operator|=(const memory_scope& other) {
+    stages |= other.stages, reads |= other.reads, writes |= other.writes;
+    return *this;
+  }
+};
+namespace scope {
+inline constexpr memory_scope transfer{VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT,
+                                       VK_ACCESS_TRANSFER_WRITE_BIT};
+inline constexpr memory_scope storage{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT,
+                                      VK_ACCESS_SHADER_WRITE_BIT};
+inline constexpr memory_scope uniform{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_UNIFORM_READ_BIT, 0};
+inline constexpr memory_scope host{VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT, 0};
+/// Whatever earlier submissions may have done.
+inline constexpr memory_scope any{transfer.stages | storage.stages, transfer.reads | storage.reads | uniform.reads,
+                                  transfer.writes | storage.writes};
+}  // namespace scope
+
+/// What `to` does sees what `from` wrote, and overwrites nothing that it still reads.
+inline void add_barrier(const device_functions& call, VkCommandBuffer commands, const memory_scope& from,
+                        const memory_scope& to) {
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  constexpr VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  barrier.dstAccessMask = to_host ? VK_ACCESS_HOST_READ_BIT
-                                  : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                        VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  const VkPipelineStageFlags after = to_host ? VkPipelineStageFlags{VK_PIPELINE_STAGE_HOST_BIT} : device;
-  call.CmdPipelineBarrier(commands, device, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  barrier.srcAccessMask = from.writes;
+  barrier.dstAccessMask = to.reads | to.writes;
+  call.CmdPipelineBarrier(commands, from.stages, to.stages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail

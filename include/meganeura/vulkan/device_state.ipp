@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -190,7 +191,11 @@ MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_u
     }
     const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
     const VkResult result = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
-    if (result == VK_SUCCESS) return static_cast<void>(++allocations);
+    if (result == VK_SUCCESS) {
+      const bool is_near = (memory_.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
+      buffer.is_device_local = is_near && (use == memory_use::device_local || facts.has_mapped_device_memory);
+      return static_cast<void>(++allocations);
+    }
     buffer.memory = VK_NULL_HANDLE;
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)
       check(result, "vkAllocateMemory");
@@ -298,6 +303,12 @@ MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
+  if (poll_microseconds != 0) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(poll_microseconds);
+    do {
+      if (completed() >= value) return;
+    } while (std::chrono::steady_clock::now() < until);
+  }
   // In slices of a second, so that a loss noticed by another thread ends this wait too.
   constexpr std::uint64_t slice = 1'000'000'000;
   while (true) {
@@ -367,7 +378,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
                                        VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, nullptr};
   check(call.BeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-  add_barrier(call, commands);  // earlier work may still read or write what is copied now
+  add_barrier(call, commands, scope::any, scope::transfer);  // which may still read or write what is copied now
   batch_ = commands;
   batch_reaches_host_ = false;
   batch_writes_.clear();
@@ -375,7 +386,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
 
 MEGANEURA_INLINE void device_state::close_batch() {
   if (batch_ == VK_NULL_HANDLE || batch_is_closed_) return;
-  if (batch_reaches_host_) add_barrier(call, batch_, true);
+  if (batch_reaches_host_) add_barrier(call, batch_, scope::transfer, scope::host);
   check(call.EndCommandBuffer(batch_), "vkEndCommandBuffer");
   batch_is_closed_ = true;
 }
@@ -389,7 +400,7 @@ MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer targ
     return reads || writes;
   };
   if (std::any_of(batch_writes_.begin(), batch_writes_.end(), collides)) {
-    add_barrier(call, batch_);
+    add_barrier(call, batch_, scope::transfer, scope::transfer);
     batch_writes_.clear();
   }
   batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});

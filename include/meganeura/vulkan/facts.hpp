@@ -94,6 +94,7 @@ struct device_facts {
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
+  bool has_mapped_device_memory = false;  // the host sees memory of the device, at least some of it
   bool has_subgroup_size_control = false;
   bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty

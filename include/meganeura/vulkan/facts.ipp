@@ -110,8 +110,8 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
         &device_facts::has_float_atomics, &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix,
         &device_facts::has_memory_model, &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
         &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
-        &device_facts::has_subgroup_size_control, &device_facts::has_full_subgroups,
-        &device_facts::has_special_values}) {
+        &device_facts::has_mapped_device_memory, &device_facts::has_subgroup_size_control,
+        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();

@@ -457,6 +457,12 @@ inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDe
     facts.heaps.push_back({heap.size, device_local});
     facts.unified_memory = facts.unified_memory && device_local;
   }
+  constexpr VkMemoryPropertyFlags mapped =
+      VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  for (std::uint32_t i = 0; i < memory.memoryProperties.memoryTypeCount; ++i) {
+    if ((memory.memoryProperties.memoryTypes[i].propertyFlags & mapped) == mapped)
+      facts.has_mapped_device_memory = true;
+  }
 }
 
 MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index) {

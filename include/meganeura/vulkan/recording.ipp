@@ -225,21 +225,48 @@ inline bool reaches_host(const command& item) {
   return filled != nullptr && is_mapped(filled->target);
 }
 
+inline memory_scope scope_of(const command& item) {
+  if (std::holds_alternative<barrier_command>(item)) return {};
+  const auto* launch = std::get_if<dispatch_command>(&item);
+  if (launch == nullptr) return scope::transfer;
+  memory_scope result{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0};
+  for (const spirv::binding_kind kind : launch->kernel.state()->bindings)
+    result |= kind == spirv::binding_kind::uniform_buffer ? scope::uniform : scope::storage;
+  return result;
+}
+
+/// What the commands behind a barrier do, up to the next one.
+inline memory_scope scope_behind(std::span<const command> commands) {
+  memory_scope result;
+  for (const command& item : commands) {
+    if (std::holds_alternative<barrier_command>(item)) break;
+    result |= scope_of(item);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   state_->commands = list_.commands;
+  for (const command& item : state_->commands) all_ |= scope_of(item);
   create_descriptor_pool();
   create_command_buffer();
   // Simultaneous use: the same step is submitted again while its predecessor still runs.
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
                                        VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
   device_.check(device_.call.BeginCommandBuffer(state_->handle, &begin), "vkBeginCommandBuffer");
-  add_barrier(device_.call, state_->handle);  // after whatever was submitted before, write after read included
+  // After whatever was submitted before, and for all that follows: later barriers tell of this recording alone.
+  if (all_.stages != 0) add_barrier(device_.call, state_->handle, scope::any, all_);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
-  for (const command& item : state_->commands) std::visit([this](const auto& one) { write(one); }, item);
-  if (std::any_of(state_->commands.begin(), state_->commands.end(), reaches_host))
-    add_barrier(device_.call, state_->handle, true);
+  const std::span<const command> commands = state_->commands;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    rest_ = commands.subspan(i + 1);
+    std::visit([this](const auto& one) { write(one); }, commands[i]);
+    before_ |= scope_of(commands[i]);
+  }
+  if (std::any_of(commands.begin(), commands.end(), reaches_host))
+    add_barrier(device_.call, state_->handle, before_, scope::host);
   device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
   ++device_.recordings;
   return std::move(state_);
@@ -304,7 +331,7 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
   constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
   if (state_->queries != VK_NULL_HANDLE) {
-    add_barrier(device_.call, commands);
+    add_barrier(device_.call, commands, all_, all_);
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
   }
   const instance_functions& debug = device_.owner->call;
@@ -318,7 +345,7 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
-    add_barrier(device_.call, commands);
+    add_barrier(device_.call, commands, all_, all_);
   }
   state_->dispatches.push_back(&item);
 }
@@ -334,7 +361,12 @@ MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
                              item.target.size, item.word);
 }
 
-MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barrier(device_.call, state_->handle); }
+// From all that was written so far, not by the last commands alone: a kernel may read what a copy wrote two barriers
+// ago.
+MEGANEURA_INLINE void recording_writer::write(const barrier_command&) {
+  const memory_scope behind = scope_behind(rest_);
+  if (before_.stages != 0 && behind.stages != 0) add_barrier(device_.call, state_->handle, before_, behind);
+}
 
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan

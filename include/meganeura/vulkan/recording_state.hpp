@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -82,6 +83,9 @@ class recording_writer {
   device_state& device_;
   std::shared_ptr<recording_state> state_;
   std::uint32_t query_count_ = 0;
+  // What the recording does, what it has done where it is being written, and what is still to come.
+  memory_scope all_, before_;
+  std::span<const command> rest_;
   VkPipeline bound_ = VK_NULL_HANDLE;
   std::map<std::tuple<VkBuffer, std::uint64_t, std::uint64_t>, VkBufferView> views_;
 };
