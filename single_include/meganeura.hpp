@@ -16978,6 +16978,9 @@ class buffer {
   /// Host view of memory_kind::mapped, empty otherwise. Writes are seen by submissions made after them; the caller
   /// orders them against submissions under way (device::wait).
   [[nodiscard]] std::span<std::byte> mapped() const;
+  /// Whether it lies in the device's own memory, where kernels read it as often as they like: always, but for mapped
+  /// buffers of devices whose memory the host does not see, or sees a small part of.
+  [[nodiscard]] bool is_device_local() const;
 
   [[nodiscard]] const std::shared_ptr<detail::buffer_state>& state() const { return state_; }
   [[nodiscard]] bool operator==(const buffer&) const = default;
@@ -17137,6 +17140,7 @@ struct device_facts {
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
+  bool has_mapped_device_memory = false;  // the host sees memory of the device, at least some of it
   bool has_subgroup_size_control = false;
   bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
@@ -17299,14 +17303,16 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 /// Environment: MEGANEURA_DEVICE stands in for an empty `device`; MEGANEURA_VALIDATION=1 switches `validation` on;
 /// MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of libvulkan.so.1.
 struct device_options {
-  std::string device{};                     // index, part of the name, "cpu"; empty = the best
-  bool validation = false;                  // Khronos validation layer with synchronisation checks
-  bool disk_cache = true;                   // keep compiled pipelines between runs
-  std::string cache_directory{};            // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
-  std::uint64_t staging_bytes = 32U << 20;  // host memory that uploads pass through
-  std::uint32_t threads = 0;                // that create pipelines; 0 = one a processor
-  std::optional<device_facts> at_most{};    // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};                           // what the device has to say; empty: nobody hears it
+  std::string device{};                              // index, part of the name, "cpu"; empty = the best
+  bool validation = false;                           // Khronos validation layer with synchronisation checks
+  bool disk_cache = true;                            // keep compiled pipelines between runs
+  std::string cache_directory{};                     // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
+  std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
+  std::uint32_t threads = 0;                         // that create pipelines; 0 = one a processor
+  std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
+                                                     // which it would wake late; empty = 1000, of a software device 0
+  std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
+  log_sink log{};                                    // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -17848,8 +17854,15 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment, `training` what make_training_layout has; as many as an optimiser keeps moments follow.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, training, moments };
+/// tensor_alignment, `results` what the host reads of every step, `training` what make_training_layout has; as many as
+/// an optimiser keeps moments follow.
+enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, results, training, moments };
+/// Steps of a program that may be under way at one time.
+inline constexpr std::size_t steps_in_flight = 2;
+/// Whether the host writes or reads it with every step: each step in flight has one of its own.
+[[nodiscard]] constexpr bool is_hosts(area where) {
+  return where == area::input || where == area::step_values || where == area::results;
+}
 /// The area of each parameter's moment number i.
 [[nodiscard]] constexpr area moment_area(std::size_t i) {
   return static_cast<area>(static_cast<std::size_t>(area::moments) + i);
@@ -17901,11 +17914,12 @@ struct execution_plan {
   layout inputs, parameters;  // states are among the parameters
   layout training;            // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
-  std::vector<named_range> outputs;
+  std::vector<named_range> outputs;  // rank-0 f32 ones lie in the area `results`
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
   std::uint64_t page_bytes = unlimited_page;  // of one buffer, see paged: no range crosses a multiple of it
   std::uint64_t unaliased_arena_bytes = 0;    // what the arena would be without sharing
-  /// Device bytes of a step, exact and known before any allocation; parameters and optimiser state included.
+  /// Bytes of a program on the device, known before any allocation: parameters, optimiser state and what each of the
+  /// steps in flight has of its own are included.
   [[nodiscard]] std::uint64_t peak_bytes() const;
 };
 
@@ -18789,25 +18803,18 @@ class program {
   program(const device& on, const graph& g, const parameters& weights, const program_options& options,
           optimizer_moments moments, const build_times& before);
 
-  struct slot {  // one step in flight
-    // Both mapped. Results begin with the step's values, as in their area, then come scalars.
-    area_memory inputs;
-    vulkan::buffer results;
+  struct slot {                      // one step in flight
+    std::vector<area_memory> areas;  // by plan::index_of; the host's are mapped and its own, the others both slots'
+    area_memory inputs;              // where the host writes them: an area, or copied into it by the step
     vulkan::recording commands;
     std::uint64_t timeline = 0, step = 0;
-  };
-  struct result_copy {  // of a rank-0 f32 output, made by the step itself
-    std::string name;
-    plan::range from;
-    std::uint64_t offset = 0;
+    [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const {
+      return areas[plan::index_of(r.where)].at(r.offset, r.bytes);
+    }
   };
   [[nodiscard]] const program& alive() const;
-  void list_results();
   [[nodiscard]] std::uint64_t step_values_bytes() const {
     return plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  }
-  [[nodiscard]] std::uint64_t result_bytes() const {
-    return step_values_bytes() + results_.size() * plan::tensor_alignment;
   }
   void check_memory() const;
   void allocate();
@@ -18826,8 +18833,7 @@ class program {
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
   void record(slot& s, std::span<const prepared> kernels, bool profile) const;
-  [[nodiscard]] const area_memory& area_of(const plan::range& r) const;
-  [[nodiscard]] vulkan::buffer_range at(const plan::range& r) const;
+  [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
   void find_targets(std::span<const input_values> inputs, std::uint32_t step);
@@ -18845,9 +18851,7 @@ class program {
   plan::execution_plan plan_;
   fusion::optimize_report report_;
   build_times times_;
-  std::vector<area_memory> areas_;  // by plan::index_of
-  std::array<slot, 2> slots_;
-  std::vector<result_copy> results_;
+  std::array<slot, plan::steps_in_flight> slots_;  // taken in turn
   optimizer_moments moments_;
   parameters weights_;
   std::vector<std::string> parameter_names_;  // of those that a step reads
@@ -27370,6 +27374,7 @@ struct raw_buffer {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   std::uint64_t bytes = 0;
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
+  bool is_device_local = false;
 };
 
 /// The memory types that suit `use`, best first: what is wished for, then what Vulkan guarantees to exist (11.6).
@@ -27449,6 +27454,7 @@ class device_state {
   VkDevice handle = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;
   std::uint32_t threads = 0;
+  std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
   std::filesystem::path cache_file;               // empty when the disk cache is off
@@ -27498,17 +27504,35 @@ class device_state {
   std::size_t slots_made_ = 0;                               // and not destroyed
 };
 
-/// One narrow barrier: compute and transfer work on both sides, nothing else is waited for.
-inline void add_barrier(const device_functions& call, VkCommandBuffer commands, bool to_host = false) {
+/// What one side of a barrier does to memory: a wider mask than needed costs time on some devices.
+struct memory_scope {
+  VkPipelineStageFlags stages = 0;
+  VkAccessFlags reads = 0, writes = 0;
+  memory_scope& operator|=(const memory_scope& other) {
+    stages |= other.stages, reads |= other.reads, writes |= other.writes;
+    return *this;
+  }
+};
+namespace scope {
+inline constexpr memory_scope transfer{VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT,
+                                       VK_ACCESS_TRANSFER_WRITE_BIT};
+inline constexpr memory_scope storage{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT,
+                                      VK_ACCESS_SHADER_WRITE_BIT};
+inline constexpr memory_scope uniform{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_UNIFORM_READ_BIT, 0};
+inline constexpr memory_scope host{VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT, 0};
+/// Whatever earlier submissions may have done.
+inline constexpr memory_scope any{transfer.stages | storage.stages, transfer.reads | storage.reads | uniform.reads,
+                                  transfer.writes | storage.writes};
+}  // namespace scope
+
+/// What `to` does sees what `from` wrote, and overwrites nothing that it still reads.
+inline void add_barrier(const device_functions& call, VkCommandBuffer commands, const memory_scope& from,
+                        const memory_scope& to) {
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  constexpr VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-  barrier.dstAccessMask = to_host ? VK_ACCESS_HOST_READ_BIT
-                                  : VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                                        VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  const VkPipelineStageFlags after = to_host ? VkPipelineStageFlags{VK_PIPELINE_STAGE_HOST_BIT} : device;
-  call.CmdPipelineBarrier(commands, device, after, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  barrier.srcAccessMask = from.writes;
+  barrier.dstAccessMask = to.reads | to.writes;
+  call.CmdPipelineBarrier(commands, from.stages, to.stages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan::detail
@@ -27648,8 +27672,8 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
         &device_facts::has_float_atomics, &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix,
         &device_facts::has_memory_model, &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
         &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
-        &device_facts::has_subgroup_size_control, &device_facts::has_full_subgroups,
-        &device_facts::has_special_values}) {
+        &device_facts::has_mapped_device_memory, &device_facts::has_subgroup_size_control,
+        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
@@ -27809,6 +27833,9 @@ class recording_writer {
   device_state& device_;
   std::shared_ptr<recording_state> state_;
   std::uint32_t query_count_ = 0;
+  // What the recording does, what it has done where it is being written, and what is still to come.
+  memory_scope all_, before_;
+  std::span<const command> rest_;
   VkPipeline bound_ = VK_NULL_HANDLE;
   std::map<std::tuple<VkBuffer, std::uint64_t, std::uint64_t>, VkBufferView> views_;
 };
@@ -27855,6 +27882,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
 
   state_ = std::make_shared<detail::device_state>();
   state_->threads = options.threads;
+  const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
+  state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
@@ -29009,6 +29038,10 @@ struct draft {
   [[nodiscard]] bool is_leaf(node_id id) const { return info(g()[id].kind).stage == op_stage::leaf; }
   [[nodiscard]] bool is_effect(node_id id) const { return info(g()[id].kind).stage == op_stage::effect; }
   [[nodiscard]] bool is_written(node_id id) const { return is_leaf(id) && writer[id] != no_id; }
+  /// Whether it is a number that the host reads of every step.
+  [[nodiscard]] bool is_result(node_id id) const {
+    return is_output[id] && g()[id].type == dtype::f32 && g()[id].extents.rank() == 0;
+  }
   /// The node whose step stores this value.
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
@@ -29032,6 +29065,7 @@ struct draft {
   std::vector<copy> copies;
   std::vector<scratch> scratches;
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
+  std::unordered_map<node_id, range> copied_results;              // of nodes that lie elsewhere
   std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
 };
 
@@ -29043,6 +29077,8 @@ void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
 /// what it held before the step.
 void place_effects(draft& all);
+/// Numbers that are outputs: where the host reads them, computed there or copied.
+void place_results(draft& all);
 /// Lifetimes, operands overwritten in place, and the bytes of the arena.
 void place_in_arena(draft& all);
 /// Kernels, copies and updates in order and in barrier groups, and the outputs.
@@ -29055,7 +29091,7 @@ void write_steps(draft& all);
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values", "training"};
+  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values", "results", "training"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
@@ -29396,6 +29432,9 @@ class replay {
     for (std::size_t i = 0; i < plan_.outputs.size(); ++i) {
       check_value(plan_.outputs[i].where, g().outputs()[i].node, plan_.outputs[i].name,
                   "is an output and does not hold its value");
+      const bool is_number = plan_.outputs[i].type == dtype::f32 && plan_.outputs[i].extents.rank() == 0;
+      if (is_number != (plan_.outputs[i].where.where == area::results))
+        fail(error_category::internal, "plan: \"{}\" does not lie where the host reads it", plan_.outputs[i].name);
       if (plan_.outputs[i].where.where == area::parameter || plan_.outputs[i].where.where == area::training)
         fail(error_category::internal, "plan: \"{}\" is an output where other programs write", plan_.outputs[i].name);
     }
@@ -31583,7 +31622,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   check_limits(kernels);
   times_.generate = watch.lap();
   if (moments_) moments_.check_fits(plan_);
-  list_results();
+  auto& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
+  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
   check_memory();
   allocate();
   times_.allocate = watch.lap();
@@ -31603,27 +31643,19 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   rethrow_as_error("building a program");
 }
 
-MEGANEURA_INLINE void program::list_results() {
-  std::uint64_t& values = plan_.area_bytes[plan::index_of(plan::area::step_values)];
-  values = std::max(values, plan::tensor_alignment);  // some, if nothing reads them
-  for (const auto& output : plan_.outputs) {
-    if (output.type == dtype::f32 && output.extents.rank() == 0)
-      results_.push_back({output.name, output.where, result_bytes()});
-  }
-}
-
 // Every buffer that `allocate` makes, the parameters' being there already, and moments if others have them too.
 MEGANEURA_INLINE void program::check_memory() const {
-  std::vector<std::uint64_t> buffers(slots_.size(), result_bytes());
-  const auto add = [&](std::uint64_t area_bytes) {
-    const std::vector<std::uint64_t> more = buffers_of(device_.facts(), area_bytes);
-    buffers.insert(buffers.end(), more.begin(), more.end());
-  };
+  std::vector<std::uint64_t> buffers;
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    if (where != plan::area::parameter && !(moments_ && where >= plan::area::training)) add(plan_.area_bytes[i]);
+    if (where == plan::area::parameter || (moments_ && where >= plan::area::training)) continue;
+    std::size_t copies = plan::is_hosts(where) ? slots_.size() : 1;
+    if (where == plan::area::input && !device_.facts().has_mapped_device_memory) ++copies;  // on the device
+    for (; copies > 0; --copies) {
+      const std::vector<std::uint64_t> more = buffers_of(device_.facts(), plan_.area_bytes[i]);
+      buffers.insert(buffers.end(), more.begin(), more.end());
+    }
   }
-  for (std::size_t i = 0; i < slots_.size(); ++i) add(plan_.inputs.bytes);
   const std::string reason = device_.reason_to_refuse(buffers);
   if (!reason.empty()) fail(error_category::out_of_memory, "the program does not fit: {}", reason);
 }
@@ -31632,25 +31664,28 @@ MEGANEURA_INLINE void program::allocate() {
   if (!moments_) moments_ = moments_.made_for(device_, plan_);
   for (std::size_t i = 0; i < plan_.area_bytes.size(); ++i) {
     const auto where = static_cast<plan::area>(i);
-    areas_.push_back(where == plan::area::parameter  ? weights_.memory()
-                     : where >= plan::area::training ? moments_.memory(where)
-                                                     : area_memory(device_, plan_.area_bytes[i]));
+    if (plan::is_hosts(where)) {
+      for (slot& s : slots_) s.areas.emplace_back(device_, plan_.area_bytes[i], vulkan::memory_kind::mapped);
+      continue;
+    }
+    const area_memory shared = where == plan::area::parameter  ? weights_.memory()
+                               : where >= plan::area::training ? moments_.memory(where)
+                                                               : area_memory(device_, plan_.area_bytes[i]);
+    for (slot& s : slots_) s.areas.push_back(shared);
   }
+  constexpr std::size_t inputs = plan::index_of(plan::area::input);
+  const auto is_near = [](const vulkan::buffer& page) { return page.is_device_local(); };
+  area_memory copied;
   for (slot& s : slots_) {
-    s.inputs = area_memory(device_, plan_.inputs.bytes, vulkan::memory_kind::mapped);
-    s.results = device_.allocate(result_bytes(), vulkan::memory_kind::mapped);
+    s.inputs = s.areas[inputs];
+    if (std::ranges::all_of(s.inputs.pages(), is_near)) continue;
+    // Kernels would read them across the bus, as often as they need them.
+    if (copied.pages().empty()) copied = area_memory(device_, plan_.area_bytes[inputs]);
+    s.areas[inputs] = copied;
   }
   vulkan::recorder zero(device_);  // gaps between gradients are read as well
-  areas_[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
+  slots_[0].areas[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
   device_.submit(zero.finish());
-}
-
-MEGANEURA_INLINE const area_memory& program::area_of(const plan::range& r) const {
-  return areas_[plan::index_of(r.where)];
-}
-
-MEGANEURA_INLINE vulkan::buffer_range program::at(const plan::range& r) const {
-  return area_of(r).at(r.offset, r.bytes);
 }
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
@@ -31722,19 +31757,19 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
   vulkan::recorder commands(device_, {.timestamps = profile});
-  const area_memory& inputs = areas_[plan::index_of(plan::area::input)];
-  for (std::size_t page = 0; page < inputs.pages().size(); ++page)
-    commands.copy({s.inputs.pages()[page], 0, 0}, {inputs.pages()[page], 0, 0});
-  const std::uint64_t values = step_values_bytes() - plan::tensor_alignment + sizeof(kernels::step_values);
-  commands.copy({s.results, 0, values}, at({plan::area::step_values, 0, values}));
-  commands.barrier();
+  const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
+  for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
+    const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
+    if (from != to) commands.copy({from, 0, 0}, {to, 0, 0});
+  }
+  commands.barrier();  // none where nothing was copied
   std::uint32_t group = 0;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const plan::step& step = plan_.steps[i];
     if (step.group != group) commands.barrier();
     group = step.group;
     std::vector<vulkan::buffer_range> bindings;
-    for (const plan::binding& b : step.bindings) bindings.push_back(at(b.where));
+    for (const plan::binding& b : step.bindings) bindings.push_back(s.at(b.where));
     if (step.kind == plan::step::copy) {
       commands.copy(bindings[0], bindings[1]);
       continue;
@@ -31745,8 +31780,6 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
     }
     commands.dispatch(kernels[i].pipeline, bindings, kernels[i].groups, kernels[i].label);
   }
-  if (!results_.empty()) commands.barrier();
-  for (const result_copy& r : results_) commands.copy(at(r.from), {s.results, r.offset, sizeof(float)});
   s.commands = commands.finish();
 }
 
@@ -31845,8 +31878,9 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (targets_[i]) store(s, *targets_[i], inputs[i]);
   }
+  const area_memory& numbers = s.areas[plan::index_of(plan::area::step_values)];
   for (std::size_t i = 0; i < groups; ++i)
-    std::memcpy(s.results.mapped().data() + i * plan::tensor_alignment, &values[i], sizeof(values[i]));
+    std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
@@ -31880,8 +31914,7 @@ MEGANEURA_INLINE void program::check_ran(std::string_view output) const {
 
 MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64_t step) const try {
   const plan::named_range& found = find_output(name);
-  const auto result = std::ranges::find(results_, name, &result_copy::name);
-  if (result == results_.end()) {
+  if (found.where.where != plan::area::results) {
     fail(error_category::invalid_argument,
          "scalar_output: output {} is {}{}, and only f32[] is one number; read it by program.output", quote(name),
          to_string(found.type), to_string(found.extents));
@@ -31895,7 +31928,8 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
   }
   device_.wait(s->timeline);
   float value = 0;
-  std::memcpy(&value, s->results.mapped().data() + result->offset, sizeof(value));
+  const area_memory& results = s->areas[plan::index_of(plan::area::results)];
+  std::memcpy(&value, results.mapped(found.where.offset, sizeof(value)).data(), sizeof(value));
   return value;
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -31920,7 +31954,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
-  return area_of(from).read(device_, from.offset, from.bytes);
+  return latest().areas[plan::index_of(from.where)].read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
 }
@@ -31941,7 +31975,8 @@ MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_vi
 // To where the user has them, in one copy.
 MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
   const plan::range& from = output.where;
-  const vulkan::read_back_ticket copied = area_of(from).read_back(device_, from.offset, from.bytes);
+  const area_memory& area = latest().areas[plan::index_of(from.where)];
+  const vulkan::read_back_ticket copied = area.read_back(device_, from.offset, from.bytes);
   detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -31953,8 +31988,7 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
          "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
-  const auto latest = std::ranges::max_element(slots_, {}, &slot::step);
-  return latest->commands.timings();
+  return latest().commands.timings();
 } catch (...) {
   rethrow_as_error("reading a profile");
 }
@@ -34695,6 +34729,12 @@ inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDe
     facts.heaps.push_back({heap.size, device_local});
     facts.unified_memory = facts.unified_memory && device_local;
   }
+  constexpr VkMemoryPropertyFlags mapped =
+      VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  for (std::uint32_t i = 0; i < memory.memoryProperties.memoryTypeCount; ++i) {
+    if ((memory.memoryProperties.memoryTypes[i].propertyFlags & mapped) == mapped)
+      facts.has_mapped_device_memory = true;
+  }
 }
 
 MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevice physical, std::uint32_t index) {
@@ -34909,7 +34949,11 @@ MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_u
     }
     const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
     const VkResult result = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
-    if (result == VK_SUCCESS) return static_cast<void>(++allocations);
+    if (result == VK_SUCCESS) {
+      const bool is_near = (memory_.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
+      buffer.is_device_local = is_near && (use == memory_use::device_local || facts.has_mapped_device_memory);
+      return static_cast<void>(++allocations);
+    }
     buffer.memory = VK_NULL_HANDLE;
     if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY && result != VK_ERROR_OUT_OF_HOST_MEMORY)
       check(result, "vkAllocateMemory");
@@ -35017,6 +35061,12 @@ MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
+  if (poll_microseconds != 0) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(poll_microseconds);
+    do {
+      if (completed() >= value) return;
+    } while (std::chrono::steady_clock::now() < until);
+  }
   // In slices of a second, so that a loss noticed by another thread ends this wait too.
   constexpr std::uint64_t slice = 1'000'000'000;
   while (true) {
@@ -35086,7 +35136,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
                                        VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, nullptr};
   check(call.BeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-  add_barrier(call, commands);  // earlier work may still read or write what is copied now
+  add_barrier(call, commands, scope::any, scope::transfer);  // which may still read or write what is copied now
   batch_ = commands;
   batch_reaches_host_ = false;
   batch_writes_.clear();
@@ -35094,7 +35144,7 @@ MEGANEURA_INLINE void device_state::open_batch() {
 
 MEGANEURA_INLINE void device_state::close_batch() {
   if (batch_ == VK_NULL_HANDLE || batch_is_closed_) return;
-  if (batch_reaches_host_) add_barrier(call, batch_, true);
+  if (batch_reaches_host_) add_barrier(call, batch_, scope::transfer, scope::host);
   check(call.EndCommandBuffer(batch_), "vkEndCommandBuffer");
   batch_is_closed_ = true;
 }
@@ -35108,7 +35158,7 @@ MEGANEURA_INLINE void device_state::copy_in_batch(VkBuffer source, VkBuffer targ
     return reads || writes;
   };
   if (std::any_of(batch_writes_.begin(), batch_writes_.end(), collides)) {
-    add_barrier(call, batch_);
+    add_barrier(call, batch_, scope::transfer, scope::transfer);
     batch_writes_.clear();
   }
   batch_writes_.push_back({target, region.dstOffset, region.dstOffset + region.size});
@@ -35243,6 +35293,8 @@ MEGANEURA_INLINE std::span<std::byte> buffer::mapped() const {
   if (state_ == nullptr || state_->memory.mapped == nullptr) return {};
   return {state_->memory.mapped, state_->memory.bytes};
 }
+
+MEGANEURA_INLINE bool buffer::is_device_local() const { return state_ != nullptr && state_->memory.is_device_local; }
 
 MEGANEURA_INLINE bool read_back_ticket::ready() const try {
   if (state_ == nullptr)
@@ -35913,21 +35965,48 @@ inline bool reaches_host(const command& item) {
   return filled != nullptr && is_mapped(filled->target);
 }
 
+inline memory_scope scope_of(const command& item) {
+  if (std::holds_alternative<barrier_command>(item)) return {};
+  const auto* launch = std::get_if<dispatch_command>(&item);
+  if (launch == nullptr) return scope::transfer;
+  memory_scope result{VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 0};
+  for (const spirv::binding_kind kind : launch->kernel.state()->bindings)
+    result |= kind == spirv::binding_kind::uniform_buffer ? scope::uniform : scope::storage;
+  return result;
+}
+
+/// What the commands behind a barrier do, up to the next one.
+inline memory_scope scope_behind(std::span<const command> commands) {
+  memory_scope result;
+  for (const command& item : commands) {
+    if (std::holds_alternative<barrier_command>(item)) break;
+    result |= scope_of(item);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   state_->commands = list_.commands;
+  for (const command& item : state_->commands) all_ |= scope_of(item);
   create_descriptor_pool();
   create_command_buffer();
   // Simultaneous use: the same step is submitted again while its predecessor still runs.
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, nullptr,
                                        VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, nullptr};
   device_.check(device_.call.BeginCommandBuffer(state_->handle, &begin), "vkBeginCommandBuffer");
-  add_barrier(device_.call, state_->handle);  // after whatever was submitted before, write after read included
+  // After whatever was submitted before, and for all that follows: later barriers tell of this recording alone.
+  if (all_.stages != 0) add_barrier(device_.call, state_->handle, scope::any, all_);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
-  for (const command& item : state_->commands) std::visit([this](const auto& one) { write(one); }, item);
-  if (std::any_of(state_->commands.begin(), state_->commands.end(), reaches_host))
-    add_barrier(device_.call, state_->handle, true);
+  const std::span<const command> commands = state_->commands;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    rest_ = commands.subspan(i + 1);
+    std::visit([this](const auto& one) { write(one); }, commands[i]);
+    before_ |= scope_of(commands[i]);
+  }
+  if (std::any_of(commands.begin(), commands.end(), reaches_host))
+    add_barrier(device_.call, state_->handle, before_, scope::host);
   device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
   ++device_.recordings;
   return std::move(state_);
@@ -35992,7 +36071,7 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
   constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
   if (state_->queries != VK_NULL_HANDLE) {
-    add_barrier(device_.call, commands);
+    add_barrier(device_.call, commands, all_, all_);
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
   }
   const instance_functions& debug = device_.owner->call;
@@ -36006,7 +36085,7 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
-    add_barrier(device_.call, commands);
+    add_barrier(device_.call, commands, all_, all_);
   }
   state_->dispatches.push_back(&item);
 }
@@ -36022,7 +36101,12 @@ MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
                              item.target.size, item.word);
 }
 
-MEGANEURA_INLINE void recording_writer::write(const barrier_command&) { add_barrier(device_.call, state_->handle); }
+// From all that was written so far, not by the last commands alone: a kernel may read what a copy wrote two barriers
+// ago.
+MEGANEURA_INLINE void recording_writer::write(const barrier_command&) {
+  const memory_scope behind = scope_behind(rest_);
+  if (before_.stages != 0 && behind.stages != 0) add_barrier(device_.call, state_->handle, before_, behind);
+}
 
 }  // namespace detail
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
@@ -36521,7 +36605,8 @@ class effect_placer {
   // they were in the step is kept for it.
   void save_outputs() {
     for (node_id id{0}; id < g_.size(); ++id) {
-      if (!draft_.is_output[id] || (g_[id].kind != op::parameter && g_[id].kind != op::state)) continue;
+      if (!draft_.is_output[id] || draft_.is_result(id)) continue;
+      if (g_[id].kind != op::parameter && g_[id].kind != op::state) continue;
       draft_.saved_outputs[id] = save(id, draft_.is_written(id) ? places_[draft_.writer[id]].level : 1, never);
     }
   }
@@ -36544,7 +36629,10 @@ MEGANEURA_INLINE void place_effects(draft& all) { effect_placer(all).run(); }
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::uint64_t execution_plan::peak_bytes() const {
-  return std::accumulate(area_bytes.begin(), area_bytes.end(), std::uint64_t{0});
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < area_bytes.size(); ++i)
+    total += area_bytes[i] * (is_hosts(static_cast<area>(i)) ? steps_in_flight : 1);
+  return total;
 }
 
 MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(const step& s) {
@@ -36567,12 +36655,40 @@ MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, con
   detail::schedule(all);
   detail::place_leaves(all);
   detail::place_effects(all);
+  detail::place_results(all);
   detail::place_in_arena(all);
   detail::write_steps(all);
   return std::move(all.result);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
+// The planner's results: numbers that the host reads of every step, in memory of their own.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+MEGANEURA_INLINE void place_results(draft& all) {
+  std::uint64_t& bytes = all.result.area_bytes[index_of(area::results)];
+  for (node_id id{0}; id < all.g().size(); ++id) {
+    if (!all.is_result(id)) continue;
+    const range where{area::results, bytes, tensor_bytes(all.g()[id])};
+    bytes += tensor_alignment;
+    placement& value = all.places[id];
+    if (!value.placed) {
+      value.placed = true;
+      value.where = where;
+      continue;
+    }
+    all.copied_results[id] = where;
+    if (all.is_leaf(id)) {  // as it was before the step
+      const std::uint32_t level = all.is_written(id) ? all.places[all.writer[id]].level : 1;
+      all.copies.push_back({.order = copy::save, .level = level, .from = id, .to = where});
+    } else {
+      all.copies.push_back({.order = copy::update, .level = value.level, .from = id, .to = where});
+    }
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // The planner's levels: which kernels may run at the same time, and which should wait.
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
@@ -36790,9 +36906,11 @@ class step_writer {
   void outputs() {
     for (const graph_output& output : g_.outputs()) {
       const node& n = g_[output.node];
-      const auto saved = draft_.saved_outputs.find(output.node);
-      const range& where =
-          saved == draft_.saved_outputs.end() ? places_[output.node].where : draft_.scratches[saved->second].where;
+      range where = places_[output.node].where;
+      if (const auto saved = draft_.saved_outputs.find(output.node); saved != draft_.saved_outputs.end())
+        where = draft_.scratches[saved->second].where;
+      if (const auto copied = draft_.copied_results.find(output.node); copied != draft_.copied_results.end())
+        where = copied->second;
       draft_.result.outputs.push_back({output.name, n.type, n.extents, where});
     }
     draft_.result.area_bytes[index_of(area::input)] = draft_.result.inputs.bytes;
