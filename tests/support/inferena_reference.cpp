@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <support/inferena_reference.hpp>
+
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/runtime/program.hpp>
+
+#include <support/shared_device.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+namespace meganeura::inline MEGANEURA_ABI::support {
+
+namespace {
+
+std::uint32_t mixed(std::uint32_t h) {  // the finaliser of MurmurHash3
+  h = (h ^ h >> 16) * 0x85ebca6bu;
+  h = (h ^ h >> 13) * 0xc2b2ae35u;
+  return h ^ h >> 16;
+}
+
+template <class T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<double> values_of(const program& from, const std::string& name) {
+  const auto bytes = from.output(name);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return {values.begin(), values.end()};
+}
+
+double length(const std::vector<double>& of) {
+  double square = 0;
+  for (double each : of) square += each * each;
+  return std::sqrt(square);
+}
+
+double distance(std::vector<double> from, const std::vector<double>& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] -= to[i];
+  return length(from);
+}
+
+}  // namespace
+
+std::vector<float> named_weights(const std::string& name, const shape& extents) {
+  std::uint32_t fnv = 2166136261u;  // FNV-1a
+  for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
+  const bool vector = extents.rank() == 1, bias = vector && name.ends_with("bias");
+  const bool embedding =
+      name.find("embed_tokens") != std::string::npos || name.find("embed_positions") != std::string::npos;
+  const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
+  const float bound = vector && !bias     ? 0x1p-4f
+                      : bias || embedding ? 0x1p-5f
+                                          : static_cast<float>(std::sqrt(3 / fan_in));
+  std::vector<float> values(static_cast<std::size_t>(extents.elements()));
+  for (std::uint32_t i = 0; i < values.size(); ++i) {
+    const std::uint32_t k = mixed(mixed(i) ^ fnv) >> 8;
+    const float unit = static_cast<float>(2 * static_cast<double>(k) + 1 - 0x1p24) / 0x1p24f;
+    values[i] = (vector && !bias ? 1.0f : 0.0f) + bound * unit;
+  }
+  return values;
+}
+
+std::vector<float> wave(double (*fn)(double), double step, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(fn(static_cast<double>(i) * step));
+  return values;
+}
+
+bound_values bound(std::string name, const std::vector<float>& values) {
+  return {std::move(name), dtype::f32, bytes_of(values)};
+}
+bound_values bound(std::string name, const std::vector<std::int32_t>& values) {
+  return {std::move(name), dtype::i32, bytes_of(values)};
+}
+
+void expect_reference(const std::string& workload, graph g, node_id output, node_id loss,
+                      std::span<const bound_values> inputs, reference_tolerance within) {
+  std::ifstream file(std::string(MEGANEURA_SOURCE_DIR) + "/tests/reference/inferena_small.json");
+  const nlohmann::json reference = nlohmann::json::parse(file)[workload];
+  g.add_output("output", output);
+  g.add_output("loss", loss);
+  const auto weights = g.leaves(op::parameter);
+  const auto slopes = gradients(g, loss, weights);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    g.add_output("grad:" + g.get<leaf_attribute>(weights[i]).name, slopes[i]);
+  ASSERT_EQ(weights.size(), reference["parameter_tensors"].get<std::size_t>());
+
+  const checked_device gpu;
+  parameters values(gpu, g);
+  for (node_id each : weights) {
+    const std::string& name = g.get<leaf_attribute>(each).name;
+    values.set(name, named_weights(name, g[each].extents));
+  }
+  program run(gpu, g, values);
+  for (const bound_values& each : inputs) run.set_input(each.name, each.type, each.bytes);
+  run.wait(run.submit());
+
+  const auto all = values_of(run, "output");
+  const std::vector<double> expected = reference["output"]["strided256"];
+  std::vector<double> found;
+  for (std::size_t i = 0; i < expected.size(); ++i) found.push_back(all[i * all.size() / expected.size()]);
+  EXPECT_LT(distance(found, expected), within.output * length(expected));
+  const double expected_loss = reference["loss"];
+  EXPECT_NEAR(values_of(run, "loss")[0], expected_loss, within.output * expected_loss);
+  for (const auto& [name, norm] : reference["grad_norms"].items()) {
+    const auto gradient = values_of(run, "grad:" + name);
+    const double expected_length = norm;
+    EXPECT_NEAR(length(gradient), expected_length, within.gradient * expected_length) << name;
+    const double typical = expected_length / std::sqrt(static_cast<double>(gradient.size()));  // of an element
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(gradient[i], reference["grad_first4"][name][i].get<double>(), 8 * within.gradient * typical)
+          << name << ' ' << i;
+    }
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Models on tiny shapes against float64 figures of PyTorch: outputs, loss, every parameter's gradient. Weights are made
+// from names alone, bit-exact on every machine.
+#pragma once
+#include <meganeura/core/shape.hpp>
+#include <meganeura/graph/graph.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::support {
+
+/// offset + bound * u with u = (2k + 1 - 2^24) / 2^24 in (-1, 1), k the upper 24 bits of a hash of the name and the
+/// flat index: integers and one rounding. Vectors called bias: 0 +- 1/32; others (norms): 1 +- 1/16; embeddings: 0 +-
+/// 1/32; matrices and filters: 0 +- sqrt(3 / fan_in).
+[[nodiscard]] std::vector<float> named_weights(const std::string& name, const shape& extents);
+
+/// fn(step * i), computed in double and rounded once.
+[[nodiscard]] std::vector<float> wave(double (*fn)(double), double step, std::size_t count);
+
+struct bound_values {
+  std::string name;
+  dtype type;
+  std::vector<std::byte> bytes;
+};
+[[nodiscard]] bound_values bound(std::string name, const std::vector<float>& values);
+[[nodiscard]] bound_values bound(std::string name, const std::vector<std::int32_t>& values);
+
+/// The largest relative deviations allowed: of outputs and the loss, and of each gradient as a vector.
+struct reference_tolerance {
+  double output, gradient;
+};
+
+/// Runs the graph's `output` and `loss` with the gradients of all parameters on a device and compares them with
+/// tests/reference/inferena_small.json.
+void expect_reference(const std::string& workload, graph g, node_id output, node_id loss,
+                      std::span<const bound_values> inputs, reference_tolerance within);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::support
