@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// ResNet-50 in evaluation mode, with batch norms and with these folded into the convolutions.
+#include <meganeura/models/resnet.hpp>
+#include <meganeura/nn/losses.hpp>
+
+#include <cmath>
+
+#include "workload.hpp"
+
+namespace inferena {
+namespace {
+
+namespace mn = meganeura;
+namespace resnet = mn::models::resnet;
+
+constexpr resnet::config small{.depths = {1, 1, 1, 1}, .width = 8, .classes = 10};
+
+template <resnet::config C, int Side>
+workload make(const char* name, int batch) {
+  using model =
+      mn::model<resnet::classifier<C>, mn::input<"image", mn::dtype::f32, mn::dims<mn::sym<"batch">, 3, Side, Side>>>;
+  const auto images = [](int count, double step) {
+    return wave("image", std::sin, step, static_cast<std::size_t>(count) * 3 * Side * Side);
+  };
+  return {.name = name,
+          .forward =
+              [=] {
+                return forward_pass<model>({images(batch, 0.001)}, {{"batch", batch}});
+              },
+          .latency =
+              [=] {
+                return forward_pass<model>({images(1, 0)}, {{"batch", 1}});
+              },
+          .training =
+              [=] {
+                return training_pass<model, mn::cross_entropy<"label">>(
+                    {images(batch, 0.001), counting("label", 0, C.classes, static_cast<std::size_t>(batch))},
+                    {{"batch", batch}});
+              },
+          .frozen = {}};
+}
+
+}  // namespace
+
+workload resnet50(size of) {
+  return of == size::full ? make<resnet::resnet50, 224>("resnet50", 4) : make<small, 64>("resnet50", 2);
+}
+workload resnet50_folded(size of) {
+  return of == size::full ? make<resnet::folded(resnet::resnet50), 224>("resnet50_folded", 4)
+                          : make<resnet::folded(small), 64>("resnet50_folded", 2);
+}
+
+}  // namespace inferena
