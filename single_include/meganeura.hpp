@@ -5997,9 +5997,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// "layers" and 12: "layers.12"
 template <fixed_string Name, int Index>
-consteval auto numbered() {
+consteval auto numbered_text() {
   constexpr std::size_t before = sizeof(Name.text) - 1, dot = before == 0 ? 0 : 1;
   constexpr std::size_t digits = decimal(Index).digits();
   char text[before + dot + digits + 1]{};
@@ -6030,6 +6029,10 @@ constexpr auto operator>>(const row_value<X, Call, HandsOn>& from, in_row<Name, 
 
 }  // namespace detail
 
+/// The name of a member of a row, for a call of its own: call<numbered<"layers", 12>, block>(x) has "layers.12".
+template <fixed_string Name, int Index>
+inline constexpr auto numbered = detail::numbered_text<Name, Index>();
+
 /// Modules one after the other, each applied to what the one before returned; further operands go to all alike, as in
 /// `repeat`. Module i is named "Name.i", "" leaves the number: sequential<"layers", stem, block<64>, block<128>>(x).
 /// errors: "only the last module may return several values", and those of `call`.
@@ -6040,8 +6043,7 @@ template <fixed_string Name, class... Modules, value X, value... Others>
     return call<Full, Module>(from, others...);
   };
   const auto last = [&]<int... I>(std::integer_sequence<int, I...>) {
-    return (detail::row_value<X, decltype(apply)>{x, apply} >> ... >>
-            detail::in_row<detail::numbered<Name, I>(), Modules>());
+    return (detail::row_value<X, decltype(apply)>{x, apply} >> ... >> detail::in_row<numbered<Name, I>, Modules>());
   }
   (std::make_integer_sequence<int, static_cast<int>(sizeof...(Modules))>{});
   constexpr bool hands_on = decltype(last)::hands_on;
