@@ -9481,8 +9481,10 @@ template <value Q, value K, value V, class... More>
 [[nodiscard]] constexpr auto attend(Q q, K k, V v, More... more) {
   static_assert((detail::is_operand<attn_mask, More> + ... + 0) <= 1 &&
                     (detail::is_operand<key_lengths, More> + ... + 0) <= 1 &&
-                    (detail::is_operand<attention_sinks, More> + ... + 0) <= 1,
-                "meganeura: attend<options>(q, k, v, operands...): each operand at most once");
+                    (detail::is_operand<attention_sinks, More> + ... + 0) <= 1 &&
+                    ((!detail::named_operand<More> || detail::is_attention_operand<More>)&&...),
+                "meganeura: attend<options>(q, k, v, operands...): operands are attn_mask, key_lengths and "
+                "attention_sinks, each at most once");
   return detail::attended<detail::attention_in_steps>(
       detail::options_of(more...), q, k, v, detail::position_of(more...), detail::operand_of<attn_mask>(more...),
       detail::operand_of<key_lengths>(more...), detail::operand_of<attention_sinks>(more...));
