@@ -55,6 +55,13 @@ operation rearrangement(const char* call, const char* shapes, const char* torch,
 void add_views(std::vector<operation>& list) {
   MOVED("reshape<dims>(x)", "[..] -> dims", "reshape", "Reshape", EXTENTS(2, 6), 12, mn::reshape(x, mn::shape{3, 4}),
         i);
+  list.push_back({"reshape_as(x, like)",
+                  "[..], [..] -> [..]",
+                  "reshape",
+                  "Reshape",
+                  {{{2, 6}}, {{3, 4}}},
+                  [](const values& x) { return mn::reshape_as(x[0], x[1]); },
+                  moved(12, [](int i) { return i; })});
   MOVED("unsqueeze<axis>(x)", "[.., ..] -> [.., 1, ..]", "unsqueeze", "Unsqueeze", EXTENTS(2, 3), 6,
         mn::unsqueeze(x, 1), i);
   MOVED("flatten<first, last>(x)", "[.., n, m, ..] -> [.., n m, ..]", "flatten", "Flatten", EXTENTS(2, 3, 4), 24,

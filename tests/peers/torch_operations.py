@@ -104,6 +104,7 @@ CALLS = {
     "logical_not(x)": "torch.logical_not(x[0] < 1)",
     "stop_gradient(x)": "x[0].detach()",
     "reshape<dims>(x)": "x[0].reshape(3, 4)",
+    "reshape_as(x, like)": "x[0].reshape_as(x[1])",
     "unsqueeze<axis>(x)": "x[0].unsqueeze(1)",
     "flatten<first, last>(x)": "x[0].flatten(1, 2)",
     "permute<axes...>(x)": "x[0].permute(2, 0, 1)",

@@ -2,10 +2,14 @@
 // Tiny ResNets and U-Nets against float64 references: outputs, loss, every parameter's gradient.
 #include <meganeura/expr/lower.hpp>
 #include <meganeura/models/resnet.hpp>
+#include <meganeura/models/stable_diffusion.hpp>
 #include <meganeura/models/unet.hpp>
 #include <meganeura/nn/losses.hpp>
+#include <meganeura/runtime/session.hpp>
 
+#include <oracle/tolerance.hpp>
 #include <support/inferena_reference.hpp>
+#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +47,38 @@ TEST(runtime_image_models, the_small_unet_reproduces_float64_outputs_loss_and_gr
   expect_reference<net, mean_squared_error<"target">>(
       "sd_small", {bound("x", wave(std::sin, 0.01, count)), bound("target", wave(std::cos, 0.007, count))}, 2,
       {.output = 5e-6, .gradient = 1e-5});
+}
+
+TEST(runtime_image_models, the_unet_of_stable_diffusion_reproduces_float64_outputs_loss_and_gradients) {
+  constexpr models::stable_diffusion::config tiny{
+      .widths = {32, 64}, .blocks = 1, .context = 24, .heads = 2, .groups = 8};
+  using net =
+      model<models::stable_diffusion::unet<tiny>, input<"latent", dtype::f32, dims<sym<"batch">, 4, 8, 8>>,
+            input<"timestep", dtype::f32, dims<sym<"batch">>>, input<"context", dtype::f32, dims<sym<"batch">, 5, 24>>>;
+  constexpr std::size_t count = 4 * 8 * 8;
+  expect_reference<net, mean_squared_error<"target">>(
+      "sd15",
+      {bound("latent", wave(std::sin, 0.01, count)), bound("timestep", std::vector<float>{500}),
+       bound("context", wave(std::cos, 0.005, 5 * 24)), bound("target", wave(std::cos, 0.007, count))},
+      1, {.output = 5e-6, .gradient = 1e-5});
+}
+
+// Frequency and angle are f32: each is off by some units, and so is the angle in radians, times its size.
+TEST(runtime_image_models, sinusoids_of_timesteps_are_those_of_float64_to_what_an_angle_in_f32_can_be) {
+  constexpr int width = 320, half = width / 2;
+  using net = model<models::stable_diffusion::sinusoids<width>, input<"timestep", dtype::f32, dims<sym<"batch">>>>;
+  session<net> s(support::shared_device());
+  const std::vector<float> steps{0, 1, 20.5f, 500, 999};
+  const std::vector<float> found = s.run(bind<"timestep">(steps));
+  for (std::size_t n = 0; n < steps.size(); ++n) {
+    for (int i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(steps[n]) * std::exp(-std::log(1e4) * i / half);
+      const double tolerance = oracle::product_tolerance(4) * std::max(1.0, angle);
+      const float* row = found.data() + n * width;
+      EXPECT_NEAR(row[i], std::cos(angle), tolerance) << steps[n] << ' ' << i;
+      EXPECT_NEAR(row[half + i], std::sin(angle), tolerance) << steps[n] << ' ' << i;
+    }
+  }
 }
 
 }  // namespace
