@@ -7052,6 +7052,19 @@ template <symbolic_shape Shape, value A>
   return reshape(x, c<Shape>);
 }
 
+/// x under the shape of another value: reshape_as(x, like). errors: "the number of elements must stay".
+template <value A, value B>
+[[nodiscard]] constexpr auto reshape_as(A x, B like) {
+  MEGANEURA_EXPECT(detail::same_elements(x.facts().shape, like.facts().shape),
+                   "meganeura: reshape_as(x, like): both must have as many elements, whatever the symbols are worth", x,
+                   like)
+  if constexpr (detail::all_typed<A, B>::value) {
+    return reshape<like.facts().shape>(x);
+  } else {
+    return reshape(x, like.facts().shape);
+  }
+}
+
 namespace detail {
 // [n, ..] as [n, .., 1, ..], so that it lies beside x from the axis on.
 constexpr auto beside_axis(value auto each, value auto x, int axis) {
