@@ -18392,6 +18392,9 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
+  /// Whether all that is made of a value goes into that other one, as x of x * sigmoid(x) does: what computes both
+  /// needs the first nowhere else.
+  [[nodiscard]] bool serves_only(class_id value, class_id reader) const;
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -18421,6 +18424,7 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_outlets(std::span<const class_id> roots);
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
@@ -18451,8 +18455,13 @@ class implementation_pass {
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
   std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
-  std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
-  std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
+  struct outlet {                             // the nearest value that all that is made of one goes through
+    class_id id = no_id;                      // none: it goes several ways to the end
+    std::uint32_t steps = 0;                  // from there to the end, by such values
+  };
+  std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
+  std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
   region_form form_;
@@ -36961,8 +36970,9 @@ void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t opera
   const auto problem = [&]() -> const char* {
     if (pass.rounds(source)) return "a rounding to its dtype would be lost";
     if (const char* refusal = family::refuses(g[owner].type)) return refusal;
-    if (pass.uses(source) > 1 && !family::is_short(g, product)) return "the product has other consumers";
-    if (pass.uses(source) > 1 && pass.decides_by_product(product)) return "computed twice it could decide two ways";
+    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, owner);
+    if (again && !family::is_short(g, product)) return "the product has other consumers";
+    if (again && pass.decides_by_product(product)) return "computed twice it could decide two ways";
     g.at(g.node(product).path);  // it stays that product
     return family::fuse(pass, region, operand, product);
   }();
@@ -37077,6 +37087,39 @@ MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> 
   }
 }
 
+MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id> roots) {
+  outlets_.assign(g_.class_slots(), {});
+  std::vector<bool> known(g_.class_slots()), is_root(g_.class_slots());
+  for (class_id root : roots) is_root[g_.find(root)] = true;
+  const auto steps = [&](class_id id) { return id == no_id ? 0 : outlets_[id].steps; };
+  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
+    const class_id id = order_[i];
+    class_id common = no_id;
+    bool any = false, several = is_root[id];
+    for (enode_id parent : g_[id].parents) {
+      class_id user = g_.find(g_.node(parent).owner);
+      if (several || g_.node(parent).dead || state_[user] != 2 || user == id) continue;
+      several = !known[user];  // in a circle of equal forms
+      if (!any) common = user;
+      any = true;
+      while (!several && common != user) {
+        class_id& farther = steps(common) >= steps(user) ? common : user;
+        several = farther == no_id || outlets_[farther].id == no_id;
+        farther = several ? no_id : outlets_[farther].id;
+      }
+    }
+    if (!several && any) outlets_[id] = {common, steps(common) + 1};
+    known[id] = true;
+  }
+}
+
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, class_id reader) const {
+  reader = g_.find(reader);
+  class_id at = outlets_[g_.find(value)].id;
+  while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
+  return at != no_id;
+}
+
 MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
@@ -37084,6 +37127,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
+  find_outlets(roots);
   for (class_id id : order_) implement(id);
   g_.rebuild();
 }

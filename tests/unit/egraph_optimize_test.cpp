@@ -301,6 +301,25 @@ TEST(egraph_plans, linear_bias_relu_is_one_matmul) {
   EXPECT_EQ(kernel_count(plan), 1);
 }
 
+// z exp(z) + relu(z) of a linear layer; `further`: z goes elsewhere, too.
+graph reads_its_argument_twice(const shape& extents, std::int64_t out, bool further) {
+  graph g;
+  const node_id z = linear(g, g.input("x", dtype::f32, extents), "fc", out);
+  g.add_output("y", g.add(g.multiply(z, exp(g, z)), relu(g, z)));
+  if (further) g.add_output("log z z", g.map(scalar_op::log, {g.multiply(z, z)}));
+  return g;
+}
+
+TEST(egraph_plans, an_activation_that_reads_its_argument_several_times_is_part_of_the_product) {
+  const graph plan = optimized(reads_its_argument_twice({512, 256}, 512, false));
+  EXPECT_EQ(count(plan, op::matmul), 1);
+  EXPECT_EQ(kernel_count(plan), 1);
+  const graph other = optimized(reads_its_argument_twice({512, 256}, 512, true));
+  EXPECT_EQ(count(other, op::matmul), 1) << "a long product is computed once";
+  EXPECT_EQ(kernel_count(other), 2);
+  for (const bool further : {false, true}) expect_agrees(reads_its_argument_twice({4, 6}, 5, further));
+}
+
 TEST(egraph_plans, transposes_of_operands_and_results_vanish) {
   graph g;
   const int swap[] = {1, 0};

@@ -20,8 +20,9 @@ void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t opera
   const auto problem = [&]() -> const char* {
     if (pass.rounds(source)) return "a rounding to its dtype would be lost";
     if (const char* refusal = family::refuses(g[owner].type)) return refusal;
-    if (pass.uses(source) > 1 && !family::is_short(g, product)) return "the product has other consumers";
-    if (pass.uses(source) > 1 && pass.decides_by_product(product)) return "computed twice it could decide two ways";
+    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, owner);
+    if (again && !family::is_short(g, product)) return "the product has other consumers";
+    if (again && pass.decides_by_product(product)) return "computed twice it could decide two ways";
     g.at(g.node(product).path);  // it stays that product
     return family::fuse(pass, region, operand, product);
   }();

@@ -65,6 +65,9 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
+  /// Whether all that is made of a value goes into that other one, as x of x * sigmoid(x) does: what computes both
+  /// needs the first nowhere else.
+  [[nodiscard]] bool serves_only(class_id value, class_id reader) const;
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -94,6 +97,7 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_outlets(std::span<const class_id> roots);
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
@@ -124,8 +128,13 @@ class implementation_pass {
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
   std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
-  std::vector<bool> unstable_;  // a sum is part of the value: another kernel may add it up in another order
-  std::vector<bool> kernel_;    // a product or the like computes the value, with what is fused into it
+  struct outlet {                             // the nearest value that all that is made of one goes through
+    class_id id = no_id;                      // none: it goes several ways to the end
+    std::uint32_t steps = 0;                  // from there to the end, by such values
+  };
+  std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
+  std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
   region_form form_;

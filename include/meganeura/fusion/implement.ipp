@@ -89,6 +89,39 @@ MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> 
   }
 }
 
+MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id> roots) {
+  outlets_.assign(g_.class_slots(), {});
+  std::vector<bool> known(g_.class_slots()), is_root(g_.class_slots());
+  for (class_id root : roots) is_root[g_.find(root)] = true;
+  const auto steps = [&](class_id id) { return id == no_id ? 0 : outlets_[id].steps; };
+  for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
+    const class_id id = order_[i];
+    class_id common = no_id;
+    bool any = false, several = is_root[id];
+    for (enode_id parent : g_[id].parents) {
+      class_id user = g_.find(g_.node(parent).owner);
+      if (several || g_.node(parent).dead || state_[user] != 2 || user == id) continue;
+      several = !known[user];  // in a circle of equal forms
+      if (!any) common = user;
+      any = true;
+      while (!several && common != user) {
+        class_id& farther = steps(common) >= steps(user) ? common : user;
+        several = farther == no_id || outlets_[farther].id == no_id;
+        farther = several ? no_id : outlets_[farther].id;
+      }
+    }
+    if (!several && any) outlets_[id] = {common, steps(common) + 1};
+    known[id] = true;
+  }
+}
+
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, class_id reader) const {
+  reader = g_.find(reader);
+  class_id at = outlets_[g_.find(value)].id;
+  while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
+  return at != no_id;
+}
+
 MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
   state_.assign(g_.class_slots(), 0);
   forms_.assign(g_.class_slots(), {});
@@ -96,6 +129,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
+  find_outlets(roots);
   for (class_id id : order_) implement(id);
   g_.rebuild();
 }
