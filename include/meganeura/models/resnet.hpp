@@ -32,6 +32,8 @@ inline constexpr config resnet34{.bottleneck = false, .depths = {3, 4, 6, 3}};
 inline constexpr config resnet50{.depths = {3, 4, 6, 3}};
 inline constexpr config resnet101{.depths = {3, 4, 23, 3}};
 
+/// The same with its norms folded: classifier<folded(resnet50)>, whose weights runtime/fold_batch_norms.hpp makes of
+/// plain ones.
 [[nodiscard]] constexpr config folded(config of) {
   of.folded = true;
   return of;
