@@ -110,12 +110,14 @@ class disturbance {
   // A sum whose terms have this magnitude; in their order, if that is `ordered`. One that fits beside them is exact.
   void move_sum(double& sum, dtype type, double magnitude, bool ordered, std::uint64_t key) const {
     if (!std::isfinite(sum)) return;
-    if (sum == 0) {
+    // What huge terms left of small ones before they cancelled depends on the order.
+    const bool swallows = sum == 0 && !ordered && magnitude >= 0x1p24;
+    if (sum == 0 && !swallows) {
       sum = any_zero(key);
       return;
     }
     const double step = std::isfinite(magnitude) ? oracle::ulp(magnitude, dtype::f32) : 0;
-    if (type == dtype::f32 && step > 0 && std::fmod(sum, step) == 0) return;
+    if (type == dtype::f32 && step > 0 && std::fmod(sum, step) == 0 && !swallows) return;
     const double of_result = errors_ * oracle::permitted_error(scalar_op::add, type, 0, 0, sum);
     if (std::fabs(sum) <= errors_ * step && (key >> 4 & 3) == 0)
       sum = any_zero(key);
