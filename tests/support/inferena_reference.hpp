@@ -34,9 +34,9 @@ struct reference_tolerance {
   double output, gradient;
 };
 
-/// Runs the graph's `output` and `loss` with the gradients of all parameters on a device and compares them with
-/// tests/reference/inferena_small.json.
-void expect_reference(const std::string& workload, graph g, node_id output, node_id loss,
+/// Runs the graph's `output` and `loss` with the gradients of all parameters on a device and compares them with what
+/// tests/reference/FILE.json has of the workload.
+void expect_reference(const std::string& file, const std::string& workload, graph g, node_id output, node_id loss,
                       std::span<const bound_values> inputs, reference_tolerance within);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -23,12 +23,12 @@ using support::wave;
 
 template <class Model, class Loss>
 void expect_reference(const std::string& workload, std::vector<support::bound_values> inputs, std::int64_t batch,
-                      support::reference_tolerance within) {
+                      support::reference_tolerance within, const std::string& file = "inferena_small") {
   const symbol_extent symbols[] = {{"batch", batch}};
   graph g(run_mode::evaluation);
   const auto results = lower_into<Model>(g, symbols);
   const node_id loss = lower_loss<Model, Loss>(g, results, symbols)[0];
-  support::expect_reference(workload, std::move(g), results[0], loss, inputs, within);
+  support::expect_reference(file, workload, std::move(g), results[0], loss, inputs, within);
 }
 
 TEST(runtime_image_models, resnet50_reproduces_float64_outputs_loss_and_gradients) {
@@ -49,18 +49,31 @@ TEST(runtime_image_models, the_small_unet_reproduces_float64_outputs_loss_and_gr
       {.output = 5e-6, .gradient = 1e-5});
 }
 
+template <models::stable_diffusion::config C, int Side>
+void expect_stable_diffusion(const std::string& workload, support::reference_tolerance within,
+                             const std::string& file) {
+  using net = model<models::stable_diffusion::unet<C>, input<"latent", dtype::f32, dims<sym<"batch">, 4, Side, Side>>,
+                    input<"timestep", dtype::f32, dims<sym<"batch">>>,
+                    input<"context", dtype::f32, dims<sym<"batch">, 5, C.context>>>;
+  constexpr std::size_t count = 4 * Side * Side;
+  expect_reference<net, mean_squared_error<"target">>(
+      workload,
+      {bound("latent", wave(std::sin, 0.01, count)), bound("timestep", std::vector<float>{500}),
+       bound("context", wave(std::cos, 0.005, 5 * C.context)), bound("target", wave(std::cos, 0.007, count))},
+      1, within, file);
+}
+
 TEST(runtime_image_models, the_unet_of_stable_diffusion_reproduces_float64_outputs_loss_and_gradients) {
   constexpr models::stable_diffusion::config tiny{
       .widths = {32, 64}, .blocks = 1, .context = 24, .heads = 2, .groups = 8};
-  using net =
-      model<models::stable_diffusion::unet<tiny>, input<"latent", dtype::f32, dims<sym<"batch">, 4, 8, 8>>,
-            input<"timestep", dtype::f32, dims<sym<"batch">>>, input<"context", dtype::f32, dims<sym<"batch">, 5, 24>>>;
-  constexpr std::size_t count = 4 * 8 * 8;
-  expect_reference<net, mean_squared_error<"target">>(
-      "sd15",
-      {bound("latent", wave(std::sin, 0.01, count)), bound("timestep", std::vector<float>{500}),
-       bound("context", wave(std::cos, 0.005, 5 * 24)), bound("target", wave(std::cos, 0.007, count))},
-      1, {.output = 5e-6, .gradient = 1e-5});
+  expect_stable_diffusion<tiny, 8>("sd15", {.output = 5e-6, .gradient = 1e-5}, "inferena_small");
+}
+
+// All of its blocks, in the order in which skips are taken back.
+TEST(runtime_image_models, so_does_one_of_four_levels) {
+  constexpr models::stable_diffusion::config narrow{
+      .widths = {16, 32, 64, 64}, .blocks = 2, .context = 24, .heads = 2, .groups = 8};
+  expect_stable_diffusion<narrow, 16>("sd15_four_levels", {.output = 5e-6, .gradient = 1e-5}, "stable_diffusion");
 }
 
 // Frequency and angle are f32: each is off by some units, and so is the angle in radians, times its size.
