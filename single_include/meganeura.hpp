@@ -16200,6 +16200,9 @@ struct resize {
     if (size == 0) return reshape(x, x.facts().shape);
     const int along = detail::axis_of(x, axis) + of, neighbours = detail::neighbours_of(mode);
     const std::int64_t extent = x.facts().shape[along].coefficient;
+    // The nearest of a multiple is each element so many times, which is another look at x.
+    if (mode == resize_mode::nearest && place != resize_place::align_corners && size % extent == 0)
+      return tile::forward(x, along, size / extent, true);
     const detail::resize_ratio ratio = detail::ratio_of(extent, size, place);
     const auto number = [&](std::int64_t n) { return detail::whole_of(x, n); };
     symbolic_shape lines;  // [neighbours, size]; nearest has no axis of neighbours
@@ -16294,7 +16297,8 @@ struct fold {
 /// interpolate: nearest is its "nearest" where the place is asymmetric and "nearest-exact" where it is half_pixel,
 /// linear and cubic its "linear", "bilinear" or "trilinear" and "bicubic", with half_pixel or align_corners; ONNX's
 /// Resize. shapes: [.., n, ..] -> [.., size, ..]. dtypes: numbers for nearest, otherwise floats, computed in f32 and
-/// rounded after each axis. cost: reads 1, 2 or 4 elements for each of the result, along one axis after the other.
+/// rounded after each axis. cost: reads 1, 2 or 4 elements for each of the result, along one axis after the other; the
+/// nearest of a multiple of the extent is a view, but for align_corners.
 /// errors: "x needs that axis, of a known extent", "x must be floats".
 template <value A, detail::axis_like Axis, class Size, class Mode, class Place = fixed<resize_place::half_pixel>>
 [[nodiscard]] constexpr auto resize(A x, Axis axis, Size size, Mode mode, Place place = {}) {

@@ -197,6 +197,9 @@ void add_sizes(std::vector<operation>& list) {
   using place = mn::resize_place;
   add("resize<axis, size, resize_mode::nearest, resize_place::asymmetric>(x)", 5, 8, mode::nearest, place::asymmetric);
   add("resize<axis, size, resize_mode::nearest>(x)", 6, 4, mode::nearest, place::half_pixel);
+  add("resize<axis, multiple, resize_mode::nearest, resize_place::asymmetric>(x)", 3, 12, mode::nearest,
+      place::asymmetric);
+  add("resize<axis, multiple, resize_mode::nearest>(x)", 5, 10, mode::nearest, place::half_pixel);
   add("resize<axis, size, resize_mode::linear>(x)", 5, 8, mode::linear, place::half_pixel);
   add("resize<axis, size, resize_mode::linear, resize_place::align_corners>(x)", 5, 8, mode::linear,
       place::align_corners);

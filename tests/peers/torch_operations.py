@@ -161,6 +161,9 @@ CALLS = {
         "F.embedding_bag(x[1], x[0], mode='sum', per_sample_weights=x[2])",
     "embedding_bag<padding>(table, indices, weights)":
         "F.embedding_bag(x[1], x[0], mode='sum', per_sample_weights=x[2], padding_idx=1)",
+    "resize<axis, multiple, resize_mode::nearest, resize_place::asymmetric>(x)":
+        "F.interpolate(x[0][None], 12, mode='nearest')[0]",
+    "resize<axis, multiple, resize_mode::nearest>(x)": "F.interpolate(x[0][None], 10, mode='nearest-exact')[0]",
     "resize<axis, size, resize_mode::nearest, resize_place::asymmetric>(x)": "F.interpolate(x[0][None], 8, mode='nearest')[0]",
     "resize<axis, size, resize_mode::nearest>(x)": "F.interpolate(x[0][None], 4, mode='nearest-exact')[0]",
     "resize<axis, size, resize_mode::linear>(x)": "F.interpolate(x[0][None], 8, mode='linear')[0]",
