@@ -17261,6 +17261,8 @@ struct command_list;
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
+  /// Measures the whole, from what was submitted before to the end of the last command.
+  bool duration = false;
 };
 
 struct timing {
@@ -17280,6 +17282,9 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// Nanoseconds of the last submission on the device, which is waited for.
+  /// errors: invalid_argument when recorded without duration or never submitted.
+  [[nodiscard]] double duration() const;
 
   [[nodiscard]] const std::shared_ptr<detail::recording_state>& state() const { return state_; }
 
@@ -18727,6 +18732,7 @@ struct program_options {
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;                 // a timestamp around every dispatch: each then runs alone
+  bool duration = false;                // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -18824,6 +18830,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
+  [[nodiscard]] double duration() const;
   /// What the optimiser keeps from step to step.
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
@@ -18862,7 +18870,7 @@ class program {
   [[nodiscard]] generated generate_kernels() const;
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
-  void record(slot& s, std::span<const prepared> kernels, bool profile) const;
+  void record(slot& s, std::span<const prepared> kernels, const program_options& options) const;
   [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
@@ -18887,7 +18895,7 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
-  bool profiled_ = false;
+  bool profiled_ = false, timed_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
   std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing
@@ -27838,9 +27846,13 @@ struct recording_state {
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;
+  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, if these are measured, then two of the whole
+  recording_options measured;
   std::vector<VkBufferView> views;
   last_use used;
+
+  /// Nanoseconds from each query of this range to the next one, pair by pair.
+  [[nodiscard]] std::vector<double> read_pairs(std::size_t first, std::size_t count) const;
 };
 
 /// Turns commands into a recording_state, one object of Vulkan after the other.
@@ -27862,6 +27874,8 @@ class recording_writer {
   command_list& list_;
   device_state& device_;
   std::shared_ptr<recording_state> state_;
+  void write_timestamp(std::size_t query);
+
   std::uint32_t query_count_ = 0;
   // What the recording does, what it has done where it is being written, and what is still to come.
   memory_scope all_, before_;
@@ -28013,7 +28027,7 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
 
 MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options) try
     : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
-  if (options.timestamps && on.facts().timestamp_bits == 0) {
+  if ((options.timestamps || options.duration) && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
   }
@@ -31628,7 +31642,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile) {
+      profiled_(options.profile),
+      timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
   detail::stopwatch watch;
@@ -31659,7 +31674,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
-  for (slot& s : slots_) record(s, kernels.steps, options.profile);
+  for (slot& s : slots_) record(s, kernels.steps, options);
   times_.record = watch.lap();
   for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
@@ -31785,8 +31800,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
   }
 }
 
-MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
-  vulkan::recorder commands(device_, {.timestamps = profile});
+MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
+                                      const program_options& options) const {
+  vulkan::recorder commands(device_, {.timestamps = options.profile, .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -32021,6 +32037,18 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
   return latest().commands.timings();
 } catch (...) {
   rethrow_as_error("reading a profile");
+}
+
+MEGANEURA_INLINE double program::duration() const try {
+  if (!alive().timed_) {
+    fail(error_category::invalid_argument,
+         "the duration was asked of a program without timestamps; build it with program_options{{.duration = true}}");
+  }
+  if (steps_ == 0)
+    fail(error_category::invalid_argument, "the duration was read before the first run; run the model first");
+  return latest().commands.duration();
+} catch (...) {
+  rethrow_as_error("reading a duration");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -35900,31 +35928,31 @@ MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
 }
 
 MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
-  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->used == 0) {
+  if (state_ == nullptr || !state_->measured.timestamps || state_->dispatches.empty() || state_->used == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
          "something and submit it first");
   }
-  detail::device_state& device = *state_->device;
-  device.wait(state_->used);
-  std::vector<std::uint64_t> ticks(2 * state_->dispatches.size());
-  device.check(
-      device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
-                                      ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
-                                      VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-      "vkGetQueryPoolResults");
-  const std::uint32_t bits = device.facts.timestamp_bits;
-  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  const std::vector<double> nanoseconds = state_->read_pairs(0, state_->dispatches.size());
   std::vector<timing> result;
-  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
-    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+  for (std::size_t i = 0; i < nanoseconds.size(); ++i) {
     const detail::dispatch_command& launch = *state_->dispatches[i];
-    result.push_back(
-        {launch.label, launch.kernel.state()->name, static_cast<double>(passed) * device.facts.timestamp_period});
+    result.push_back({launch.label, launch.kernel.state()->name, nanoseconds[i]});
   }
   return result;
 } catch (...) {
   rethrow_as_error("reading timings");
+}
+
+MEGANEURA_INLINE double recording::duration() const try {
+  if (state_ == nullptr || !state_->measured.duration || state_->used == 0) {
+    fail(error_category::invalid_argument,
+         "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
+         "first");
+  }
+  return state_->read_pairs(state_->measured.timestamps ? state_->dispatches.size() : 0, 1)[0];
+} catch (...) {
+  rethrow_as_error("reading a duration");
 }
 
 namespace detail {
@@ -35938,8 +35966,28 @@ MEGANEURA_INLINE recording_state::~recording_state() {
   call.DestroyCommandPool(device->handle, pool, nullptr);
 }
 
+MEGANEURA_INLINE std::vector<double> recording_state::read_pairs(std::size_t first, std::size_t count) const {
+  device->wait(used);
+  std::vector<std::uint64_t> ticks(2 * count);
+  device->check(device->call.GetQueryPoolResults(
+                    device->handle, queries, static_cast<std::uint32_t>(2 * first),
+                    static_cast<std::uint32_t>(ticks.size()), ticks.size() * sizeof(std::uint64_t), ticks.data(),
+                    sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                "vkGetQueryPoolResults");
+  const std::uint32_t bits = device->facts.timestamp_bits;
+  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  std::vector<double> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+    result.push_back(static_cast<double>(passed) * device->facts.timestamp_period);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
-    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {}
+    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {
+  state_->measured = list.options;
+}
 
 MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
   std::uint32_t sets = 0;
@@ -35961,16 +36009,23 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
   pool.maxSets = sets;
   pool.poolSizeCount = static_cast<std::uint32_t>(sizes.size());
   pool.pPoolSizes = sizes.data();
-  if (sets == 0) return;
-  device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
-                "vkCreateDescriptorPool");
-  if (!list_.options.timestamps) return;
+  if (sets != 0) {
+    device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
+                  "vkCreateDescriptorPool");
+  }
+  query_count_ = (list_.options.timestamps ? 2 * sets : 0) + (list_.options.duration ? 2 : 0);
+  if (query_count_ == 0) return;
   VkQueryPoolCreateInfo queries{};
   queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
   queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  queries.queryCount = 2 * sets;
+  queries.queryCount = query_count_;
   device_.check(device_.call.CreateQueryPool(device_.handle, &queries, nullptr, &state_->queries), "vkCreateQueryPool");
-  query_count_ = queries.queryCount;
+}
+
+// Bottom of pipe: it waits for what came before.
+MEGANEURA_INLINE void recording_writer::write_timestamp(std::size_t query) {
+  device_.call.CmdWriteTimestamp(state_->handle, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state_->queries,
+                                 static_cast<std::uint32_t>(query));
 }
 
 MEGANEURA_INLINE void recording_writer::create_command_buffer() {
@@ -36029,6 +36084,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
+  if (list_.options.duration) write_timestamp(query_count_ - 2);
   const std::span<const command> commands = state_->commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     rest_ = commands.subspan(i + 1);
@@ -36037,6 +36093,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   }
   if (std::any_of(commands.begin(), commands.end(), reaches_host))
     add_barrier(device_.call, state_->handle, before_, scope::host);
+  if (list_.options.duration) write_timestamp(query_count_ - 1);
   device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
   ++device_.recordings;
   return std::move(state_);
@@ -36097,12 +36154,10 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
     bound_ = kernel.handle;
   }
   device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
-  const auto query = static_cast<std::uint32_t>(2 * state_->dispatches.size());
-  // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
-  constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
-  if (state_->queries != VK_NULL_HANDLE) {
+  const std::size_t query = 2 * state_->dispatches.size();
+  if (list_.options.timestamps) {  // between barriers: the difference is this dispatch alone
     add_barrier(device_.call, commands, all_, all_);
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
+    write_timestamp(query);
   }
   const instance_functions& debug = device_.owner->call;
   if (debug.CmdBeginDebugUtilsLabel != nullptr) {
@@ -36113,8 +36168,8 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   }
   device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
   if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
-  if (state_->queries != VK_NULL_HANDLE) {
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
+  if (list_.options.timestamps) {
+    write_timestamp(query + 1);
     add_barrier(device_.call, commands, all_, all_);
   }
   state_->dispatches.push_back(&item);

@@ -4,6 +4,7 @@
 
 #include <meganeura/vulkan/device_state.hpp>
 
+#include <algorithm>
 #include <functional>
 
 namespace meganeura::test {
@@ -143,6 +144,33 @@ TEST_F(vulkan_recording, timestamps_name_each_dispatch_and_grow_with_its_work) {
   EXPECT_GT(timings[1].nanoseconds, timings[2].nanoseconds);
   vulkan::recorder plain(*gpu);
   EXPECT_EQ(thrown_by([r = plain.finish()] { (void)r.timings(); }), error_category::invalid_argument);
+}
+
+TEST_F(vulkan_recording, its_duration_is_no_less_than_the_longest_of_its_dispatches) {
+  if (gpu->facts().timestamp_bits == 0) GTEST_SKIP() << "this queue has no timestamps";
+  const vulkan::pipeline advance = gpu->create_pipeline(advance_kernel());
+  const vulkan::buffer memory = gpu->allocate(1 << 20);
+  const auto record = [&](vulkan::recording_options options, int times) {
+    vulkan::recorder commands(*gpu, options);
+    for (int i = 0; i < times; ++i) {
+      commands.dispatch(advance, {{memory}}, {4096, 1, 1});
+      commands.barrier();
+    }
+    return commands.finish();
+  };
+  const vulkan::recording both = record({.timestamps = true, .duration = true}, 3);
+  gpu->submit(both);
+  double longest = 0;
+  for (const vulkan::timing& each : both.timings()) longest = std::max(longest, each.nanoseconds);
+  EXPECT_GT(longest, 0);
+  EXPECT_GE(both.duration(), longest);
+  const vulkan::recording whole = record({.duration = true}, 20), untimed = record({}, 1);
+  EXPECT_EQ(thrown_by([&] { (void)whole.duration(); }), error_category::invalid_argument) << "not submitted yet";
+  gpu->submit(whole);
+  EXPECT_GT(whole.duration(), 0);
+  EXPECT_EQ(thrown_by([&] { (void)whole.timings(); }), error_category::invalid_argument);
+  gpu->submit(untimed);
+  EXPECT_EQ(thrown_by([&] { (void)untimed.duration(); }), error_category::invalid_argument);
 }
 
 TEST_F(vulkan_recording, it_keeps_what_it_uses_alive) {

@@ -32,6 +32,7 @@ struct program_options {
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
   bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;                 // a timestamp around every dispatch: each then runs alone
+  bool duration = false;                // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -129,6 +130,8 @@ class program {
   /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
   /// built with `profile`.
   [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
+  [[nodiscard]] double duration() const;
   /// What the optimiser keeps from step to step.
   [[nodiscard]] const optimizer_moments& moments() const { return alive().moments_; }
 
@@ -167,7 +170,7 @@ class program {
   [[nodiscard]] generated generate_kernels() const;
   void check_limits(const generated& kernels) const;
   void create_pipelines(generated& kernels) const;
-  void record(slot& s, std::span<const prepared> kernels, bool profile) const;
+  void record(slot& s, std::span<const prepared> kernels, const program_options& options) const;
   [[nodiscard]] const slot& latest() const { return slots_[(steps_ + slots_.size() - 1) % slots_.size()]; }
   [[nodiscard]] std::string of_step(std::uint32_t step) const;
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
@@ -192,7 +195,7 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
-  bool profiled_ = false;
+  bool profiled_ = false, timed_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
   std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing

@@ -73,7 +73,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile) {
+      profiled_(options.profile),
+      timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
   detail::stopwatch watch;
@@ -104,7 +105,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.allocate = watch.lap();
   create_pipelines(kernels);
   times_.pipelines = watch.lap();
-  for (slot& s : slots_) record(s, kernels.steps, options.profile);
+  for (slot& s : slots_) record(s, kernels.steps, options);
   times_.record = watch.lap();
   for (const graph_output& tap : g.taps()) tap_names_.push_back(tap.name);
   for (node_id id : g.leaves(op::input)) input_names_.push_back(g.get<leaf_attribute>(id).name);
@@ -230,8 +231,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
   }
 }
 
-MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels, bool profile) const {
-  vulkan::recorder commands(device_, {.timestamps = profile});
+MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
+                                      const program_options& options) const {
+  vulkan::recorder commands(device_, {.timestamps = options.profile, .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -466,6 +468,18 @@ MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
   return latest().commands.timings();
 } catch (...) {
   rethrow_as_error("reading a profile");
+}
+
+MEGANEURA_INLINE double program::duration() const try {
+  if (!alive().timed_) {
+    fail(error_category::invalid_argument,
+         "the duration was asked of a program without timestamps; build it with program_options{{.duration = true}}");
+  }
+  if (steps_ == 0)
+    fail(error_category::invalid_argument, "the duration was read before the first run; run the model first");
+  return latest().commands.duration();
+} catch (...) {
+  rethrow_as_error("reading a duration");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -27,6 +27,8 @@ struct command_list;
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
+  /// Measures the whole, from what was submitted before to the end of the last command.
+  bool duration = false;
 };
 
 struct timing {
@@ -46,6 +48,9 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// Nanoseconds of the last submission on the device, which is waited for.
+  /// errors: invalid_argument when recorded without duration or never submitted.
+  [[nodiscard]] double duration() const;
 
   [[nodiscard]] const std::shared_ptr<detail::recording_state>& state() const { return state_; }
 

@@ -130,31 +130,31 @@ MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
 }
 
 MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
-  if (state_ == nullptr || state_->queries == VK_NULL_HANDLE || state_->used == 0) {
+  if (state_ == nullptr || !state_->measured.timestamps || state_->dispatches.empty() || state_->used == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
          "something and submit it first");
   }
-  detail::device_state& device = *state_->device;
-  device.wait(state_->used);
-  std::vector<std::uint64_t> ticks(2 * state_->dispatches.size());
-  device.check(
-      device.call.GetQueryPoolResults(device.handle, state_->queries, 0, static_cast<std::uint32_t>(ticks.size()),
-                                      ticks.size() * sizeof(std::uint64_t), ticks.data(), sizeof(std::uint64_t),
-                                      VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-      "vkGetQueryPoolResults");
-  const std::uint32_t bits = device.facts.timestamp_bits;
-  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  const std::vector<double> nanoseconds = state_->read_pairs(0, state_->dispatches.size());
   std::vector<timing> result;
-  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
-    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+  for (std::size_t i = 0; i < nanoseconds.size(); ++i) {
     const detail::dispatch_command& launch = *state_->dispatches[i];
-    result.push_back(
-        {launch.label, launch.kernel.state()->name, static_cast<double>(passed) * device.facts.timestamp_period});
+    result.push_back({launch.label, launch.kernel.state()->name, nanoseconds[i]});
   }
   return result;
 } catch (...) {
   rethrow_as_error("reading timings");
+}
+
+MEGANEURA_INLINE double recording::duration() const try {
+  if (state_ == nullptr || !state_->measured.duration || state_->used == 0) {
+    fail(error_category::invalid_argument,
+         "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
+         "first");
+  }
+  return state_->read_pairs(state_->measured.timestamps ? state_->dispatches.size() : 0, 1)[0];
+} catch (...) {
+  rethrow_as_error("reading a duration");
 }
 
 namespace detail {
@@ -168,8 +168,28 @@ MEGANEURA_INLINE recording_state::~recording_state() {
   call.DestroyCommandPool(device->handle, pool, nullptr);
 }
 
+MEGANEURA_INLINE std::vector<double> recording_state::read_pairs(std::size_t first, std::size_t count) const {
+  device->wait(used);
+  std::vector<std::uint64_t> ticks(2 * count);
+  device->check(device->call.GetQueryPoolResults(
+                    device->handle, queries, static_cast<std::uint32_t>(2 * first),
+                    static_cast<std::uint32_t>(ticks.size()), ticks.size() * sizeof(std::uint64_t), ticks.data(),
+                    sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                "vkGetQueryPoolResults");
+  const std::uint32_t bits = device->facts.timestamp_bits;
+  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  std::vector<double> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
+    result.push_back(static_cast<double>(passed) * device->facts.timestamp_period);
+  }
+  return result;
+}
+
 MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
-    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {}
+    : list_(list), device_(*list.device), state_(std::make_shared<recording_state>(list.device)) {
+  state_->measured = list.options;
+}
 
 MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
   std::uint32_t sets = 0;
@@ -191,16 +211,23 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
   pool.maxSets = sets;
   pool.poolSizeCount = static_cast<std::uint32_t>(sizes.size());
   pool.pPoolSizes = sizes.data();
-  if (sets == 0) return;
-  device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
-                "vkCreateDescriptorPool");
-  if (!list_.options.timestamps) return;
+  if (sets != 0) {
+    device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
+                  "vkCreateDescriptorPool");
+  }
+  query_count_ = (list_.options.timestamps ? 2 * sets : 0) + (list_.options.duration ? 2 : 0);
+  if (query_count_ == 0) return;
   VkQueryPoolCreateInfo queries{};
   queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
   queries.queryType = VK_QUERY_TYPE_TIMESTAMP;
-  queries.queryCount = 2 * sets;
+  queries.queryCount = query_count_;
   device_.check(device_.call.CreateQueryPool(device_.handle, &queries, nullptr, &state_->queries), "vkCreateQueryPool");
-  query_count_ = queries.queryCount;
+}
+
+// Bottom of pipe: it waits for what came before.
+MEGANEURA_INLINE void recording_writer::write_timestamp(std::size_t query) {
+  device_.call.CmdWriteTimestamp(state_->handle, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state_->queries,
+                                 static_cast<std::uint32_t>(query));
 }
 
 MEGANEURA_INLINE void recording_writer::create_command_buffer() {
@@ -259,6 +286,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   if (state_->queries != VK_NULL_HANDLE) {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
+  if (list_.options.duration) write_timestamp(query_count_ - 2);
   const std::span<const command> commands = state_->commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     rest_ = commands.subspan(i + 1);
@@ -267,6 +295,7 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
   }
   if (std::any_of(commands.begin(), commands.end(), reaches_host))
     add_barrier(device_.call, state_->handle, before_, scope::host);
+  if (list_.options.duration) write_timestamp(query_count_ - 1);
   device_.check(device_.call.EndCommandBuffer(state_->handle), "vkEndCommandBuffer");
   ++device_.recordings;
   return std::move(state_);
@@ -327,12 +356,10 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
     bound_ = kernel.handle;
   }
   device_.call.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout, 0, 1, &set, 0, nullptr);
-  const auto query = static_cast<std::uint32_t>(2 * state_->dispatches.size());
-  // Bottom of pipe for both: the first waits for what came before, so the difference is this dispatch alone.
-  constexpr auto when = VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT;
-  if (state_->queries != VK_NULL_HANDLE) {
+  const std::size_t query = 2 * state_->dispatches.size();
+  if (list_.options.timestamps) {  // between barriers: the difference is this dispatch alone
     add_barrier(device_.call, commands, all_, all_);
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query);
+    write_timestamp(query);
   }
   const instance_functions& debug = device_.owner->call;
   if (debug.CmdBeginDebugUtilsLabel != nullptr) {
@@ -343,8 +370,8 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   }
   device_.call.CmdDispatch(commands, item.groups[0], item.groups[1], item.groups[2]);
   if (debug.CmdEndDebugUtilsLabel != nullptr) debug.CmdEndDebugUtilsLabel(commands);
-  if (state_->queries != VK_NULL_HANDLE) {
-    device_.call.CmdWriteTimestamp(commands, when, state_->queries, query + 1);
+  if (list_.options.timestamps) {
+    write_timestamp(query + 1);
     add_barrier(device_.call, commands, all_, all_);
   }
   state_->dispatches.push_back(&item);

@@ -58,9 +58,13 @@ struct recording_state {
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;
+  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, if these are measured, then two of the whole
+  recording_options measured;
   std::vector<VkBufferView> views;
   last_use used;
+
+  /// Nanoseconds from each query of this range to the next one, pair by pair.
+  [[nodiscard]] std::vector<double> read_pairs(std::size_t first, std::size_t count) const;
 };
 
 /// Turns commands into a recording_state, one object of Vulkan after the other.
@@ -82,6 +86,8 @@ class recording_writer {
   command_list& list_;
   device_state& device_;
   std::shared_ptr<recording_state> state_;
+  void write_timestamp(std::size_t query);
+
   std::uint32_t query_count_ = 0;
   // What the recording does, what it has done where it is being written, and what is still to come.
   memory_scope all_, before_;
