@@ -50,13 +50,18 @@ TEST(runtime_image_models, the_small_unet_reproduces_float64_outputs_loss_and_gr
 }
 
 template <models::stable_diffusion::config C, int Side>
+using diffusion =
+    model<models::stable_diffusion::unet<C>, input<"latent", dtype::f32, dims<sym<"batch">, 4, Side, Side>>,
+          input<"timestep", dtype::f32, dims<sym<"batch">>>,
+          input<"context", dtype::f32, dims<sym<"batch">, 5, C.context>>>;
+constexpr models::stable_diffusion::config two_levels{
+    .widths = {32, 64}, .blocks = 1, .context = 24, .heads = 2, .groups = 8};
+
+template <models::stable_diffusion::config C, int Side>
 void expect_stable_diffusion(const std::string& workload, support::reference_tolerance within,
                              const std::string& file) {
-  using net = model<models::stable_diffusion::unet<C>, input<"latent", dtype::f32, dims<sym<"batch">, 4, Side, Side>>,
-                    input<"timestep", dtype::f32, dims<sym<"batch">>>,
-                    input<"context", dtype::f32, dims<sym<"batch">, 5, C.context>>>;
   constexpr std::size_t count = 4 * Side * Side;
-  expect_reference<net, mean_squared_error<"target">>(
+  expect_reference<diffusion<C, Side>, mean_squared_error<"target">>(
       workload,
       {bound("latent", wave(std::sin, 0.01, count)), bound("timestep", std::vector<float>{500}),
        bound("context", wave(std::cos, 0.005, 5 * C.context)), bound("target", wave(std::cos, 0.007, count))},
@@ -64,9 +69,7 @@ void expect_stable_diffusion(const std::string& workload, support::reference_tol
 }
 
 TEST(runtime_image_models, the_unet_of_stable_diffusion_reproduces_float64_outputs_loss_and_gradients) {
-  constexpr models::stable_diffusion::config tiny{
-      .widths = {32, 64}, .blocks = 1, .context = 24, .heads = 2, .groups = 8};
-  expect_stable_diffusion<tiny, 8>("sd15", {.output = 5e-6, .gradient = 1e-5}, "inferena_small");
+  expect_stable_diffusion<two_levels, 8>("sd15", {.output = 5e-6, .gradient = 1e-5}, "inferena_small");
 }
 
 // All of its blocks, in the order in which skips are taken back.
@@ -74,6 +77,24 @@ TEST(runtime_image_models, so_does_one_of_four_levels) {
   constexpr models::stable_diffusion::config narrow{
       .widths = {16, 32, 64, 64}, .blocks = 2, .context = 24, .heads = 2, .groups = 8};
   expect_stable_diffusion<narrow, 16>("sd15_four_levels", {.output = 5e-6, .gradient = 1e-5}, "stable_diffusion");
+}
+
+TEST(runtime_image_models, each_latent_of_a_batch_has_its_own_timestep_and_text) {
+  session<diffusion<two_levels, 8>> s(support::shared_device());
+  s.parameters().init({.seed = 3});
+  const std::vector<float> latents = wave(std::sin, 0.3, 2 * 4 * 8 * 8), texts = wave(std::cos, 0.7, 2 * 5 * 24);
+  const std::vector<float> steps{20, 700};
+  const auto part = [](const std::vector<float>& all, std::size_t which) {
+    return std::span(all).subspan(which * all.size() / 2, all.size() / 2);
+  };
+  const std::vector<float> both = s.run(bind<"latent">(latents), bind<"timestep">(steps), bind<"context">(texts));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::vector<float> alone =
+        s.run(bind<"latent">(part(latents, i)), bind<"timestep">(part(steps, i)), bind<"context">(part(texts, i)));
+    const auto of_batch = part(both, i);
+    EXPECT_LT(oracle::relative_error(std::vector(of_batch.begin(), of_batch.end()), alone),
+              oracle::tolerance(dtype::f32, 9 * 128));
+  }
 }
 
 // Frequency and angle are f32: each is off by some units, and so is the angle in radians, times its size.
