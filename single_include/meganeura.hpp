@@ -17473,252 +17473,7 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Gradients of a model's result with respect to its inputs, as a session.
-// Inference of a typed model: names and types are checked while compiling.
-// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
-// What a model's symbols are worth, from the constructor and from how much is bound to its inputs.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// An input whose shape says what symbols are worth, once it is known how much is bound to it: {"x", dims<batch, 784>}.
-struct sized_input {
-  std::string name;
-  symbolic_shape extents;
-};
-
-/// How many elements are bound to an input.
-struct bound_elements {
-  std::string_view name;
-  std::int64_t elements;
-};
-
-/// The symbols of a model, some of them fixed, and the inputs that tell the others.
-class open_sizes {
- public:
-  open_sizes() = default;
-  /// errors: invalid_argument for a fixed symbol that is not one of `symbols`, bound twice or to less than 1.
-  open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs, const symbol_extents& fixed);
-  /// Of the symbols that these inputs have: open_sizes({{"x", dims<sym<"batch">, 784>}}).
-  explicit open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed = {});
-
-  /// Whether some symbol is not fixed.
-  [[nodiscard]] bool any() const;
-
-  /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
-  /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
-  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed to
-  /// another number, given twice or below 1. `memory`: what the result may take the place of, instead of allocating.
-  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound, const symbol_extents& more = {},
-                                                 std::vector<std::int64_t> memory = {}) const;
-  /// The same with their names.
-  [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
-  /// errors: invalid_argument when an input of that name is declared, and not with the extents of `made`.
-  void check_made(std::string_view input, const shape& made, std::span<const std::int64_t> extents) const;
-
- private:
-  void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
-  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
-  [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
-  [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
-  void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
-             std::vector<std::int64_t>& extents) const;
-  void check(const sized_input& input, std::int64_t elements, std::span<const std::int64_t> extents) const;
-  [[noreturn]] void refuse_unknown(std::span<const bound_elements> bound, std::span<const std::int64_t> extents) const;
-
-  std::vector<std::string> symbols_;
-  std::vector<sized_input> inputs_;
-  std::vector<std::int64_t> fixed_;  // 0: open
-};
-
-/// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
-/// for a symbol bound twice.
-void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings);
-
-namespace detail {
-// Adds the symbols of these extents that are not among them.
-void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names);
-// errors: invalid_argument for less than 1.
-[[nodiscard]] std::int64_t checked_extent(const symbol_extent& given);
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-class node_value;
-
-namespace detail {
-
-struct condition;
-
-// What a layer gave, for layer_names: its first value.
-node_id layer_result(const node_value& x);
-template <class Names, class... X>
-node_id layer_result(const result_list<Names, X...>& results) {
-  return layer_result(results.template get<0>());
-}
-
-}  // namespace detail
-
-/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
-/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
-/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
-/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
-/// (graph::scope). Equal layers of equal operands are one; of two others of one name all but one must be `shared`, or
-/// a program refuses the graph. A comparison gives a condition, which is no node: select, logical_and, logical_or and
-/// logical_not take it, and cast makes numbers of it.
-/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
-/// found.
-class node_value {
- public:
-  using value_tag = void;
-
-  node_value() = default;  // of no graph: every use of it is invalid_argument
-  /// errors: invalid_argument unless `id` is a node of that graph with a value.
-  node_value(graph& in, node_id id);
-
-  /// errors: invalid_argument for a condition.
-  [[nodiscard]] node_id id() const;
-  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
-  [[nodiscard]] operator node_id() const { return id(); }
-  [[nodiscard]] graph& owner() const;
-
-  // What functions of values ask a carrier for, see expr/carrier.hpp.
-  [[nodiscard]] detail::facts facts() const;
-  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
-                                 int count = 0) const;
-  [[nodiscard]] node_value lifted(const node_value& other) const;
-  template <auto Graph>
-  [[nodiscard]] node_value lifted(expr<Graph>) const {
-    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
-  }
-  /// body() as a layer of that name; "" adds nothing to the names inside.
-  template <class Body>
-  [[nodiscard]] auto within(const char* name, const Body& body) const {
-    const graph::scope in(owner(), name);
-    const layer_names::mark begun = owner().layers().begin();
-    const auto result = body();
-    owner().layers().end(begun, detail::layer_result(result));
-    return result;
-  }
-  /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
-  [[nodiscard]] node_value shared() const;
-  [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
-  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
-
- private:
-  friend struct detail::condition;
-  [[nodiscard]] node_value lifted(const module_body& body) const;
-
-  graph* graph_ = nullptr;
-  node_id id_ = no_id;
-  std::shared_ptr<detail::condition> condition_;
-};
-
-namespace detail {
-
-// One primitive of which every extent is known.
-node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
-
-// "[2 batch, past + fresh, 784]", symbols as `text` has them.
-std::string shown(
-    const symbolic_shape& shape,
-    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
-
-// The path of the scopes that live, and the name behind it.
-std::string full_name(const graph& g, const symbol& name);
-// The same with the kind before it where a name is free for another kind: "random dropout".
-constexpr std::string_view kind_before(primitive kind) {
-  return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
-}
-std::string name_in(const graph& g, primitive kind, const symbol& name);
-
-// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
-node_value lowered_leaf(graph& g, const module_body& body);
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
-/// large to count, naming symbol, value and limit.
-[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings);
-
-/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
-[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
-                                                  std::span<const detail::tensor_type> inputs);
-template <class Model>
-[[nodiscard]] std::vector<std::string> symbols_of() {
-  std::vector<detail::tensor_type> inputs;
-  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
-  return symbols_of(Model::bodies, inputs);
-}
-
-/// The last of these bodies, in its scope, after its operands are nodes; returns its results. The others are in the
-/// graph already: what is `shared` and has no namesake in the last one is theirs. The scopes of the graph that live
-/// stand before every parameter name.
-/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`, and for what is shared
-/// and nowhere else.
-std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies, std::span<const node_id> operands,
-                                std::span<const symbol_extent> bindings);
-
-/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
-/// errors: invalid_argument for such a symbol.
-void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const symbol_extent> bindings);
-
-/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
-/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
-template <class Model>
-std::vector<node_id> lower_into(graph& g, std::span<const symbol_extent> bindings) {
-  std::vector<node_id> operands;
-  for (int i = 0; i < Model::input_count; ++i) {
-    operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
-                               bound(*Model::input_types[i].shape, bindings)));
-  }
-  return lower_last(g, Model::bodies, operands, bindings);
-}
-
-/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
-/// are the model's. errors: as lower_last, of the names of both.
-template <class Model, class Loss>
-std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const symbol_extent> bindings) {
-  using both = detail::trained<Model, Loss>;
-  std::vector<node_id> operands(results.begin(), results.end());
-  for (int i = 0; i < both::own_inputs::size; ++i) {
-    const char* name = both::own_inputs::symbols[i]->text;
-    const bool is_models = Model::input_index(name) >= 0;
-    const graph::scope in(g, both::bodies[1].scope);
-    operands.push_back(is_models ? g.find_leaf(name)
-                                 : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
-  }
-  return lower_last(g, both::bodies, operands, bindings);
-}
-
-/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
-/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
-/// unknown, and those of lower_into.
-template <class Model>
-[[nodiscard]] graph lower(std::span<const symbol_extent> bindings, run_mode mode = run_mode::evaluation) {
-  check_bindings(symbols_of<Model>(), bindings);
-  graph g(mode);
-  const std::vector<node_id> results = lower_into<Model>(g, bindings);
-  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
-  return g;
-}
-
-template <class Model>
-[[nodiscard]] graph lower(std::initializer_list<symbol_extent> bindings = {}, run_mode mode = run_mode::evaluation) {
-  return lower<Model>(std::span<const symbol_extent>(bindings.begin(), bindings.size()), mode);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-// Running any graph forward on a device.
-// The weights and states of a model on one device: one object, shared by every session and trainer of that model.
+// Batch norms as a part of the convolutions before them: the weights of a model without norms from those of one with.
 // Names by pattern: which ones are meant, and what they are called elsewhere.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -17797,6 +17552,7 @@ inline constexpr name_rule from_torch[] = {{"*", "*"},
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// The weights and states of a model on one device: one object, shared by every session and trainer of that model.
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 // Where the named tensors of a graph lie in their area: offsets one after the other, in pages.
 
@@ -18153,6 +17909,269 @@ class parameters {
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// norms: what the batch norm behind a layer with a weight [out, ..] is called, {{"*.conv", "*.norm"}}; unless said, as
+/// torchvision's networks call them. epsilon: that of the norms.
+struct fold_options {
+  name_map norms{{"*conv*", "*bn*"}, {"*downsample.0", "*downsample.1"}};
+  float epsilon = 1e-5f;
+};
+
+/// Sets the floats of `into`, a model without norms, so that it computes what the model of `from` does in evaluation: a
+/// layer's weight is scaled by the norm's weight / sqrt(running_var + epsilon), its bias is what the norm adds. In
+/// double, rounded once. What no norm follows is copied; states that only `into` has stay.
+/// errors: invalid_argument for a tensor of `into` that `from` lacks without a norm to make it of, another shape, and
+/// tensors without values or not of floats; nothing is changed then.
+void fold_batch_norms(const parameters& from, parameters into, const fold_options& options = {});
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Gradients of a model's result with respect to its inputs, as a session.
+// Inference of a typed model: names and types are checked while compiling.
+// From type to run time: one linear pass over the flat array of a model, calls and repeats expanded with joined names.
+// What a model's symbols are worth, from the constructor and from how much is bound to its inputs.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// An input whose shape says what symbols are worth, once it is known how much is bound to it: {"x", dims<batch, 784>}.
+struct sized_input {
+  std::string name;
+  symbolic_shape extents;
+};
+
+/// How many elements are bound to an input.
+struct bound_elements {
+  std::string_view name;
+  std::int64_t elements;
+};
+
+/// The symbols of a model, some of them fixed, and the inputs that tell the others.
+class open_sizes {
+ public:
+  open_sizes() = default;
+  /// errors: invalid_argument for a fixed symbol that is not one of `symbols`, bound twice or to less than 1.
+  open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs, const symbol_extents& fixed);
+  /// Of the symbols that these inputs have: open_sizes({{"x", dims<sym<"batch">, 784>}}).
+  explicit open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed = {});
+
+  /// Whether some symbol is not fixed.
+  [[nodiscard]] bool any() const;
+
+  /// What each symbol is worth. An input of which all symbols but one are known says that one; `more` says others.
+  /// errors: invalid_argument for a symbol that stays unknown, with what to bind; for an input bound to a number of
+  /// elements that no extent gives, or another one than the other inputs say; for `more` that is no symbol, is fixed to
+  /// another number, given twice or below 1. `memory`: what the result may take the place of, instead of allocating.
+  [[nodiscard]] std::vector<std::int64_t> solved(std::span<const bound_elements> bound, const symbol_extents& more = {},
+                                                 std::vector<std::int64_t> memory = {}) const;
+  /// The same with their names.
+  [[nodiscard]] symbol_extents named(std::span<const std::int64_t> extents) const;
+  /// errors: invalid_argument when an input of that name is declared, and not with the extents of `made`.
+  void check_made(std::string_view input, const shape& made, std::span<const std::int64_t> extents) const;
+
+ private:
+  void set(std::vector<std::int64_t>& extents, const symbol_extents& given) const;
+  [[nodiscard]] double elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  [[nodiscard]] std::size_t index_of(std::string_view symbol) const;
+  [[nodiscard]] std::size_t only_unknown(const symbolic_shape& of, std::span<const std::int64_t> extents) const;
+  void learn(const sized_input& from, std::int64_t elements, std::size_t unknown,
+             std::vector<std::int64_t>& extents) const;
+  void check(const sized_input& input, std::int64_t elements, std::span<const std::int64_t> extents) const;
+  [[noreturn]] void refuse_unknown(std::span<const bound_elements> bound, std::span<const std::int64_t> extents) const;
+
+  std::vector<std::string> symbols_;
+  std::vector<sized_input> inputs_;
+  std::vector<std::int64_t> fixed_;  // 0: open
+};
+
+/// errors: invalid_argument for a binding of what is none of these symbols (the nearest one is suggested), below 1, and
+/// for a symbol bound twice.
+void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings);
+
+namespace detail {
+// Adds the symbols of these extents that are not among them.
+void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names);
+// errors: invalid_argument for less than 1.
+[[nodiscard]] std::int64_t checked_extent(const symbol_extent& given);
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Values of run time: nodes of a graph that take the same functions, layers and modules as typed values.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+class node_value;
+
+namespace detail {
+
+struct condition;
+
+// What a layer gave, for layer_names: its first value.
+node_id layer_result(const node_value& x);
+template <class Names, class... X>
+node_id layer_result(const result_list<Names, X...>& results) {
+  return layer_result(results.template get<0>());
+}
+
+}  // namespace detail
+
+/// A node with its graph, which must outlive it and stay where it is. What typed values take as template arguments may
+/// be a plain argument here: `relu(linear("layers." + std::to_string(i), x, widths[i]))`, `softmax(x, axis)`; typed
+/// leaves join in: `x * constant<2.0f>`, and so do plain numbers. Modules run as they are: `block::forward(x)`, or
+/// `call<block>("layers.3", x)` to name what is inside. Parameters are named by the scopes around them
+/// (graph::scope). Equal layers of equal operands are one; of two others of one name all but one must be `shared`, or
+/// a program refuses the graph. A comparison gives a condition, which is no node: select, logical_and, logical_or and
+/// logical_not take it, and cast makes numbers of it.
+/// errors: what is a static_assert for typed values is invalid_argument here, with the same sentence and what was
+/// found.
+class node_value {
+ public:
+  using value_tag = void;
+
+  node_value() = default;  // of no graph: every use of it is invalid_argument
+  /// errors: invalid_argument unless `id` is a node of that graph with a value.
+  node_value(graph& in, node_id id);
+
+  /// errors: invalid_argument for a condition.
+  [[nodiscard]] node_id id() const;
+  // NOLINTNEXTLINE(google-explicit-constructor): the graph's functions take it
+  [[nodiscard]] operator node_id() const { return id(); }
+  [[nodiscard]] graph& owner() const;
+
+  // What functions of values ask a carrier for, see expr/carrier.hpp.
+  [[nodiscard]] detail::facts facts() const;
+  [[nodiscard]] node_value added(const detail::node_spec& spec, const node_value* operands = nullptr,
+                                 int count = 0) const;
+  [[nodiscard]] node_value lifted(const node_value& other) const;
+  template <auto Graph>
+  [[nodiscard]] node_value lifted(expr<Graph>) const {
+    return lifted(module_body{expr<Graph>::graph.nodes, Graph.size});
+  }
+  /// body() as a layer of that name; "" adds nothing to the names inside.
+  template <class Body>
+  [[nodiscard]] auto within(const char* name, const Body& body) const {
+    const graph::scope in(owner(), name);
+    const layer_names::mark begun = owner().layers().begin();
+    const auto result = body();
+    owner().layers().end(begun, detail::layer_result(result));
+    return result;
+  }
+  /// errors: invalid_argument unless this is the result of a layer, a parameter or a state.
+  [[nodiscard]] node_value shared() const;
+  [[nodiscard]] bool trains() const { return owner().ask_mode() == run_mode::training; }
+  [[noreturn]] void refuse(const char* sentence, std::initializer_list<detail::facts> operands) const;
+
+ private:
+  friend struct detail::condition;
+  [[nodiscard]] node_value lifted(const module_body& body) const;
+
+  graph* graph_ = nullptr;
+  node_id id_ = no_id;
+  std::shared_ptr<detail::condition> condition_;
+};
+
+namespace detail {
+
+// One primitive of which every extent is known.
+node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands);
+
+// "[2 batch, past + fresh, 784]", symbols as `text` has them.
+std::string shown(
+    const symbolic_shape& shape,
+    const std::function<std::string(const symbol&)>& text = [](const symbol& name) { return std::string(name.text); });
+
+// The path of the scopes that live, and the name behind it.
+std::string full_name(const graph& g, const symbol& name);
+// The same with the kind before it where a name is free for another kind: "random dropout".
+constexpr std::string_view kind_before(primitive kind) {
+  return kind == primitive::random ? "random " : kind == primitive::tap ? "tap " : "";
+}
+std::string name_in(const graph& g, primitive kind, const symbol& name);
+
+// A typed value without inputs where it meets values of run time; expr/lower.hpp has its body.
+node_value lowered_leaf(graph& g, const module_body& body);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Bound shape. errors: invalid_argument when a symbol has no binding, one below 1, or one that makes a tensor too
+/// large to count, naming symbol, value and limit.
+[[nodiscard]] shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings);
+
+/// Each symbol of a model's inputs and nodes once, in that order; of a model with its loss as well.
+[[nodiscard]] std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                  std::span<const detail::tensor_type> inputs);
+template <class Model>
+[[nodiscard]] std::vector<std::string> symbols_of() {
+  std::vector<detail::tensor_type> inputs;
+  for (int i = 0; i < Model::input_list::size; ++i) inputs.push_back(Model::input_type(i));
+  return symbols_of(Model::bodies, inputs);
+}
+
+/// The last of these bodies, in its scope, after its operands are nodes; returns its results. The others are in the
+/// graph already: what is `shared` and has no namesake in the last one is theirs. The scopes of the graph that live
+/// stand before every parameter name.
+/// errors: invalid_argument when two layers come to one parameter name and neither is `shared`, and for what is shared
+/// and nowhere else.
+std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies, std::span<const node_id> operands,
+                                std::span<const symbol_extent> bindings);
+
+/// Parameters and states alone, whose shapes may not depend on a symbol without a binding: all sizes share them.
+/// errors: invalid_argument for such a symbol.
+void lower_leaves(graph& g, std::span<const scoped_body> bodies, std::span<const symbol_extent> bindings);
+
+/// Adds a model to a graph: its inputs, parameters and nodes; returns the results, which are not yet outputs.
+/// errors: invalid_argument for a symbol without binding, and for anything the graph's own checks refuse.
+template <class Model>
+std::vector<node_id> lower_into(graph& g, std::span<const symbol_extent> bindings) {
+  std::vector<node_id> operands;
+  for (int i = 0; i < Model::input_count; ++i) {
+    operands.push_back(g.input(Model::input_names[i]->text, Model::input_types[i].type,
+                               bound(*Model::input_types[i].shape, bindings)));
+  }
+  return lower_last(g, Model::bodies, operands, bindings);
+}
+
+/// Adds a loss to the graph of a model: its inputs and its nodes, in the scope "loss"; returns its results. `results`
+/// are the model's. errors: as lower_last, of the names of both.
+template <class Model, class Loss>
+std::vector<node_id> lower_loss(graph& g, std::span<const node_id> results, std::span<const symbol_extent> bindings) {
+  using both = detail::trained<Model, Loss>;
+  std::vector<node_id> operands(results.begin(), results.end());
+  for (int i = 0; i < both::own_inputs::size; ++i) {
+    const char* name = both::own_inputs::symbols[i]->text;
+    const bool is_models = Model::input_index(name) >= 0;
+    const graph::scope in(g, both::bodies[1].scope);
+    operands.push_back(is_models ? g.find_leaf(name)
+                                 : g.input(name, both::own_types[i].type, bound(*both::own_types[i].shape, bindings)));
+  }
+  return lower_last(g, both::bodies, operands, bindings);
+}
+
+/// The graph of a model alone in one of its modes, its results named as it names them, a single one without a name
+/// "output". Both modes have all parameters and states. errors: invalid_argument for a symbol with two bindings or
+/// unknown, and those of lower_into.
+template <class Model>
+[[nodiscard]] graph lower(std::span<const symbol_extent> bindings, run_mode mode = run_mode::evaluation) {
+  check_bindings(symbols_of<Model>(), bindings);
+  graph g(mode);
+  const std::vector<node_id> results = lower_into<Model>(g, bindings);
+  for (std::size_t i = 0; i < results.size(); ++i) g.add_output(Model::output_list::symbols[i]->text, results[i]);
+  return g;
+}
+
+template <class Model>
+[[nodiscard]] graph lower(std::initializer_list<symbol_extent> bindings = {}, run_mode mode = run_mode::evaluation) {
+  return lower<Model>(std::span<const symbol_extent>(bindings.begin(), bindings.size()), mode);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Running any graph forward on a device.
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
@@ -28075,837 +28094,6 @@ MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return stat
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
-// Solving for symbols.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-MEGANEURA_INLINE void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
-  for (int i = 0; i < extents.rank; ++i) {
-    for (const symbol* name : extents[i].names) {
-      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
-    }
-  }
-}
-
-inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
-  std::vector<std::string> names;
-  for (const sized_input& input : inputs) add_symbols(input.extents, names);
-  return names;
-}
-
-MEGANEURA_INLINE std::int64_t checked_extent(const symbol_extent& given) {
-  if (given.extent >= 1) return given.extent;
-  fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
-       given.extent);
-}
-
-inline const bound_elements* find(std::span<const bound_elements> bound, std::string_view name) {
-  const auto found = std::ranges::find(bound, name, &bound_elements::name);
-  return found == bound.end() ? nullptr : &*found;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings) {
-  for (const symbol_extent& each : bindings) {
-    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
-    if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
-      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
-           each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
-           detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
-    }
-    for (const symbol_extent& other : bindings) {
-      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
-      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
-           each.symbol, each.extent, other.extent);
-    }
-    (void)detail::checked_extent(each);
-  }
-}
-
-MEGANEURA_INLINE open_sizes::open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs,
-                                        const symbol_extents& fixed) try
-    : symbols_(std::move(symbols)), inputs_(std::move(inputs)), fixed_(symbols_.size()) {
-  set(fixed_, fixed);
-} catch (...) {
-  rethrow_as_error("fixing symbols");
-}
-
-MEGANEURA_INLINE open_sizes::open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed)
-    : open_sizes(detail::input_symbols(inputs), inputs, fixed) {}
-
-MEGANEURA_INLINE bool open_sizes::any() const { return std::ranges::count(fixed_, 0) > 0; }
-
-MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const {
-  return static_cast<std::size_t>(std::ranges::find(symbols_, symbol) - symbols_.begin());
-}
-
-MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
-  check_bindings(symbols_, given.list());
-  for (const symbol_extent& each : given.list()) {
-    std::int64_t& extent = extents[index_of(each.symbol)];
-    if (extent != 0 && extent != each.extent) {
-      fail(error_category::invalid_argument,
-           "the symbol \"{}\" is bound to {}, and the constructor fixed it to {}; leave it open there", each.symbol,
-           each.extent, extent);
-    }
-    extent = each.extent;
-  }
-}
-
-// Exact for as many as can be bound; none where an extent is below 1.
-MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
-  double product = 1;
-  for (int i = 0; i < of.rank; ++i) {
-    product *= std::max(
-        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); }),
-        0.0);
-  }
-  return product;
-}
-
-// symbols_.size() unless there is exactly one.
-MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
-                                                      std::span<const std::int64_t> extents) const {
-  std::size_t found = symbols_.size();
-  for (int i = 0; i < of.rank; ++i) {
-    for (const symbol* name : of[i].names) {
-      const std::size_t index = name ? index_of(name->text) : found;
-      if (index == found || extents[index] != 0) continue;
-      if (found != symbols_.size()) return symbols_.size();
-      found = index;
-    }
-  }
-  return found;
-}
-
-// The number of elements grows with the extent: its first guess is that of a proportion, which it mostly is.
-MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
-                                        std::vector<std::int64_t>& extents) const {
-  std::int64_t& extent = extents[unknown];
-  const auto goal = static_cast<double>(wanted);
-  const auto with = [&](std::int64_t candidate) {
-    extent = candidate;
-    return elements(from.extents, extents);
-  };
-  const double most = static_cast<double>(shape::max_elements), guess = goal / std::max(with(1), 1.0);
-  if (with(static_cast<std::int64_t>(std::clamp(guess, 1.0, most))) == goal) return;
-  std::int64_t low = 1, high = 1;
-  while (high < shape::max_elements && with(high) < goal) high *= 2;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (with(middle) < goal)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (with(low) == goal) return;
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
-       quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
-}
-
-MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
-                                        std::span<const std::int64_t> extents) const {
-  const double wanted = elements(input.extents, extents);
-  if (wanted == static_cast<double>(given)) return;
-  std::vector<std::string> known;
-  for (const std::string& symbol : detail::input_symbols({&input, 1}))
-    known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
-  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; {}it has {}", quote(input.name),
-       detail::shown(input.extents), given, known.empty() ? "" : fmt::format("with {} ", fmt::join(known, " and ")),
-       wanted);
-}
-
-MEGANEURA_INLINE void open_sizes::check_made(std::string_view input, const shape& made,
-                                             std::span<const std::int64_t> extents) const {
-  const auto declared = std::ranges::find(inputs_, input, &sized_input::name);
-  if (declared == inputs_.end()) return;
-  const auto worth = [&](const symbol& name) { return extents[index_of(name.text)]; };
-  shape expected;
-  for (int i = 0; i < declared->extents.rank; ++i) {
-    expected.push_back(declared->extents[i].value<std::int64_t>(worth));
-  }
-  if (made == expected) return;
-  fail(
-      error_category::invalid_argument,
-      "input {} is declared {}, which is {}, and the graph that was made for these sizes has it as {}; make them alike",
-      quote(input), detail::shown(declared->extents), to_string(expected), to_string(made));
-}
-
-MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
-                                                 std::span<const std::int64_t> extents) const {
-  std::vector<std::string> unknown, inputs, absent, strange;
-  for (std::size_t i = 0; i < symbols_.size(); ++i) {
-    if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
-  }
-  for (const sized_input& input : inputs_) {
-    if (std::ranges::none_of(detail::input_symbols({&input, 1}),
-                             [&](const auto& s) { return extents[index_of(s)] == 0; }))
-      continue;
-    const bound_elements* given = detail::find(bound, input.name);
-    inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
-                                 given ? fmt::format("given {} elements", given->elements) : "not bound"));
-    if (!given) absent.push_back(quote(input.name));
-  }
-  for (const bound_elements& each : bound) {
-    if (std::ranges::find(inputs_, each.name, &sized_input::name) == inputs_.end()) strange.push_back(quote(each.name));
-  }
-  const std::string first = absent.empty() ? "" : absent.front() + ", which says it, or ";
-  fail(error_category::invalid_argument,
-       "what {} {} worth is not known: {}{}; bind {}{} by its name, bind<{}>(n) or {{{}, n}}",
-       fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
-       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
-       strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
-       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
-}
-
-MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
-                                                              const symbol_extents& more,
-                                                              std::vector<std::int64_t> memory) const try {
-  std::vector<std::int64_t> extents = std::move(memory);
-  extents = fixed_;
-  set(extents, more);
-  if (!any()) return extents;  // whatever is bound has one size, which the program knows
-  for (bool learnt = any(); learnt;) {
-    learnt = false;
-    for (const sized_input& input : inputs_) {
-      const bound_elements* given = detail::find(bound, input.name);
-      const std::size_t unknown = given ? only_unknown(input.extents, extents) : symbols_.size();
-      if (unknown == symbols_.size()) continue;
-      learn(input, given->elements, unknown, extents);
-      learnt = true;
-    }
-  }
-  if (std::ranges::count(extents, 0) > 0) refuse_unknown(bound, extents);
-  for (const sized_input& input : inputs_) {
-    const bound_elements* given = detail::find(bound, input.name);
-    if (given) check(input, given->elements, extents);
-  }
-  return extents;
-} catch (...) {
-  rethrow_as_error("finding out sizes");
-}
-
-MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
-  std::vector<symbol_extent> list;
-  for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
-  return list;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// From a primitive's description to nodes of the run-time graph.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// Never stored: the map that consumes it writes it into its scalar program.
-struct condition {
-  scalar_op function{};
-  shape extents;
-  std::vector<node_value> operands;
-  std::shared_ptr<condition> next{};  // of those that are being destroyed
-
-  condition() = default;
-  condition(const condition&) = delete;
-  condition& operator=(const condition&) = delete;
-  // One after the other: a chain of any length takes no deeper a stack.
-  ~condition() {
-    std::shared_ptr<condition> left;
-    const auto take = [&left](condition& from) {
-      for (node_value& each : from.operands) {
-        std::shared_ptr<condition> inner = std::move(each.condition_);
-        if (inner.use_count() != 1) continue;
-        inner->next = std::move(left);
-        left = std::move(inner);
-      }
-    };
-    for (take(*this); left;) {
-      const std::shared_ptr<condition> last = std::exchange(left, std::move(left->next));
-      take(*last);
-    }
-  }
-
-  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
-  [[nodiscard]] static node_value make(graph& in, scalar_op function, const shape& extents,
-                                       std::span<const node_value> operands) {
-    node_value result;
-    result.graph_ = &in;
-    result.condition_ = std::make_shared<condition>();
-    result.condition_->function = function;
-    result.condition_->extents = extents;
-    result.condition_->operands.assign(operands.begin(), operands.end());
-    return result;
-  }
-};
-
-// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
-// conditions that are part of it.
-class program_writer {
- public:
-  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
-      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
-
-  // Conditions among the operands are written into the program, each once and behind those it reads; everything else
-  // becomes an operand.
-  scalar_ref write(scalar_op function, std::span<const node_value> operands, dtype type) {
-    std::vector<const condition*> open;
-    for (add_unwritten(operands, open); !open.empty();) {
-      const condition* next = open.back();
-      const std::size_t before = open.size();
-      if (!conditions_.contains(next)) add_unwritten(next->operands, open);
-      if (open.size() != before) continue;
-      open.pop_back();
-      if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
-    }
-    return applied(function, operands, type);
-  }
-  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
-
- private:
-  // The first one last: it is written first.
-  void add_unwritten(std::span<const node_value> operands, std::vector<const condition*>& open) const {
-    for (std::size_t k = operands.size(); k-- > 0;) {
-      const condition* inner = condition::of(operands[k]);
-      if (inner && !conditions_.contains(inner)) open.push_back(inner);
-    }
-  }
-  scalar_ref applied(scalar_op function, std::span<const node_value> operands, dtype type = dtype::boolean) {
-    scalar_ref refs[3]{};
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      if (const condition* inner = condition::of(operands[k])) {
-        refs[k] = conditions_.at(inner);
-        continue;
-      }
-      const node_id id = graph_.expand(operands[k], whole_);
-      const auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
-      const auto index = static_cast<int>(place - operands_.begin());
-      if (place == operands_.end()) operands_.push_back(id);
-      refs[k] = builder_.argument(index, graph_[id].type);
-    }
-    return builder_.apply(function, {refs, operands.size()}, type);
-  }
-
-  graph& graph_;
-  const shape& whole_;
-  bool reuses_;
-  scalar_builder builder_{};
-  small_vector<node_id, 8> operands_{};
-  std::map<const condition*, scalar_ref> conditions_{};
-};
-
-MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
-  const std::string path = g.paths().text(g.scope_path());
-  return path.empty() ? name.text : path + '.' + name.text;
-}
-
-MEGANEURA_INLINE std::string name_in(const graph& g, primitive kind, const symbol& name) {
-  return std::string(kind_before(kind)) + full_name(g, name);
-}
-
-MEGANEURA_INLINE node_id layer_result(const node_value& x) { return x.facts().type == dtype::boolean ? no_id : x.id(); }
-
-inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto function = static_cast<scalar_op>(spec.function);
-  const shape whole = numeric(spec.shape);
-  if (spec.type == dtype::boolean) return condition::make(g, function, whole, operands);
-  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
-      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
-    return {g, g.operand(operands[0], 0)};  // -(-x)
-  }
-  program_writer writer(g, whole, operands);
-  return {g, writer.finish(writer.write(function, operands, spec.type), spec.type)};
-}
-
-inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
-  double count = 1;
-  for (int i = 0; i < g[whole].extents.rank(); ++i) {
-    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
-  }
-  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
-}
-
-inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto kind = static_cast<op>(spec.function);
-  small_vector<node_id, 4> from;
-  for (const node_value& each : operands) from.push_back(each.id());
-  return visit_op(kind, [&]<op Kind>() -> node_id {
-    if constexpr (has_traits<Kind>) {
-      return g.apply(Kind, unpacked<typename primitive_traits<Kind>::attribute_type>(spec.list), from,
-                     numeric(spec.shape));
-    }
-    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
-  });
-}
-
-inline node_id expected_indices(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  index_range range{.indices = operands[0].id(), .count = spec.count, .ignored = {}, .rule = {}};
-  switch (static_cast<index_use>(spec.function)) {
-    case index_use::class_label:
-      range.ignored = static_cast<std::int64_t>(spec.value);
-      range.rule = fmt::format("cross_entropy has {} classes", spec.count);
-      break;
-    case index_use::ctc_label:
-      range.counts = operands[1].id();
-      range.rule = fmt::format("ctc_loss has {} classes", spec.count);
-      break;
-    case index_use::ctc_frames:
-      range.rule = fmt::format("ctc_loss has {} frames", spec.count - 1);
-      break;
-    case index_use::ctc_labels:
-      range.rule = fmt::format("ctc_loss has targets of {} labels", spec.count - 1);
-      break;
-    case index_use::step_count:
-      range.rule = fmt::format("a sequence has {} steps", spec.count - 1);
-      break;
-    case index_use::key_length: {
-      const shape& scores = g[operands[1].id()].extents;
-      range.count = scores[scores.rank() - 1] + 1;
-      range.rule = fmt::format("attend has {} keys", range.count - 1);
-      break;
-    }
-  }
-  g.expect_indices(range);
-  return range.indices;
-}
-
-inline std::optional<initializer> begin_of(const node_spec& leaf) {
-  if (leaf.list == integer_list{}) return {};
-  return unpacked<initializer>(leaf.list);
-}
-
-inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  const auto a = [&] { return operands[0].id(); };
-  const auto b = [&] { return operands[1].id(); };
-  const shape extents = numeric(spec.shape);
-  const int axis = static_cast<int>(spec.count);
-  switch (spec.kind) {
-    case primitive::parameter:
-      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
-    case primitive::state:
-      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
-    case primitive::constant:
-      return g.constant(spec.value, spec.type);
-    case primitive::iota:
-      return g.coordinates(extents, axis);
-    case primitive::random:
-      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
-    case primitive::element_count:
-      return element_count(g, spec, a());
-    case primitive::cast:
-      return g.cast(a(), spec.type);
-    case primitive::reshape:
-      return g.reshape(a(), extents);
-    case primitive::permute:
-      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
-    case primitive::slice: {
-      const auto range = unpacked<slice_range>(spec.list);
-      const int along = static_cast<int>(range.axis);
-      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
-      return g.slice(a(), along, start, extents[along], range.step);
-    }
-    case primitive::expand:
-      return g.expand(a(), extents);
-    case primitive::flip:
-      return g.flip(a(), axis);
-    case primitive::node:
-      return any_node(g, spec, operands);
-    case primitive::indices:
-      return expected_indices(g, spec, operands);
-    case primitive::assign:
-      g.assign(b(), operands[2]);
-      return a();
-    case primitive::by_mode:
-      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
-    case primitive::tap:
-      g.tap(full_name(g, *spec.name), a());
-      return a();
-    case primitive::map:  // see map_node
-    case primitive::argument:
-    case primitive::call:
-    case primitive::repeat:
-    case primitive::result:
-      break;
-  }
-  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
-}
-
-MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
-  if (spec.kind == primitive::map) return map_node(g, spec, operands);
-  return {g, primitive_node(g, spec, operands)};
-}
-
-inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
-  if (extent.is_static()) return std::to_string(extent.coefficient);
-  std::string terms;
-  const extent_sum sum = extent.with(1).sum();
-  for (int i = 0; i < sum.count; ++i) {
-    const extent_sum::term& term = sum.terms[i];
-    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
-    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
-    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
-    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
-  }
-  if (extent.coefficient == 1) return terms;
-  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
-}
-
-MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
-  std::string extents;
-  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
-  return '[' + extents + ']';
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
-  in.expect_values("node_value", {id});
-}
-
-MEGANEURA_INLINE graph& node_value::owner() const {
-  if (graph_ && (condition_ || id_ < graph_->size())) return *graph_;
-  if (graph_) {
-    fail(error_category::invalid_argument,
-         "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
-  }
-  fail(error_category::invalid_argument,
-       "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))");
-}
-
-MEGANEURA_INLINE node_id node_value::id() const {
-  (void)owner();
-  if (condition_) {
-    fail(error_category::invalid_argument,
-         "a condition is used by something other than select; select values first, then reshape or reduce");
-  }
-  return id_;
-}
-
-MEGANEURA_INLINE detail::facts node_value::facts() const {
-  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
-  const node& n = owner()[id_];
-  const bool number = n.kind == op::constant;
-  return {.kind = number                ? primitive::constant
-                  : n.kind == op::state ? primitive::state
-                                        : primitive::argument,
-          .type = n.type,
-          .shape = n.extents,
-          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
-}
-
-MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
-                                              int count) const {
-  if (detail::is_named(spec.kind)) owner().layers().ask(detail::name_in(owner(), spec.kind, *spec.name), false);
-  return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
-}
-
-MEGANEURA_INLINE node_value node_value::shared() const {
-  const op kind = owner()[id()].kind;
-  if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
-    fail(error_category::invalid_argument,
-         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{} = {}", id(),
-         to_string(kind));
-  }
-  return *this;
-}
-
-MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
-  if (&other.owner() != &owner()) {
-    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
-  }
-  return other;
-}
-
-MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
-  return detail::lowered_leaf(owner(), body);
-}
-
-MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
-    try {
-  std::string found;
-  for (const detail::facts& each : operands) {
-    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
-  }
-  constexpr std::string_view library = "meganeura: ";
-  std::string_view text = sentence;
-  if (text.starts_with(library)) text.remove_prefix(library.size());
-  fail(error_category::invalid_argument, "{}; found {}", text, found);
-} catch (...) {
-  rethrow_as_error("looking at the operands of a function");
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// The pass from typed nodes to run-time nodes.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-// What a symbol is worth, at least 1.
-inline std::int64_t extent_of(const symbol& name, std::span<const symbol_extent> bindings) {
-  const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
-  if (found == end) {
-    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
-         quote(name.text));
-  }
-  const std::int64_t extent = checked_extent(*found);
-  if (name.most == 0 || extent <= name.most) return extent;
-  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
-       quote(name.text), extent, name.most);
-}
-
-// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
-[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings,
-                                      bool beyond) {
-  const auto valued = [&](const symbol& name) {
-    return fmt::format("({} = {})", name.text, extent_of(name, bindings));
-  };
-  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
-       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
-              : "an extent is at least 1; bind its symbols to more");
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings) {
-  const auto number = [&](const symbol& name) { return detail::extent_of(name, bindings); };
-  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
-  shape result;
-  for (int i = 0; i < symbols.rank; ++i) {
-    const double size = symbols[i].value<double>(about);  // may be what no integer holds
-    const auto room = static_cast<double>(shape::max_elements / result.elements());
-    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
-    result.push_back(symbols[i].value<std::int64_t>(number));
-  }
-  return result;
-}
-
-namespace detail {
-
-inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
-  for (int i = 0; i < body.size; ++i) {
-    add_symbols(*body.nodes[i].shape, names);
-    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
-  }
-}
-
-// What is done for each turn of a call or a repeat, in its scope.
-template <class Do>
-void for_each_turn(graph& g, const typed_node& call, const Do& act) {
-  const graph::scope in(g, call.name->text);
-  for (int turn = 0; turn < call.count; ++turn) {
-    const graph::scope in_turn(g, call.kind == primitive::repeat ? std::to_string(turn) : "");
-    act();
-  }
-}
-
-// visit(node, is shared, is needed in the graph's mode) for the nodes of a body and of what it calls, in their scopes.
-template <class Visit>
-void for_each_node(graph& g, const module_body& body, const Visit& visit, bool shared = false, bool is_needed = true) {
-  const needed_nodes needed(body, g.mode());
-  for (int i = 0; i < body.size; ++i) {
-    const typed_node& n = body.nodes[i];
-    const bool both_shared = shared || is_shared(n), both_needed = is_needed && needed[i];
-    visit(n, both_shared, both_needed);
-    if (n.body) for_each_turn(g, n, [&] { for_each_node(g, *n.body, visit, both_shared, both_needed); });
-  }
-}
-
-// Full names of a model, or of a model with its loss. While compiling, "layers.*" stands for every turn of a repeat;
-// here the numbers are known, so that a layer called "layers.0" beside it is found as well.
-class used_names {
- public:
-  // Those of a body where the graph is.
-  void add(graph& g, const module_body& body) {
-    scopes_.push_back(full_name(g, symbol{""}));
-    for_each_node(g, body, [&](const typed_node& n, bool shared, bool needed) {
-      if (!is_named(n)) return;
-      const std::string name = name_in(g, n.kind, *n.name);
-      if (shared) {
-        shared_.insert(name);
-      } else if (!declared_.emplace(name, needed).second) {
-        refuse_two_layers(name);
-      }
-    });
-  }
-
-  void check() const {
-    for (const std::string& name : shared_) {
-      if (declared_.contains(owner_of(name))) continue;
-      std::vector<std::string> names;
-      for (const auto& [each, needed] : declared_) names.push_back(each);
-      refuse_shared(name, names);
-    }
-  }
-
-  // A named node where the graph is; a shared one of a loss is the model's where the loss has none of that name.
-  node_value node(graph& g, node_spec spec, std::span<const node_value> operands, bool shared) {
-    if (!shared) return run_time_node(g, spec, operands);
-    const std::string name = name_in(g, spec.kind, *spec.name), owner = owner_of(name);
-    if (spec.kind == primitive::tap) {
-      const auto other = declared_.find(owner);
-      if (other == declared_.end() || std::exchange(other->second, true)) return operands[0];  // the other has the name
-    }
-    if (owner == name) return run_time_node(g, spec, operands);
-    const graph::scope outermost(g, path_pool::root);
-    const symbol full{owner.c_str() + kind_before(spec.kind).size()};
-    spec.name = &full;
-    return run_time_node(g, spec, operands);
-  }
-
- private:
-  // The declared name that is meant by a shared one: in the last scope, or else in one before.
-  [[nodiscard]] std::string owner_of(const std::string& name) const {
-    const std::string& last = scopes_.back();
-    const std::size_t kind = name.find(last);
-    for (std::size_t i = scopes_.size() - 1; !declared_.contains(name) && kind != std::string::npos && i-- > 0;) {
-      std::string other = std::string(name).replace(kind, last.size(), scopes_[i]);
-      if (declared_.contains(other)) return other;
-    }
-    return name;
-  }
-
-  std::vector<std::string> scopes_;       // of the bodies, with the dot behind them
-  std::map<std::string, bool> declared_;  // whether the mode computes what it names
-  std::set<std::string> shared_;
-};
-
-// Lowers one body; a call makes another one over the same graph.
-class body_lowering {
- public:
-  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
-                std::span<const symbol_extent> bindings, used_names& names, bool shared = false, bool is_needed = true)
-      : graph_(g),
-        body_(body),
-        arguments_(operands),
-        bindings_(bindings),
-        names_(names),
-        shared_(shared),
-        is_needed_(is_needed),
-        needed_(body, g.mode()) {}
-
-  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
-  std::vector<node_value> run() {
-    values_.reserve(static_cast<std::size_t>(body_.size));
-    for (int i = 0; i < body_.size; ++i) {
-      const typed_node& n = body_.nodes[i];
-      const bool needed = is_needed_ && needed_[i];
-      if (n.body) {
-        calls_[i] = call(n, needed);
-        values_.push_back(calls_[i][0]);
-      } else {
-        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
-      }
-    }
-    std::vector<node_value> results;
-    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
-    return results;
-  }
-
- private:
-  node_value lower(const typed_node& n) {
-    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
-    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
-    const auto all = operands_of(n);
-    const std::span operands = std::span(all).first(n.operand_count);
-    node_spec spec = spec_of(n);
-    spec.shape = bound(*n.shape, bindings_);
-    return is_named(n) ? names_.node(graph_, spec, operands, shared_ || is_shared(n))
-                       : run_time_node(graph_, spec, operands);
-  }
-
-  [[nodiscard]] std::array<node_value, max_operands> operands_of(const typed_node& n) const {
-    std::array<node_value, max_operands> operands;
-    for (int k = 0; k < n.operand_count; ++k) {
-      operands[static_cast<std::size_t>(k)] = values_[static_cast<std::size_t>(n.operand(k))];
-    }
-    return operands;
-  }
-
-  std::vector<node_value> call(const typed_node& n, bool needed) {
-    std::array<node_value, max_operands> all = operands_of(n);
-    const std::span operands = std::span(all).first(n.operand_count);
-    std::vector<node_value> results;
-    for_each_turn(graph_, n, [&] {
-      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
-      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
-    });
-    return results;
-  }
-
-  graph& graph_;
-  const module_body& body_;
-  std::span<const node_value> arguments_;
-  std::span<const symbol_extent> bindings_;
-  used_names& names_;
-  bool shared_, is_needed_;
-  needed_nodes needed_;
-  std::vector<node_value> values_;
-  std::map<int, std::vector<node_value>> calls_;  // by place: their results
-};
-
-MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
-  used_names names;
-  names.add(g, body);
-  for_each_node(g, body, [&](const typed_node& n, bool shared, bool) {
-    if (is_named(n)) g.layers().ask(name_in(g, n.kind, *n.name), shared);
-  });
-  return body_lowering(g, body, {}, {}, names).run()[0];
-}
-
-inline used_names names_of(graph& g, std::span<const scoped_body> bodies) {
-  used_names names;
-  for (const scoped_body& each : bodies) {
-    const graph::scope in(g, each.scope);
-    names.add(g, *each.body);
-  }
-  names.check();
-  return names;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies,
-                                                 std::span<const node_id> operands,
-                                                 std::span<const symbol_extent> bindings) {
-  detail::used_names names = detail::names_of(g, bodies);
-  std::vector<node_value> arguments;
-  for (node_id id : operands) arguments.emplace_back(g, id);
-  const graph::scope in(g, bodies.back().scope);
-  const std::vector<node_value> results =
-      detail::body_lowering(g, *bodies.back().body, arguments, bindings, names).run();
-  for (const node_value& each : results) {
-    if (each.facts().type != dtype::boolean) continue;
-    fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
-  }
-  return {results.begin(), results.end()};
-}
-
-MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
-                                   std::span<const symbol_extent> bindings) {
-  detail::used_names names = detail::names_of(g, bodies);
-  for (const scoped_body& each : bodies) {
-    const graph::scope in(g, each.scope);
-    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
-      if (!detail::is_leaf(n)) return;
-      detail::node_spec spec = detail::spec_of(n);
-      spec.shape = bound(*n.shape, bindings);
-      names.node(g, spec, {}, shared);
-    });
-  }
-}
-
-MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
-                                                     std::span<const detail::tensor_type> inputs) {
-  std::vector<std::string> names;
-  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
-  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
-  return names;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Matching of names.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -30041,6 +29229,914 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   io::write_safetensors(path, entries, {{"format", "pt"}});
 } catch (...) {
   rethrow_as_error("saving parameters");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/fold_batch_norms.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What a norm does to channel i: times scale[i], plus shift[i].
+struct channel_scale {
+  std::vector<double> scale, shift;
+};
+
+inline channel_scale scale_of(const parameters& from, const std::string& norm, float epsilon) {
+  const std::vector<float> mean = from.get(norm + ".running_mean"), variance = from.get(norm + ".running_var");
+  const auto affine = [&](const std::string& name, float otherwise) {
+    return from.layout().find(name) ? from.get(name) : std::vector<float>(mean.size(), otherwise);
+  };
+  const std::vector<float> weight = affine(norm + ".weight", 1), bias = affine(norm + ".bias", 0);
+  channel_scale made;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const double spread = std::sqrt(static_cast<double>(variance[i]) + static_cast<double>(epsilon));
+    made.scale.push_back(static_cast<double>(weight[i]) / spread);
+    made.shift.push_back(static_cast<double>(bias[i]) - static_cast<double>(mean[i]) * made.scale[i]);
+  }
+  return made;
+}
+
+// What the norm behind a layer is called; empty: there is none.
+inline std::string norm_behind(const parameters& from, const std::string& layer, const name_map& norms) {
+  for (std::string& each : norms.candidates(layer)) {
+    if (each != layer && from.layout().find(each + ".running_var")) return std::move(each);
+  }
+  return {};
+}
+
+inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted,
+                                        const fold_options& options) {
+  const auto expect = [&](bool holds, const char* found) {
+    if (!holds) {
+      fail(error_category::invalid_argument, "fold_batch_norms: {} {} cannot be made: {}", quote(wanted.name),
+           to_string(wanted.extents), found);
+    }
+  };
+  const bool is_weight = wanted.name.ends_with(".weight"), is_bias = wanted.name.ends_with(".bias");
+  const std::string layer = wanted.name.substr(0, wanted.name.rfind('.'));
+  const std::string norm = is_weight || is_bias ? norm_behind(from, layer, options.norms) : "";
+  const plan::named_tensor* same = from.layout().find(wanted.name);
+  expect(same || (is_bias && !norm.empty()),
+         "the model with norms has no tensor of this name, and none of `norms` is behind its layer there");
+  expect(!same || same->extents == wanted.extents, "it has another shape in the model with norms");
+  std::vector<float> values =
+      same ? from.get(wanted.name) : std::vector<float>(static_cast<std::size_t>(wanted.extents.elements()), 0.0f);
+  if (norm.empty()) return values;
+
+  const channel_scale by = scale_of(from, norm, options.epsilon);
+  expect(by.scale.size() == static_cast<std::size_t>(wanted.extents[0]), "the norm has another number of channels");
+  const std::size_t each = values.size() / by.scale.size();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double scaled = static_cast<double>(values[i]) * by.scale[i / each];
+    values[i] = static_cast<float>(is_bias ? scaled + by.shift[i] : scaled);
+  }
+  return values;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void fold_batch_norms(const parameters& from, parameters into, const fold_options& options) try {
+  std::vector<std::pair<const plan::named_tensor*, std::vector<float>>> all;
+  for (const plan::named_tensor& each : into.layout().tensors) {
+    if (each.kind == op::state && !from.layout().find(each.name)) continue;
+    all.emplace_back(&each, detail::folded_values(from, each, options));
+  }
+  for (const auto& [tensor, values] : all) into.set(tensor->name, values);
+} catch (...) {
+  rethrow_as_error("folding batch norms");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Solving for symbols.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+MEGANEURA_INLINE void add_symbols(const symbolic_shape& extents, std::vector<std::string>& names) {
+  for (int i = 0; i < extents.rank; ++i) {
+    for (const symbol* name : extents[i].names) {
+      if (name && std::ranges::find(names, name->text) == names.end()) names.emplace_back(name->text);
+    }
+  }
+}
+
+inline std::vector<std::string> input_symbols(std::span<const sized_input> inputs) {
+  std::vector<std::string> names;
+  for (const sized_input& input : inputs) add_symbols(input.extents, names);
+  return names;
+}
+
+MEGANEURA_INLINE std::int64_t checked_extent(const symbol_extent& given) {
+  if (given.extent >= 1) return given.extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}; an extent is at least 1", quote(given.symbol),
+       given.extent);
+}
+
+inline const bound_elements* find(std::span<const bound_elements> bound, std::string_view name) {
+  const auto found = std::ranges::find(bound, name, &bound_elements::name);
+  return found == bound.end() ? nullptr : &*found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE void check_bindings(std::span<const std::string> symbols, std::span<const symbol_extent> bindings) {
+  for (const symbol_extent& each : bindings) {
+    if (!each.symbol) fail(error_category::invalid_argument, "{} is bound to a symbol without a name", each.extent);
+    if (std::ranges::find(symbols, each.symbol) == symbols.end()) {
+      fail(error_category::invalid_argument, "\"{}\" is bound to {}, but no symbol of the model: {}{}", each.symbol,
+           each.extent, symbols.empty() ? "it has none" : fmt::format("it has \"{}\"", fmt::join(symbols, "\", \"")),
+           detail::did_you_mean(detail::nearest(each.symbol, {symbols.begin(), symbols.end()})));
+    }
+    for (const symbol_extent& other : bindings) {
+      if (&other == &each || std::string_view(other.symbol) != each.symbol) continue;
+      fail(error_category::invalid_argument, "the symbol \"{}\" is bound twice, to {} and to {}; bind it once",
+           each.symbol, each.extent, other.extent);
+    }
+    (void)detail::checked_extent(each);
+  }
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<std::string> symbols, std::vector<sized_input> inputs,
+                                        const symbol_extents& fixed) try
+    : symbols_(std::move(symbols)), inputs_(std::move(inputs)), fixed_(symbols_.size()) {
+  set(fixed_, fixed);
+} catch (...) {
+  rethrow_as_error("fixing symbols");
+}
+
+MEGANEURA_INLINE open_sizes::open_sizes(std::vector<sized_input> inputs, const symbol_extents& fixed)
+    : open_sizes(detail::input_symbols(inputs), inputs, fixed) {}
+
+MEGANEURA_INLINE bool open_sizes::any() const { return std::ranges::count(fixed_, 0) > 0; }
+
+MEGANEURA_INLINE std::size_t open_sizes::index_of(std::string_view symbol) const {
+  return static_cast<std::size_t>(std::ranges::find(symbols_, symbol) - symbols_.begin());
+}
+
+MEGANEURA_INLINE void open_sizes::set(std::vector<std::int64_t>& extents, const symbol_extents& given) const {
+  check_bindings(symbols_, given.list());
+  for (const symbol_extent& each : given.list()) {
+    std::int64_t& extent = extents[index_of(each.symbol)];
+    if (extent != 0 && extent != each.extent) {
+      fail(error_category::invalid_argument,
+           "the symbol \"{}\" is bound to {}, and the constructor fixed it to {}; leave it open there", each.symbol,
+           each.extent, extent);
+    }
+    extent = each.extent;
+  }
+}
+
+// Exact for as many as can be bound; none where an extent is below 1.
+MEGANEURA_INLINE double open_sizes::elements(const symbolic_shape& of, std::span<const std::int64_t> extents) const {
+  double product = 1;
+  for (int i = 0; i < of.rank; ++i) {
+    product *= std::max(
+        of[i].value<double>([&](const symbol& name) { return static_cast<double>(extents[index_of(name.text)]); }),
+        0.0);
+  }
+  return product;
+}
+
+// symbols_.size() unless there is exactly one.
+MEGANEURA_INLINE std::size_t open_sizes::only_unknown(const symbolic_shape& of,
+                                                      std::span<const std::int64_t> extents) const {
+  std::size_t found = symbols_.size();
+  for (int i = 0; i < of.rank; ++i) {
+    for (const symbol* name : of[i].names) {
+      const std::size_t index = name ? index_of(name->text) : found;
+      if (index == found || extents[index] != 0) continue;
+      if (found != symbols_.size()) return symbols_.size();
+      found = index;
+    }
+  }
+  return found;
+}
+
+// The number of elements grows with the extent: its first guess is that of a proportion, which it mostly is.
+MEGANEURA_INLINE void open_sizes::learn(const sized_input& from, std::int64_t wanted, std::size_t unknown,
+                                        std::vector<std::int64_t>& extents) const {
+  std::int64_t& extent = extents[unknown];
+  const auto goal = static_cast<double>(wanted);
+  const auto with = [&](std::int64_t candidate) {
+    extent = candidate;
+    return elements(from.extents, extents);
+  };
+  const double most = static_cast<double>(shape::max_elements), guess = goal / std::max(with(1), 1.0);
+  if (with(static_cast<std::int64_t>(std::clamp(guess, 1.0, most))) == goal) return;
+  std::int64_t low = 1, high = 1;
+  while (high < shape::max_elements && with(high) < goal) high *= 2;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    if (with(middle) < goal)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (with(low) == goal) return;
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements, which no extent of \"{}\" makes",
+       quote(from.name), detail::shown(from.extents), wanted, symbols_[unknown]);
+}
+
+MEGANEURA_INLINE void open_sizes::check(const sized_input& input, std::int64_t given,
+                                        std::span<const std::int64_t> extents) const {
+  const double wanted = elements(input.extents, extents);
+  if (wanted == static_cast<double>(given)) return;
+  std::vector<std::string> known;
+  for (const std::string& symbol : detail::input_symbols({&input, 1}))
+    known.push_back(fmt::format("{} = {}", symbol, extents[index_of(symbol)]));
+  fail(error_category::invalid_argument, "input {} is {} and was given {} elements; {}it has {}", quote(input.name),
+       detail::shown(input.extents), given, known.empty() ? "" : fmt::format("with {} ", fmt::join(known, " and ")),
+       wanted);
+}
+
+MEGANEURA_INLINE void open_sizes::check_made(std::string_view input, const shape& made,
+                                             std::span<const std::int64_t> extents) const {
+  const auto declared = std::ranges::find(inputs_, input, &sized_input::name);
+  if (declared == inputs_.end()) return;
+  const auto worth = [&](const symbol& name) { return extents[index_of(name.text)]; };
+  shape expected;
+  for (int i = 0; i < declared->extents.rank; ++i) {
+    expected.push_back(declared->extents[i].value<std::int64_t>(worth));
+  }
+  if (made == expected) return;
+  fail(
+      error_category::invalid_argument,
+      "input {} is declared {}, which is {}, and the graph that was made for these sizes has it as {}; make them alike",
+      quote(input), detail::shown(declared->extents), to_string(expected), to_string(made));
+}
+
+MEGANEURA_INLINE void open_sizes::refuse_unknown(std::span<const bound_elements> bound,
+                                                 std::span<const std::int64_t> extents) const {
+  std::vector<std::string> unknown, inputs, absent, strange;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    if (extents[i] == 0) unknown.push_back('"' + symbols_[i] + '"');
+  }
+  for (const sized_input& input : inputs_) {
+    if (std::ranges::none_of(detail::input_symbols({&input, 1}),
+                             [&](const auto& s) { return extents[index_of(s)] == 0; }))
+      continue;
+    const bound_elements* given = detail::find(bound, input.name);
+    inputs.push_back(fmt::format("input {} {} was {}", quote(input.name), detail::shown(input.extents),
+                                 given ? fmt::format("given {} elements", given->elements) : "not bound"));
+    if (!given) absent.push_back(quote(input.name));
+  }
+  for (const bound_elements& each : bound) {
+    if (std::ranges::find(inputs_, each.name, &sized_input::name) == inputs_.end()) strange.push_back(quote(each.name));
+  }
+  const std::string first = absent.empty() ? "" : absent.front() + ", which says it, or ";
+  fail(error_category::invalid_argument,
+       "what {} {} worth is not known: {}{}; bind {}{} by its name, bind<{}>(n) or {{{}, n}}",
+       fmt::join(unknown, " and "), unknown.size() == 1 ? "is" : "are",
+       inputs.empty() ? "no input has it in its shape" : fmt::to_string(fmt::join(inputs, ", ")),
+       strange.empty() || absent.empty() ? "" : fmt::format(", but {} was", fmt::join(strange, ", ")), first,
+       first.empty() ? "one of them" : unknown.back(), unknown.back(), unknown.back());
+}
+
+MEGANEURA_INLINE std::vector<std::int64_t> open_sizes::solved(std::span<const bound_elements> bound,
+                                                              const symbol_extents& more,
+                                                              std::vector<std::int64_t> memory) const try {
+  std::vector<std::int64_t> extents = std::move(memory);
+  extents = fixed_;
+  set(extents, more);
+  if (!any()) return extents;  // whatever is bound has one size, which the program knows
+  for (bool learnt = any(); learnt;) {
+    learnt = false;
+    for (const sized_input& input : inputs_) {
+      const bound_elements* given = detail::find(bound, input.name);
+      const std::size_t unknown = given ? only_unknown(input.extents, extents) : symbols_.size();
+      if (unknown == symbols_.size()) continue;
+      learn(input, given->elements, unknown, extents);
+      learnt = true;
+    }
+  }
+  if (std::ranges::count(extents, 0) > 0) refuse_unknown(bound, extents);
+  for (const sized_input& input : inputs_) {
+    const bound_elements* given = detail::find(bound, input.name);
+    if (given) check(input, given->elements, extents);
+  }
+  return extents;
+} catch (...) {
+  rethrow_as_error("finding out sizes");
+}
+
+MEGANEURA_INLINE symbol_extents open_sizes::named(std::span<const std::int64_t> extents) const {
+  std::vector<symbol_extent> list;
+  for (std::size_t i = 0; i < symbols_.size(); ++i) list.push_back({symbols_[i].c_str(), extents[i]});
+  return list;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// From a primitive's description to nodes of the run-time graph.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// Never stored: the map that consumes it writes it into its scalar program.
+struct condition {
+  scalar_op function{};
+  shape extents;
+  std::vector<node_value> operands;
+  std::shared_ptr<condition> next{};  // of those that are being destroyed
+
+  condition() = default;
+  condition(const condition&) = delete;
+  condition& operator=(const condition&) = delete;
+  // One after the other: a chain of any length takes no deeper a stack.
+  ~condition() {
+    std::shared_ptr<condition> left;
+    const auto take = [&left](condition& from) {
+      for (node_value& each : from.operands) {
+        std::shared_ptr<condition> inner = std::move(each.condition_);
+        if (inner.use_count() != 1) continue;
+        inner->next = std::move(left);
+        left = std::move(inner);
+      }
+    };
+    for (take(*this); left;) {
+      const std::shared_ptr<condition> last = std::exchange(left, std::move(left->next));
+      take(*last);
+    }
+  }
+
+  [[nodiscard]] static const condition* of(const node_value& x) { return x.condition_.get(); }
+  [[nodiscard]] static node_value make(graph& in, scalar_op function, const shape& extents,
+                                       std::span<const node_value> operands) {
+    node_value result;
+    result.graph_ = &in;
+    result.condition_ = std::make_shared<condition>();
+    result.condition_->function = function;
+    result.condition_->extents = extents;
+    result.condition_->operands.assign(operands.begin(), operands.end());
+    return result;
+  }
+};
+
+// A map's program as it is written: its operands, each once if there are conditions to read them as well, and the
+// conditions that are part of it.
+class program_writer {
+ public:
+  program_writer(graph& g, const shape& whole, std::span<const node_value> operands)
+      : graph_(g), whole_(whole), reuses_(std::ranges::any_of(operands, condition::of)) {}
+
+  // Conditions among the operands are written into the program, each once and behind those it reads; everything else
+  // becomes an operand.
+  scalar_ref write(scalar_op function, std::span<const node_value> operands, dtype type) {
+    std::vector<const condition*> open;
+    for (add_unwritten(operands, open); !open.empty();) {
+      const condition* next = open.back();
+      const std::size_t before = open.size();
+      if (!conditions_.contains(next)) add_unwritten(next->operands, open);
+      if (open.size() != before) continue;
+      open.pop_back();
+      if (!conditions_.contains(next)) conditions_.emplace(next, applied(next->function, next->operands));
+    }
+    return applied(function, operands, type);
+  }
+  node_id finish(scalar_ref result, dtype type) { return graph_.map(builder_.finish(result), operands_, type); }
+
+ private:
+  // The first one last: it is written first.
+  void add_unwritten(std::span<const node_value> operands, std::vector<const condition*>& open) const {
+    for (std::size_t k = operands.size(); k-- > 0;) {
+      const condition* inner = condition::of(operands[k]);
+      if (inner && !conditions_.contains(inner)) open.push_back(inner);
+    }
+  }
+  scalar_ref applied(scalar_op function, std::span<const node_value> operands, dtype type = dtype::boolean) {
+    scalar_ref refs[3]{};
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (const condition* inner = condition::of(operands[k])) {
+        refs[k] = conditions_.at(inner);
+        continue;
+      }
+      const node_id id = graph_.expand(operands[k], whole_);
+      const auto place = reuses_ ? std::ranges::find(operands_, id) : operands_.end();
+      const auto index = static_cast<int>(place - operands_.begin());
+      if (place == operands_.end()) operands_.push_back(id);
+      refs[k] = builder_.argument(index, graph_[id].type);
+    }
+    return builder_.apply(function, {refs, operands.size()}, type);
+  }
+
+  graph& graph_;
+  const shape& whole_;
+  bool reuses_;
+  scalar_builder builder_{};
+  small_vector<node_id, 8> operands_{};
+  std::map<const condition*, scalar_ref> conditions_{};
+};
+
+MEGANEURA_INLINE std::string full_name(const graph& g, const symbol& name) {
+  const std::string path = g.paths().text(g.scope_path());
+  return path.empty() ? name.text : path + '.' + name.text;
+}
+
+MEGANEURA_INLINE std::string name_in(const graph& g, primitive kind, const symbol& name) {
+  return std::string(kind_before(kind)) + full_name(g, name);
+}
+
+MEGANEURA_INLINE node_id layer_result(const node_value& x) { return x.facts().type == dtype::boolean ? no_id : x.id(); }
+
+inline node_value map_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto function = static_cast<scalar_op>(spec.function);
+  const shape whole = numeric(spec.shape);
+  if (spec.type == dtype::boolean) return condition::make(g, function, whole, operands);
+  if (function == scalar_op::negate && g[operands[0]].kind == op::map &&
+      g.get<map_attribute>(operands[0]).program.is_single(scalar_op::negate)) {
+    return {g, g.operand(operands[0], 0)};  // -(-x)
+  }
+  program_writer writer(g, whole, operands);
+  return {g, writer.finish(writer.write(function, operands, spec.type), spec.type)};
+}
+
+inline node_id element_count(graph& g, const node_spec& spec, node_id whole) {
+  double count = 1;
+  for (int i = 0; i < g[whole].extents.rank(); ++i) {
+    count *= spec.count >> i & 1 ? static_cast<double>(g[whole].extents[i]) : 1.0;
+  }
+  return g.constant(is_float(spec.type) ? 1.0 / count : count, spec.type);
+}
+
+inline node_id any_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto kind = static_cast<op>(spec.function);
+  small_vector<node_id, 4> from;
+  for (const node_value& each : operands) from.push_back(each.id());
+  return visit_op(kind, [&]<op Kind>() -> node_id {
+    if constexpr (has_traits<Kind>) {
+      return g.apply(Kind, unpacked<typename primitive_traits<Kind>::attribute_type>(spec.list), from,
+                     numeric(spec.shape));
+    }
+    fail(error_category::internal, "a value of run time is described as {}, which is no primitive", to_string(Kind));
+  });
+}
+
+inline node_id expected_indices(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  index_range range{.indices = operands[0].id(), .count = spec.count, .ignored = {}, .rule = {}};
+  switch (static_cast<index_use>(spec.function)) {
+    case index_use::class_label:
+      range.ignored = static_cast<std::int64_t>(spec.value);
+      range.rule = fmt::format("cross_entropy has {} classes", spec.count);
+      break;
+    case index_use::ctc_label:
+      range.counts = operands[1].id();
+      range.rule = fmt::format("ctc_loss has {} classes", spec.count);
+      break;
+    case index_use::ctc_frames:
+      range.rule = fmt::format("ctc_loss has {} frames", spec.count - 1);
+      break;
+    case index_use::ctc_labels:
+      range.rule = fmt::format("ctc_loss has targets of {} labels", spec.count - 1);
+      break;
+    case index_use::step_count:
+      range.rule = fmt::format("a sequence has {} steps", spec.count - 1);
+      break;
+    case index_use::key_length: {
+      const shape& scores = g[operands[1].id()].extents;
+      range.count = scores[scores.rank() - 1] + 1;
+      range.rule = fmt::format("attend has {} keys", range.count - 1);
+      break;
+    }
+  }
+  g.expect_indices(range);
+  return range.indices;
+}
+
+inline std::optional<initializer> begin_of(const node_spec& leaf) {
+  if (leaf.list == integer_list{}) return {};
+  return unpacked<initializer>(leaf.list);
+}
+
+inline node_id primitive_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  const auto a = [&] { return operands[0].id(); };
+  const auto b = [&] { return operands[1].id(); };
+  const shape extents = numeric(spec.shape);
+  const int axis = static_cast<int>(spec.count);
+  switch (spec.kind) {
+    case primitive::parameter:
+      return g.parameter(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
+    case primitive::state:
+      return g.state(full_name(g, *spec.name), spec.type, extents, begin_of(spec));
+    case primitive::constant:
+      return g.constant(spec.value, spec.type);
+    case primitive::iota:
+      return g.coordinates(extents, axis);
+    case primitive::random:
+      return g.random(full_name(g, *spec.name), static_cast<distribution>(spec.function), extents);
+    case primitive::element_count:
+      return element_count(g, spec, a());
+    case primitive::cast:
+      return g.cast(a(), spec.type);
+    case primitive::reshape:
+      return g.reshape(a(), extents);
+    case primitive::permute:
+      return g.permute(a(), {unpacked<axis_order>(spec.list).axes, static_cast<std::size_t>(spec.shape.rank)});
+    case primitive::slice: {
+      const auto range = unpacked<slice_range>(spec.list);
+      const int along = static_cast<int>(range.axis);
+      const std::int64_t start = range.from_end != 0 ? g[a()].extents[along] - range.start : range.start;
+      return g.slice(a(), along, start, extents[along], range.step);
+    }
+    case primitive::expand:
+      return g.expand(a(), extents);
+    case primitive::flip:
+      return g.flip(a(), axis);
+    case primitive::node:
+      return any_node(g, spec, operands);
+    case primitive::indices:
+      return expected_indices(g, spec, operands);
+    case primitive::assign:
+      g.assign(b(), operands[2]);
+      return a();
+    case primitive::by_mode:
+      return operands[static_cast<std::size_t>(needed_nodes::chosen(g.ask_mode()))];
+    case primitive::tap:
+      g.tap(full_name(g, *spec.name), a());
+      return a();
+    case primitive::map:  // see map_node
+    case primitive::argument:
+    case primitive::call:
+    case primitive::repeat:
+    case primitive::result:
+      break;
+  }
+  fail(error_category::internal, "a node of the kind {} is no primitive", static_cast<int>(spec.kind));
+}
+
+MEGANEURA_INLINE node_value run_time_node(graph& g, const node_spec& spec, std::span<const node_value> operands) {
+  if (spec.kind == primitive::map) return map_node(g, spec, operands);
+  return {g, primitive_node(g, spec, operands)};
+}
+
+inline std::string shown(const dim& extent, const std::function<std::string(const symbol&)>& text) {
+  if (extent.is_static()) return std::to_string(extent.coefficient);
+  std::string terms;
+  const extent_sum sum = extent.with(1).sum();
+  for (int i = 0; i < sum.count; ++i) {
+    const extent_sum::term& term = sum.terms[i];
+    const std::int64_t size = term.factor < 0 ? -term.factor : term.factor;
+    terms += i == 0 ? (term.factor < 0 ? "-" : "") : term.factor < 0 ? " - " : " + ";
+    if (size != 1 || term.degree == 0) terms += std::to_string(size) + (term.degree > 0 ? " " : "");
+    for (int k = 0; k < term.degree; ++k) terms += (k > 0 ? " " : "") + text(*term.names[k]);
+  }
+  if (extent.coefficient == 1) return terms;
+  return fmt::format("{} {}", extent.coefficient, sum.count > 1 ? '(' + terms + ')' : terms);
+}
+
+MEGANEURA_INLINE std::string shown(const symbolic_shape& shape, const std::function<std::string(const symbol&)>& text) {
+  std::string extents;
+  for (int i = 0; i < shape.rank; ++i) extents += (i > 0 ? ", " : "") + shown(shape[i], text);
+  return '[' + extents + ']';
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE node_value::node_value(graph& in, node_id id) : graph_(&in), id_(id) {
+  in.expect_values("node_value", {id});
+}
+
+MEGANEURA_INLINE graph& node_value::owner() const {
+  if (graph_ && (condition_ || id_ < graph_->size())) return *graph_;
+  if (graph_) {
+    fail(error_category::invalid_argument,
+         "the graph of this node_value was moved from, and its nodes with it; write all of a model first");
+  }
+  fail(error_category::invalid_argument,
+       "this node_value is of no graph; make it from a node: node_value(g, g.input(\"x\", ..))");
+}
+
+MEGANEURA_INLINE node_id node_value::id() const {
+  (void)owner();
+  if (condition_) {
+    fail(error_category::invalid_argument,
+         "a condition is used by something other than select; select values first, then reshape or reduce");
+  }
+  return id_;
+}
+
+MEGANEURA_INLINE detail::facts node_value::facts() const {
+  if (condition_) return {.kind = primitive::map, .type = dtype::boolean, .shape = condition_->extents};
+  const node& n = owner()[id_];
+  const bool number = n.kind == op::constant;
+  return {.kind = number                ? primitive::constant
+                  : n.kind == op::state ? primitive::state
+                                        : primitive::argument,
+          .type = n.type,
+          .shape = n.extents,
+          .value = number ? graph_->get<constant_attribute>(id_).value : 0};
+}
+
+MEGANEURA_INLINE node_value node_value::added(const detail::node_spec& spec, const node_value* operands,
+                                              int count) const {
+  if (detail::is_named(spec.kind)) owner().layers().ask(detail::name_in(owner(), spec.kind, *spec.name), false);
+  return detail::run_time_node(owner(), spec, {operands, static_cast<std::size_t>(count)});
+}
+
+MEGANEURA_INLINE node_value node_value::shared() const {
+  const op kind = owner()[id()].kind;
+  if (kind != op::parameter && kind != op::state && !owner().layers().share(id())) {
+    fail(error_category::invalid_argument,
+         "shared(x): x must be the result of a layer, a call, a parameter or a state; found %{} = {}", id(),
+         to_string(kind));
+  }
+  return *this;
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const node_value& other) const {
+  if (&other.owner() != &owner()) {
+    fail(error_category::invalid_argument, "two values of different graphs meet; build both in one graph");
+  }
+  return other;
+}
+
+MEGANEURA_INLINE node_value node_value::lifted(const module_body& body) const {
+  return detail::lowered_leaf(owner(), body);
+}
+
+MEGANEURA_INLINE void node_value::refuse(const char* sentence, std::initializer_list<detail::facts> operands) const
+    try {
+  std::string found;
+  for (const detail::facts& each : operands) {
+    found += (found.empty() ? "" : ", ") + fmt::format("{} {}", to_string(each.type), detail::shown(each.shape));
+  }
+  constexpr std::string_view library = "meganeura: ";
+  std::string_view text = sentence;
+  if (text.starts_with(library)) text.remove_prefix(library.size());
+  fail(error_category::invalid_argument, "{}; found {}", text, found);
+} catch (...) {
+  rethrow_as_error("looking at the operands of a function");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// The pass from typed nodes to run-time nodes.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// What a symbol is worth, at least 1.
+inline std::int64_t extent_of(const symbol& name, std::span<const symbol_extent> bindings) {
+  const symbol_extent *end = bindings.data() + bindings.size(), *found = find_binding(bindings.data(), end, name);
+  if (found == end) {
+    fail(error_category::invalid_argument, "the model has a symbol {0} without an extent; bind {{{0}, n}}",
+         quote(name.text));
+  }
+  const std::int64_t extent = checked_extent(*found);
+  if (name.most == 0 || extent <= name.most) return extent;
+  fail(error_category::invalid_argument, "the symbol {} is bound to {}, and the model takes at most {}",
+       quote(name.text), extent, name.most);
+}
+
+// Of extents that a shape cannot hold, with every symbol's value: "[batch = 9007199254740993, 784]".
+[[noreturn]] inline void refuse_bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings,
+                                      bool beyond) {
+  const auto valued = [&](const symbol& name) {
+    return fmt::format("({} = {})", name.text, extent_of(name, bindings));
+  };
+  fail(error_category::invalid_argument, "a tensor {} was asked for, and {}", shown(symbols, valued),
+       beyond ? fmt::format("one has at most 2^58 = {} elements; bind its symbols to less", shape::max_elements)
+              : "an extent is at least 1; bind its symbols to more");
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE shape bound(const symbolic_shape& symbols, std::span<const symbol_extent> bindings) {
+  const auto number = [&](const symbol& name) { return detail::extent_of(name, bindings); };
+  const auto about = [&](const symbol& name) { return static_cast<double>(number(name)); };
+  shape result;
+  for (int i = 0; i < symbols.rank; ++i) {
+    const double size = symbols[i].value<double>(about);  // may be what no integer holds
+    const auto room = static_cast<double>(shape::max_elements / result.elements());
+    if (!symbols.is_static() && (size < 1 || size > room)) detail::refuse_bound(symbols, bindings, size > room);
+    result.push_back(symbols[i].value<std::int64_t>(number));
+  }
+  return result;
+}
+
+namespace detail {
+
+inline void add_symbols(const module_body& body, std::vector<std::string>& names) {
+  for (int i = 0; i < body.size; ++i) {
+    add_symbols(*body.nodes[i].shape, names);
+    if (body.nodes[i].body) add_symbols(*body.nodes[i].body, names);
+  }
+}
+
+// What is done for each turn of a call or a repeat, in its scope.
+template <class Do>
+void for_each_turn(graph& g, const typed_node& call, const Do& act) {
+  const graph::scope in(g, call.name->text);
+  for (int turn = 0; turn < call.count; ++turn) {
+    const graph::scope in_turn(g, call.kind == primitive::repeat ? std::to_string(turn) : "");
+    act();
+  }
+}
+
+// visit(node, is shared, is needed in the graph's mode) for the nodes of a body and of what it calls, in their scopes.
+template <class Visit>
+void for_each_node(graph& g, const module_body& body, const Visit& visit, bool shared = false, bool is_needed = true) {
+  const needed_nodes needed(body, g.mode());
+  for (int i = 0; i < body.size; ++i) {
+    const typed_node& n = body.nodes[i];
+    const bool both_shared = shared || is_shared(n), both_needed = is_needed && needed[i];
+    visit(n, both_shared, both_needed);
+    if (n.body) for_each_turn(g, n, [&] { for_each_node(g, *n.body, visit, both_shared, both_needed); });
+  }
+}
+
+// Full names of a model, or of a model with its loss. While compiling, "layers.*" stands for every turn of a repeat;
+// here the numbers are known, so that a layer called "layers.0" beside it is found as well.
+class used_names {
+ public:
+  // Those of a body where the graph is.
+  void add(graph& g, const module_body& body) {
+    scopes_.push_back(full_name(g, symbol{""}));
+    for_each_node(g, body, [&](const typed_node& n, bool shared, bool needed) {
+      if (!is_named(n)) return;
+      const std::string name = name_in(g, n.kind, *n.name);
+      if (shared) {
+        shared_.insert(name);
+      } else if (!declared_.emplace(name, needed).second) {
+        refuse_two_layers(name);
+      }
+    });
+  }
+
+  void check() const {
+    for (const std::string& name : shared_) {
+      if (declared_.contains(owner_of(name))) continue;
+      std::vector<std::string> names;
+      for (const auto& [each, needed] : declared_) names.push_back(each);
+      refuse_shared(name, names);
+    }
+  }
+
+  // A named node where the graph is; a shared one of a loss is the model's where the loss has none of that name.
+  node_value node(graph& g, node_spec spec, std::span<const node_value> operands, bool shared) {
+    if (!shared) return run_time_node(g, spec, operands);
+    const std::string name = name_in(g, spec.kind, *spec.name), owner = owner_of(name);
+    if (spec.kind == primitive::tap) {
+      const auto other = declared_.find(owner);
+      if (other == declared_.end() || std::exchange(other->second, true)) return operands[0];  // the other has the name
+    }
+    if (owner == name) return run_time_node(g, spec, operands);
+    const graph::scope outermost(g, path_pool::root);
+    const symbol full{owner.c_str() + kind_before(spec.kind).size()};
+    spec.name = &full;
+    return run_time_node(g, spec, operands);
+  }
+
+ private:
+  // The declared name that is meant by a shared one: in the last scope, or else in one before.
+  [[nodiscard]] std::string owner_of(const std::string& name) const {
+    const std::string& last = scopes_.back();
+    const std::size_t kind = name.find(last);
+    for (std::size_t i = scopes_.size() - 1; !declared_.contains(name) && kind != std::string::npos && i-- > 0;) {
+      std::string other = std::string(name).replace(kind, last.size(), scopes_[i]);
+      if (declared_.contains(other)) return other;
+    }
+    return name;
+  }
+
+  std::vector<std::string> scopes_;       // of the bodies, with the dot behind them
+  std::map<std::string, bool> declared_;  // whether the mode computes what it names
+  std::set<std::string> shared_;
+};
+
+// Lowers one body; a call makes another one over the same graph.
+class body_lowering {
+ public:
+  body_lowering(graph& g, const module_body& body, std::span<const node_value> operands,
+                std::span<const symbol_extent> bindings, used_names& names, bool shared = false, bool is_needed = true)
+      : graph_(g),
+        body_(body),
+        arguments_(operands),
+        bindings_(bindings),
+        names_(names),
+        shared_(shared),
+        is_needed_(is_needed),
+        needed_(body, g.mode()) {}
+
+  // What the graph's mode leaves out has no node, but for parameters and states: they are the same in both modes.
+  std::vector<node_value> run() {
+    values_.reserve(static_cast<std::size_t>(body_.size));
+    for (int i = 0; i < body_.size; ++i) {
+      const typed_node& n = body_.nodes[i];
+      const bool needed = is_needed_ && needed_[i];
+      if (n.body) {
+        calls_[i] = call(n, needed);
+        values_.push_back(calls_[i][0]);
+      } else {
+        values_.push_back(needed || is_leaf(n) ? lower(n) : node_value());
+      }
+    }
+    std::vector<node_value> results;
+    for (int i = 0; i < body_.result_count; ++i) results.push_back(values_[static_cast<std::size_t>(body_.place(i))]);
+    return results;
+  }
+
+ private:
+  node_value lower(const typed_node& n) {
+    if (n.kind == primitive::argument) return arguments_[static_cast<std::size_t>(n.count)];
+    if (n.kind == primitive::result) return calls_.at(n.operand(0))[static_cast<std::size_t>(n.count)];
+    const auto all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
+    node_spec spec = spec_of(n);
+    spec.shape = bound(*n.shape, bindings_);
+    return is_named(n) ? names_.node(graph_, spec, operands, shared_ || is_shared(n))
+                       : run_time_node(graph_, spec, operands);
+  }
+
+  [[nodiscard]] std::array<node_value, max_operands> operands_of(const typed_node& n) const {
+    std::array<node_value, max_operands> operands;
+    for (int k = 0; k < n.operand_count; ++k) {
+      operands[static_cast<std::size_t>(k)] = values_[static_cast<std::size_t>(n.operand(k))];
+    }
+    return operands;
+  }
+
+  std::vector<node_value> call(const typed_node& n, bool needed) {
+    std::array<node_value, max_operands> all = operands_of(n);
+    const std::span operands = std::span(all).first(n.operand_count);
+    std::vector<node_value> results;
+    for_each_turn(graph_, n, [&] {
+      results = body_lowering(graph_, *n.body, operands, bindings_, names_, shared_ || is_shared(n), needed).run();
+      if (n.kind == primitive::repeat) std::ranges::copy(results, operands.begin());
+    });
+    return results;
+  }
+
+  graph& graph_;
+  const module_body& body_;
+  std::span<const node_value> arguments_;
+  std::span<const symbol_extent> bindings_;
+  used_names& names_;
+  bool shared_, is_needed_;
+  needed_nodes needed_;
+  std::vector<node_value> values_;
+  std::map<int, std::vector<node_value>> calls_;  // by place: their results
+};
+
+MEGANEURA_INLINE node_value lowered_leaf(graph& g, const module_body& body) {
+  used_names names;
+  names.add(g, body);
+  for_each_node(g, body, [&](const typed_node& n, bool shared, bool) {
+    if (is_named(n)) g.layers().ask(name_in(g, n.kind, *n.name), shared);
+  });
+  return body_lowering(g, body, {}, {}, names).run()[0];
+}
+
+inline used_names names_of(graph& g, std::span<const scoped_body> bodies) {
+  used_names names;
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    names.add(g, *each.body);
+  }
+  names.check();
+  return names;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<node_id> lower_last(graph& g, std::span<const scoped_body> bodies,
+                                                 std::span<const node_id> operands,
+                                                 std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
+  std::vector<node_value> arguments;
+  for (node_id id : operands) arguments.emplace_back(g, id);
+  const graph::scope in(g, bodies.back().scope);
+  const std::vector<node_value> results =
+      detail::body_lowering(g, *bodies.back().body, arguments, bindings, names).run();
+  for (const node_value& each : results) {
+    if (each.facts().type != dtype::boolean) continue;
+    fail(error_category::invalid_argument, "a module returns a condition; return select(condition, a, b)");
+  }
+  return {results.begin(), results.end()};
+}
+
+MEGANEURA_INLINE void lower_leaves(graph& g, std::span<const scoped_body> bodies,
+                                   std::span<const symbol_extent> bindings) {
+  detail::used_names names = detail::names_of(g, bodies);
+  for (const scoped_body& each : bodies) {
+    const graph::scope in(g, each.scope);
+    detail::for_each_node(g, *each.body, [&](const typed_node& n, bool shared, bool) {
+      if (!detail::is_leaf(n)) return;
+      detail::node_spec spec = detail::spec_of(n);
+      spec.shape = bound(*n.shape, bindings);
+      names.node(g, spec, {}, shared);
+    });
+  }
+}
+
+MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body> bodies,
+                                                     std::span<const detail::tensor_type> inputs) {
+  std::vector<std::string> names;
+  for (const detail::tensor_type& input : inputs) detail::add_symbols(*input.shape, names);
+  for (const scoped_body& each : bodies) detail::add_symbols(*each.body, names);
+  return names;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

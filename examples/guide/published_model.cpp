@@ -2,7 +2,6 @@
 // A ResNet with the weights of a file, and the same with its norms folded into convolutions.
 #include <meganeura/meganeura.hpp>
 #include <meganeura/models/resnet.hpp>
-#include <meganeura/runtime/fold_batch_norms.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -11,6 +11,7 @@
 #include <meganeura/io/safetensors.hpp>
 #include <meganeura/operations.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/fold_batch_norms.hpp>
 #include <meganeura/runtime/gradient.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/progress.hpp>
