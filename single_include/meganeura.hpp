@@ -17397,6 +17397,8 @@ class device {
   [[nodiscard]] std::string cache_file() const;  // empty when off
 
   [[nodiscard]] device_counters counters() const;
+  /// Bytes of all buffers that live now, as the driver rounds them.
+  [[nodiscard]] std::uint64_t allocated_bytes() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
   /// The sink it was opened with, one call at a time and without what it throws.
@@ -27432,6 +27434,7 @@ struct raw_buffer {
   std::uint64_t bytes = 0;
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
   bool is_device_local = false;
+  std::uint64_t counted_bytes = 0;  // in device_state::allocated_bytes
 };
 
 /// The memory types that suit `use`, best first: what is wished for, then what Vulkan guarantees to exist (11.6).
@@ -27520,6 +27523,7 @@ class device_state {
   std::atomic<bool> lost{false};
   std::atomic<std::uint64_t> allocations{0}, pipelines{0}, recordings{0}, submissions{0};
   std::atomic<std::uint32_t> live_allocations{0};
+  std::atomic<std::uint64_t> allocated_bytes{0};  // that kernels work on: neither staging nor read-backs
 
  private:
   void create_device(const std::vector<std::string>& extensions);
@@ -28090,6 +28094,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
   return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
+MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
@@ -35106,6 +35111,8 @@ MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_u
     if (result == VK_SUCCESS) {
       const bool is_near = (memory_.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
       buffer.is_device_local = is_near && (use == memory_use::device_local || facts.has_mapped_device_memory);
+      buffer.counted_bytes = use == memory_use::device_local || use == memory_use::mapped ? needs.size : 0;
+      allocated_bytes += buffer.counted_bytes;
       return static_cast<void>(++allocations);
     }
     buffer.memory = VK_NULL_HANDLE;
@@ -35157,6 +35164,7 @@ MEGANEURA_INLINE void device_state::destroy_buffer(raw_buffer& buffer) {
   call.DestroyBuffer(handle, buffer.handle, nullptr);
   call.FreeMemory(handle, buffer.memory, nullptr);  // unmaps as well
   if (buffer.bytes != 0) --live_allocations;
+  allocated_bytes -= buffer.counted_bytes;
   buffer = {};
 }
 

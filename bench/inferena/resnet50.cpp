@@ -22,22 +22,23 @@ workload make(const char* name, int batch) {
   const auto images = [](int count, double step) {
     return wave("image", std::sin, step, static_cast<std::size_t>(count) * 3 * Side * Side);
   };
-  return {.name = name,
-          .forward =
-              [=] {
-                return forward_pass<model>({images(batch, 0.001)}, {{"batch", batch}});
-              },
-          .latency =
-              [=] {
-                return forward_pass<model>({images(1, 0)}, {{"batch", 1}});
-              },
-          .training =
-              [=] {
-                return training_pass<model, mn::cross_entropy<"label">>(
-                    {images(batch, 0.001), counting("label", 0, C.classes, static_cast<std::size_t>(batch))},
-                    {{"batch", batch}});
-              },
-          .frozen = {}};
+  const auto training = [=](mn::run_mode mode) {
+    return training_pass<model, mn::cross_entropy<"label">>(
+        {images(batch, 0.001), counting("label", 0, C.classes, static_cast<std::size_t>(batch))}, {{"batch", batch}},
+        mode);
+  };
+  workload result{.name = name,
+                  .forward =
+                      [=] {
+                        return forward_pass<model>({images(batch, 0.001)}, {{"batch", batch}});
+                      },
+                  .latency =
+                      [=] {
+                        return forward_pass<model>({images(1, 0)}, {{"batch", 1}});
+                      },
+                  .training = [=] { return training(mn::run_mode::evaluation); }};
+  if (!C.folded) result.step = [=] { return training(mn::run_mode::training); };
+  return result;
 }
 
 }  // namespace

@@ -38,8 +38,7 @@ workload make() {
                 auto all = inputs();
                 all.push_back(wave("target", std::cos, 0.007, latents));
                 return training_pass<model, mn::mean_squared_error<"target">>(std::move(all), {{"batch", 1}});
-              },
-          .frozen = {}};
+              }};
 }
 
 }  // namespace

@@ -33,8 +33,7 @@ workload make() {
               [] {
                 return training_pass<model, mn::mean_squared_error<"target">>(
                     {wave("x", std::sin, 0.01, 2 * each), wave("target", std::cos, 0.007, 2 * each)}, {{"batch", 2}});
-              },
-          .frozen = {}};
+              }};
 }
 
 }  // namespace

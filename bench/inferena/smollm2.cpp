@@ -44,8 +44,7 @@ workload make(int sequence) {
               [=] {
                 return training_pass<model, mn::cross_entropy<"label">>(
                     {counting("tokens", 0, C.vocab, n), counting("label", 1, C.vocab, n)}, {{"seq", sequence}});
-              },
-          .frozen = {}};
+              }};
 }
 
 }  // namespace

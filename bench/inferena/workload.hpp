@@ -20,7 +20,7 @@ struct bound_input {
   std::vector<std::byte> bytes;
 };
 
-/// What runs: outputs "output" and, of training, "loss" (f32[]), which is its node too; no gradients, no updates.
+/// What runs, with the output "output" and, of training, the node of the loss (f32[]); no gradients, no updates.
 struct pass {
   meganeura::graph graph;
   std::vector<bound_input> inputs;
@@ -29,11 +29,12 @@ struct pass {
 
 /// Made when asked for: the time it takes is the trace's.
 struct workload {
-  std::string name;                // as the reference files have it
-  std::function<pass()> forward;   // all inputs
-  std::function<pass()> latency;   // the smallest request; empty where the benchmark has none
-  std::function<pass()> training;  // with the loss
-  std::string frozen;              // a pattern of parameters that are not trained; empty: none
+  std::string name;                 // as the reference files have it
+  std::function<pass()> forward;    // all inputs
+  std::function<pass()> latency{};  // the smallest request; empty where the benchmark has none
+  std::function<pass()> training;   // with the loss, as the model is evaluated
+  std::function<pass()> step{};     // the same in training, where layers then do something else; empty: as `training`
+  std::string frozen{};             // a pattern of parameters that are not trained; empty: none
 };
 
 /// fn(step * i), computed in double and rounded once, as f32.
@@ -51,13 +52,13 @@ template <class Model>
 /// The same with its loss, whose targets are among the inputs.
 template <class Model, class Loss>
 [[nodiscard]] pass training_pass(std::vector<bound_input> inputs,
-                                 std::initializer_list<meganeura::symbol_extent> symbols) {
-  pass result{meganeura::graph(meganeura::run_mode::evaluation), std::move(inputs)};
+                                 std::initializer_list<meganeura::symbol_extent> symbols,
+                                 meganeura::run_mode mode = meganeura::run_mode::evaluation) {
+  pass result{meganeura::graph(mode), std::move(inputs)};
   const std::span<const meganeura::symbol_extent> bindings(symbols.begin(), symbols.size());
   const auto results = meganeura::lower_into<Model>(result.graph, bindings);
   result.loss = meganeura::lower_loss<Model, Loss>(result.graph, results, bindings)[0];
   result.graph.add_output("output", results[0]);
-  result.graph.add_output("loss", result.loss);
   return result;
 }
 
@@ -70,5 +71,8 @@ template <class Model, class Loss>
 [[nodiscard]] workload resnet50_folded(size of);
 [[nodiscard]] workload sd_small(size of);
 [[nodiscard]] workload sd15(size of);
+
+/// All of them, in this order.
+[[nodiscard]] std::vector<workload> every_workload(size of);
 
 }  // namespace inferena

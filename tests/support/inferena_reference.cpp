@@ -18,12 +18,6 @@ namespace meganeura::inline MEGANEURA_ABI::support {
 
 namespace {
 
-std::uint32_t mixed(std::uint32_t h) {  // the finaliser of MurmurHash3
-  h = (h ^ h >> 16) * 0x85ebca6bu;
-  h = (h ^ h >> 13) * 0xc2b2ae35u;
-  return h ^ h >> 16;
-}
-
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
@@ -49,25 +43,6 @@ double distance(std::vector<double> from, const std::vector<double>& to) {
 }
 
 }  // namespace
-
-std::vector<float> named_weights(const std::string& name, const shape& extents) {
-  std::uint32_t fnv = 2166136261u;  // FNV-1a
-  for (char character : name) fnv = (fnv ^ static_cast<unsigned char>(character)) * 16777619u;
-  const bool vector = extents.rank() == 1, bias = vector && name.ends_with("bias");
-  const bool embedding =
-      name.find("embed_tokens") != std::string::npos || name.find("embed_positions") != std::string::npos;
-  const double fan_in = static_cast<double>(extents.elements()) / static_cast<double>(extents[0]);
-  const float bound = vector && !bias     ? 0x1p-4f
-                      : bias || embedding ? 0x1p-5f
-                                          : static_cast<float>(std::sqrt(3 / fan_in));
-  std::vector<float> values(static_cast<std::size_t>(extents.elements()));
-  for (std::uint32_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t k = mixed(mixed(i) ^ fnv) >> 8;
-    const float unit = static_cast<float>(2 * static_cast<double>(k) + 1 - 0x1p24) / 0x1p24f;
-    values[i] = (vector && !bias ? 1.0f : 0.0f) + bound * unit;
-  }
-  return values;
-}
 
 std::vector<float> wave(double (*fn)(double), double step, std::size_t count) {
   std::vector<float> values(count);

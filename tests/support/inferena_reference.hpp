@@ -5,6 +5,8 @@
 #include <meganeura/core/shape.hpp>
 #include <meganeura/graph/graph.hpp>
 
+#include <support/named_weights.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,11 +14,6 @@
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
-
-/// offset + bound * u with u = (2k + 1 - 2^24) / 2^24 in (-1, 1), k the upper 24 bits of a hash of the name and the
-/// flat index: integers and one rounding. Vectors called bias: 0 +- 1/32; others (norms): 1 +- 1/16; embeddings: 0 +-
-/// 1/32; matrices and filters: 0 +- sqrt(3 / fan_in).
-[[nodiscard]] std::vector<float> named_weights(const std::string& name, const shape& extents);
 
 /// fn(step * i), computed in double and rounded once.
 [[nodiscard]] std::vector<float> wave(double (*fn)(double), double step, std::size_t count);

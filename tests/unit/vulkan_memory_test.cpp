@@ -160,6 +160,16 @@ TEST_F(vulkan_memory, copies_from_several_threads_do_not_mix) {
   EXPECT_EQ(right, std::vector<int>(4, 25));
 }
 
+TEST_F(vulkan_memory, allocated_bytes_are_those_of_buffers_that_live) {
+  const std::uint64_t before = gpu->allocated_bytes();
+  {
+    const vulkan::buffer a = gpu->allocate(1 << 20), b = gpu->allocate(1000, vulkan::memory_kind::mapped);
+    EXPECT_GE(gpu->allocated_bytes(), before + (1 << 20) + 1000);
+    EXPECT_LE(gpu->allocated_bytes(), before + (1 << 20) + 1000 + (1 << 17)) << "rounded to pages";
+  }
+  EXPECT_EQ(gpu->allocated_bytes(), before);
+}
+
 TEST_F(vulkan_memory, leaving_a_buffer_is_refused) {
   const vulkan::buffer memory = gpu->allocate(64);
   const auto refused = error_category::invalid_argument;

@@ -91,6 +91,8 @@ class device {
   [[nodiscard]] std::string cache_file() const;  // empty when off
 
   [[nodiscard]] device_counters counters() const;
+  /// Bytes of all buffers that live now, as the driver rounds them.
+  [[nodiscard]] std::uint64_t allocated_bytes() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
   /// The sink it was opened with, one call at a time and without what it throws.

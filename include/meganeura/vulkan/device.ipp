@@ -195,6 +195,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
   return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
+MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 

@@ -30,6 +30,7 @@ struct raw_buffer {
   std::uint64_t bytes = 0;
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
   bool is_device_local = false;
+  std::uint64_t counted_bytes = 0;  // in device_state::allocated_bytes
 };
 
 /// The memory types that suit `use`, best first: what is wished for, then what Vulkan guarantees to exist (11.6).
@@ -118,6 +119,7 @@ class device_state {
   std::atomic<bool> lost{false};
   std::atomic<std::uint64_t> allocations{0}, pipelines{0}, recordings{0}, submissions{0};
   std::atomic<std::uint32_t> live_allocations{0};
+  std::atomic<std::uint64_t> allocated_bytes{0};  // that kernels work on: neither staging nor read-backs
 
  private:
   void create_device(const std::vector<std::string>& extensions);

@@ -194,6 +194,8 @@ MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_u
     if (result == VK_SUCCESS) {
       const bool is_near = (memory_.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
       buffer.is_device_local = is_near && (use == memory_use::device_local || facts.has_mapped_device_memory);
+      buffer.counted_bytes = use == memory_use::device_local || use == memory_use::mapped ? needs.size : 0;
+      allocated_bytes += buffer.counted_bytes;
       return static_cast<void>(++allocations);
     }
     buffer.memory = VK_NULL_HANDLE;
@@ -245,6 +247,7 @@ MEGANEURA_INLINE void device_state::destroy_buffer(raw_buffer& buffer) {
   call.DestroyBuffer(handle, buffer.handle, nullptr);
   call.FreeMemory(handle, buffer.memory, nullptr);  // unmaps as well
   if (buffer.bytes != 0) --live_allocations;
+  allocated_bytes -= buffer.counted_bytes;
   buffer = {};
 }
 

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace inferena {
+
+namespace mn = meganeura;
+
+namespace {
+
+double length(const std::vector<double>& of) {
+  double square = 0;
+  for (double each : of) square += each * each;
+  return std::sqrt(square);
+}
+std::vector<double> difference(std::vector<double> a, const std::vector<double>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return a;
+}
+
+class comparison {
+ public:
+  comparison(const nlohmann::json& reference, const mn::program& run) : reference_(reference), run_(run) {
+    const nlohmann::json& others = reference["deviation"]["f32"];
+    result_.most_output = std::max(5e-6, 2 * others["output_rel_l2"].get<double>());
+    result_.most_gradient = std::max(1e-5, others["grad_worst_rel_l2"].get<double>());
+  }
+
+  verdict judge() {
+    outputs();
+    const double expected = reference_["loss"], found = values("loss")[0];
+    result_.loss = std::fabs(found - expected) / std::fabs(expected);
+    expect(result_.loss <= result_.most_output, "the loss is {} and not {}", found, expected);
+    gradients();
+    result_.passed = result_.problem.empty();
+    return result_;
+  }
+
+ private:
+  template <class... T>
+  void expect(bool holds, fmt::format_string<T...> text, T&&... arguments) {
+    if (!holds && result_.problem.empty()) result_.problem = fmt::format(text, std::forward<T>(arguments)...);
+  }
+  [[nodiscard]] std::vector<double> values(const std::string& name) const {
+    const std::vector<float> found = run_.output_as<float>(name);
+    return {found.begin(), found.end()};
+  }
+
+  void outputs() {
+    const std::vector<double> found = values("output"), expected = reference_["output"]["strided256"];
+    const double limit = result_.most_output;
+    std::vector<double> taken;
+    for (std::size_t i = 0; i < expected.size(); ++i) taken.push_back(found[i * found.size() / expected.size()]);
+    result_.output = length(difference(taken, expected)) / length(expected);
+    expect(result_.output <= limit, "256 elements of the output are off by {:.2e}; {:.1e} is allowed", result_.output,
+           limit);
+    std::size_t elements = 1;
+    for (const auto& extent : reference_["output_shape"]) elements *= extent.get<std::size_t>();
+    expect(found.size() == elements, "the output has {} elements and not {}", found.size(), elements);
+    const double whole = reference_["output"]["l2"], all = length(found);
+    expect(std::fabs(all - whole) <= limit * whole, "the output's norm is {} and not {}", all, whole);
+    const std::vector<double> first = reference_["output"]["first16"];
+    const double typical = whole / std::sqrt(static_cast<double>(elements));
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      expect(std::fabs(found[i] - first[i]) <= 8 * limit * typical, "element {} of the output is {} and not {}", i,
+             found[i], first[i]);
+    }
+  }
+
+  void gradients() {
+    std::set<std::string> names;
+    for (const auto& output : run_.plan().outputs) {
+      if (output.name.starts_with("grad:")) names.insert(output.name.substr(5));
+    }
+    const double least = 1e-4 * reference_["grad_norm"].get<double>();
+    for (const auto& [name, norm] : reference_["grad_norms"].items()) {
+      expect(names.erase(name) == 1, "\"{}\" has no gradient; the reference has", name);
+      if (!result_.problem.empty() && result_.problem.find("has no gradient") != std::string::npos) return;
+      const std::vector<double> found = values("grad:" + name);
+      const double expected = norm, measure = std::max(expected, least), all = length(found);
+      const double error = std::fabs(all - expected) / measure;
+      if (error > result_.gradient || !std::isfinite(error)) result_.gradient = error, result_.parameter = name;
+      expect(error <= result_.most_gradient, "the gradient of \"{}\" has the norm {} and not {}", name, all, expected);
+      const double typical = measure / std::sqrt(static_cast<double>(found.size()));
+      const nlohmann::json& first = reference_["grad_first4"][name];
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        const double other = first[i];
+        expect(std::fabs(found[i] - other) <= 8 * result_.most_gradient * typical,
+               "element {} of the gradient of \"{}\" is {} and not {}", i, name, found[i], other);
+      }
+    }
+    if (!names.empty()) expect(false, "\"{}\" has a gradient; the reference has none", *names.begin());
+  }
+
+  const nlohmann::json& reference_;
+  const mn::program& run_;
+  verdict result_;
+};
+
+}  // namespace
+
+verdict compare(const nlohmann::json& reference, const mn::program& run) { return comparison(reference, run).judge(); }
+
+nlohmann::json to_json(const verdict& of) {
+  return {{"passed", of.passed},
+          {"problem", of.problem},
+          {"output", of.output},
+          {"loss", of.loss},
+          {"gradient_norm", of.gradient},
+          {"worst_parameter", of.parameter},
+          {"allowed", {{"output", of.most_output}, {"gradient_norm", of.most_gradient}}}};
+}
+
+}  // namespace inferena

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// A run against the float64 reference of its workload.
+#pragma once
+#include <meganeura/runtime/program.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace inferena {
+
+/// The largest deviation of each kind, relative, and what they may be.
+struct verdict {
+  bool passed = false;
+  std::string problem;  // the first that is too far off, with what was expected and found; empty if it passed
+  double output = 0;    // of 256 elements taken evenly, as a vector
+  double loss = 0;
+  double gradient = 0;    // of a parameter's gradient norm
+  std::string parameter;  // whose that is
+  double most_output = 0, most_gradient = 0;
+};
+
+/// In f32: outputs and the loss may be off by 5e-6, or twice what PyTorch's f32 is off where that is more; each
+/// parameter's gradient norm by 1e-5, or by PyTorch's worst, and its first four elements by eight times that of a
+/// typical element. A norm below 1e-4 of all together is what cancellation left, and is measured against that much.
+/// `run` has outputs "output", "loss" and "grad:NAME" for each parameter that is trained.
+[[nodiscard]] verdict compare(const nlohmann::json& reference, const meganeura::program& run);
+
+[[nodiscard]] nlohmann::json to_json(const verdict& of);
+
+}  // namespace inferena

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// The workloads of the Inferena benchmark: checked against float64 references, timed, beside PyTorch's figures of
+// the same machine where they are given.
+//
+// What --json writes: {"device", "driver", "date", "size", "precision", "notes": [..], "workloads": [{"name",
+// "parameters", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem", "output", "loss",
+// "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so on: {"wall_ms", "device_ms": {"median",
+// "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
+// "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
+#include <meganeura/core/error.hpp>
+#include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/parameters.hpp>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <support/temporary_folder.hpp>
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <optional>
+
+#include "check.hpp"
+#include "report.hpp"
+#include "weights.hpp"
+
+namespace mn = meganeura;
+
+namespace {
+
+using namespace inferena;
+
+struct options {
+  std::string device, json, markdown, against, reference;
+  std::vector<std::string> models, precisions{"exact"};
+  bool is_small = false, is_timed = true, is_cold = true;
+  int slowest = 0;
+  measure_options measure;
+};
+
+nlohmann::json read_json(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) mn::fail(mn::error_category::io, "{} cannot be read", path);
+  return nlohmann::json::parse(file);
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+// Opens devices that share a folder of compiled pipelines of this run alone.
+class bench {
+ public:
+  explicit bench(const options& asked) : options_(asked) {
+    const std::string file = asked.reference.empty() ? fmt::format("{}/tests/reference/inferena{}.json",
+                                                                   MEGANEURA_SOURCE_DIR, asked.is_small ? "_small" : "")
+                                                     : asked.reference;
+    references_ = read_json(file);
+  }
+
+  nlohmann::json run() {
+    nlohmann::json report{{"date", today()}, {"size", options_.is_small ? "small" : "full"}, {"precision", "exact"}};
+    report["notes"] = nlohmann::json::array();
+    report["workloads"] = nlohmann::json::array();
+    for (const std::string& each : options_.precisions) {
+      if (each != "exact")
+        report["notes"].push_back(fmt::format("precision {}: not there yet; exact computes in f32", each));
+    }
+    {
+      const mn::device gpu = open();
+      report["device"] = gpu.facts().name;
+      report["driver"] = gpu.facts().driver;
+    }
+    for (const workload& each : every_workload(options_.is_small ? size::small : size::full)) {
+      if (!options_.models.empty() && std::ranges::find(options_.models, each.name) == options_.models.end()) continue;
+      std::cerr << each.name << std::endl;
+      report["workloads"].push_back(measured(each));
+    }
+    return report;
+  }
+
+ private:
+  [[nodiscard]] mn::device open() const {
+    return mn::device({.device = options_.device, .cache_directory = folder_->path().string()});
+  }
+
+  nlohmann::json measured(const workload& of) {
+    folder_.emplace();  // nothing is compiled yet
+    nlohmann::json result{{"name", of.name}, {"tasks", nlohmann::json::object()}};
+    const auto reference = references_.find(of.name);
+    if (options_.is_cold)
+      run_tasks(of, {.rounds = 0}, [&](task which, measurement& found, const mn::program&) {
+        result["tasks"][to_string(which)]["preparation_cold"] = to_json(found.built);
+      });
+    const auto weights = run_tasks(of, options_.measure, [&](task which, measurement& found, const mn::program& run) {
+      if (which == task::forward_backward && reference != references_.end())
+        result["check"] = to_json(compare(*reference, run));
+      nlohmann::json& entry = result["tasks"][to_string(which)];
+      entry.update(to_json(found));
+      entry[options_.is_cold ? "preparation_warm" : "preparation_cold"] = to_json(found.built);
+    });
+    result["parameters"] = weights.parameters;
+    result["weights"] = {{"generate_ms", weights.times.generate_ms}, {"upload_ms", weights.times.upload_ms}};
+    if (reference != references_.end() && weights.parameters != (*reference)["parameters"].get<std::size_t>()) {
+      result["check"]["passed"] = false;
+      result["check"]["problem"] =
+          fmt::format("{} parameters and not {}", weights.parameters, (*reference)["parameters"].get<std::size_t>());
+    }
+    return result;
+  }
+
+  struct filled {
+    std::size_t parameters = 0;
+    fill_times times;
+  };
+  // On a device opened for it, each task's program alone beside the weights.
+  filled run_tasks(const workload& of, const measure_options& how,
+                   const std::function<void(task, measurement&, const mn::program&)>& done) {
+    const mn::device gpu = open();
+    const std::uint64_t before = gpu.allocated_bytes();
+    mn::parameters weights(gpu, of.training().graph);
+    filled result{.times = fill(weights)};
+    for (const auto& tensor : weights.layout().tensors) {
+      if (tensor.kind == mn::op::parameter) result.parameters += static_cast<std::size_t>(tensor.extents.elements());
+    }
+    for (task which : every_task) {
+      if (!has(of, which) || (!options_.is_timed && which != task::forward_backward)) continue;
+      const prepared made = prepare(of, which);
+      const bool has_clock = gpu.facts().timestamp_bits != 0;
+      mn::program run(gpu, made.made.graph, weights, {.duration = has_clock});
+      measurement found = measure(run, made, how);
+      found.allocated_bytes = gpu.allocated_bytes() - before;
+      if (options_.slowest > 0 && how.rounds > 0) {
+        mn::program profiled(gpu, made.made.graph, weights, {.profile = true});
+        for (int i = 0; i < 3; ++i) {
+          bind(profiled, made.made);
+          profiled.wait(profiled.submit(made.numbers));
+        }
+        found.slowest =
+            slowest_kernels(profiled, mn::make_device_profile(gpu.facts()), static_cast<std::size_t>(options_.slowest));
+      }
+      done(which, found, run);
+    }
+    return result;
+  }
+
+  options options_;
+  nlohmann::json references_;
+  std::optional<mn::support::temporary_folder> folder_{std::in_place};
+};
+
+void write(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  if (path == "-") {
+    std::cout << text << std::endl;
+    return;
+  }
+  if (!(std::ofstream(path) << text << '\n')) mn::fail(mn::error_category::io, "{} cannot be written", path);
+}
+
+// False if a check failed.
+bool benchmark(const options& asked) {
+  const nlohmann::json pytorch = asked.against.empty() ? nlohmann::json() : read_json(asked.against);
+  const nlohmann::json report = bench(asked).run();
+  write(asked.json, report.dump(1));
+  write(asked.markdown, to_markdown(report, pytorch));
+  bool passed = !report["workloads"].empty();
+  if (!passed) std::cerr << "inferena: no workload has such a name\n";
+  for (const auto& each : report["workloads"]) {
+    if (!each.contains("check") || each["check"]["passed"]) continue;
+    passed = false;
+    std::cerr << each["name"].get<std::string>() << ": FAIL: " << each["check"]["problem"].get<std::string>() << '\n';
+  }
+  return passed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  // NVIDIA's driver keeps compiled pipelines of its own, and cold would not be cold.
+  setenv("__GL_SHADER_DISK_CACHE", "0", 1);
+  options asked;
+  CLI::App app("The Inferena workloads: checked against float64 references and timed.");
+  app.add_option("--models", asked.models, "smollm2,resnet50,..; default all")->delimiter(',');
+  app.add_flag("--small", asked.is_small, "tiny shapes, for a software device");
+  app.add_option("--device", asked.device, "an index, a part of a name, or cpu");
+  app.add_option("--precision", asked.precisions, "exact,fast,half: those that are not there yet are said")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"exact", "fast", "half"}));
+  app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
+  app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
+  app.add_flag("!--no-timing", asked.is_timed, "check alone");
+  app.add_flag("!--no-cold", asked.is_cold, "do not build everything once without compiled pipelines");
+  app.add_option("--profile", asked.slowest, "so many of the slowest kernels of each task")->check(CLI::PositiveNumber);
+  app.add_option("--reference", asked.reference, "float64 figures")->check(CLI::ExistingFile);
+  app.add_option("--against", asked.against, "pytorch_inferena.json")->check(CLI::ExistingFile);
+  app.add_option("--json", asked.json, "file, or - for standard output");
+  app.add_option("--markdown", asked.markdown, "file, or - for standard output");
+  CLI11_PARSE(app, argc, argv);
+  if (!asked.is_timed) asked.measure.rounds = 0;
+  if (!asked.is_timed) asked.is_cold = false;
+  return benchmark(asked) ? 0 : 1;
+} catch (const std::exception& e) {
+  std::cerr << "inferena: " << e.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include "measure.hpp"
+
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/core/name_pattern.hpp>
+#include <meganeura/core/stopwatch.hpp>
+#include <meganeura/runtime/elementwise_optimizers.hpp>
+#include <meganeura/runtime/training_graph.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace inferena {
+
+namespace mn = meganeura;
+
+namespace {
+
+mn::optimizer optimizer_of(task which) {
+  if (which == task::sgd) return mn::sgd{.learning_rate = 0};
+  return mn::adamw{.learning_rate = 0};
+}
+
+// The loss as an output, and the gradient of each parameter that is trained, "grad:NAME".
+void add_gradients(pass& of, const std::string& frozen) {
+  mn::graph& g = of.graph;
+  const mn::name_patterns kept = frozen.empty() ? mn::name_patterns() : mn::name_patterns(frozen);
+  std::vector<mn::node_id> trained;
+  for (mn::node_id leaf : g.leaves(mn::op::parameter)) {
+    if (!kept.match(g.get<mn::leaf_attribute>(leaf).name)) trained.push_back(leaf);
+  }
+  g.add_output("loss", of.loss);
+  const auto slopes = mn::gradients(g, of.loss, trained);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    g.add_output("grad:" + g.get<mn::leaf_attribute>(trained[i]).name, slopes[i]);
+}
+
+series series_of(std::vector<double> milliseconds) {
+  if (milliseconds.empty()) return {};
+  std::ranges::sort(milliseconds);
+  return {milliseconds[milliseconds.size() / 2], milliseconds.front(), milliseconds.back(),
+          static_cast<int>(milliseconds.size())};
+}
+
+double flops_of(const mn::graph& g, mn::node_id id) {
+  const auto elements = [](const mn::shape& of) { return static_cast<double>(of.elements()); };
+  const mn::attribute& what = g.attribute_of(id);
+  if (const auto* product = std::get_if<mn::matmul_attribute>(&what)) return 2 * elements(product->space);
+  if (const auto* c = std::get_if<mn::convolve_attribute>(&what)) {
+    const mn::shape &first = g[g.operand(id, 0)].extents, &second = g[g.operand(id, 1)].extents;
+    using form = mn::convolution_attribute;
+    const mn::shape& y = c->primitive.form == form::output  ? c->space
+                         : c->primitive.form == form::input ? first
+                                                            : second;
+    const mn::shape& w = c->primitive.form == form::filter ? c->space : second;
+    return 2 * elements(y) * elements(w) / static_cast<double>(w[0]);
+  }
+  if (const auto* region = std::get_if<mn::region_attribute>(&what))
+    return elements(region->space) * static_cast<double>(region->program.nodes.size());
+  return 0;
+}
+
+}  // namespace
+
+const char* to_string(task of) {
+  constexpr const char* names[] = {"inference", "latency", "forward + backward", "step with SGD", "step with AdamW"};
+  return names[static_cast<int>(of)];
+}
+
+bool has(const workload& of, task which) { return which != task::latency || of.latency; }
+
+prepared prepare(const workload& of, task which) {
+  mn::detail::stopwatch watch;
+  prepared result;
+  const bool updates = which == task::sgd || which == task::adamw;
+  const auto& make = which == task::inference ? of.forward
+                     : which == task::latency ? of.latency
+                     : updates && of.step     ? of.step
+                                              : of.training;
+  result.made = make();
+  result.times.trace = watch.lap();
+  if (which == task::forward_backward) add_gradients(result.made, of.frozen);
+  if (updates) {
+    const mn::optimizer chosen = optimizer_of(which);
+    mn::training_options options;
+    if (!of.frozen.empty()) options.frozen = of.frozen;
+    result.made.graph = mn::make_training_graph(std::move(result.made.graph), result.made.loss, chosen, options);
+    result.numbers = chosen.step_values(1, 0);
+  }
+  result.times.differentiate = watch.lap();
+  return result;
+}
+
+void bind(mn::program& run, const pass& of) {
+  for (const bound_input& each : of.inputs) run.set_input(each.name, each.type, each.bytes);
+}
+
+measurement measure(mn::program& run, const prepared& from, const measure_options& options) {
+  measurement result;
+  mn::detail::stopwatch watch;
+  const auto step = [&] {
+    bind(run, from.made);
+    (void)watch.lap();
+    run.wait(run.submit(from.numbers));
+    return watch.lap();
+  };
+  const double first = step();
+  result.built = run.times();
+  result.built.trace = from.times.trace;
+  result.built.differentiate = from.times.differentiate;
+  const auto& plan = run.plan();
+  result.dispatches = plan.steps.size();
+  result.groups = plan.groups;
+  result.predicted_bytes = plan.peak_bytes();
+  if (options.rounds == 0) return result;
+  double one = first;
+  const auto affordable = [&](int wanted) {
+    return std::clamp(static_cast<int>(1000 * options.most_seconds / std::max(one, 1e-3)), std::min(wanted, 5), wanted);
+  };
+  for (int i = affordable(options.warm_ups); i > 0; --i) one = step();
+  std::vector<double> wall, device;
+  for (int i = affordable(options.rounds); i > 0; --i) {
+    wall.push_back(step());
+    device.push_back(run.duration() * 1e-6);
+  }
+  result.wall = series_of(std::move(wall));
+  result.device = series_of(std::move(device));
+  const int together = std::max(3, result.wall.rounds / 3);
+  (void)watch.lap();
+  std::uint64_t last = 0;
+  for (int i = 0; i < together; ++i) {
+    bind(run, from.made);
+    last = run.submit(from.numbers);
+  }
+  run.wait(last);
+  result.back_to_back = watch.lap() / together;
+  return result;
+}
+
+std::vector<kernel_time> slowest_kernels(const mn::program& run, const mn::device_profile& rates, std::size_t count) {
+  std::map<std::string, kernel_time> kinds;
+  const auto timings = run.profile();
+  std::size_t next = 0;
+  for (const auto& s : run.plan().steps) {
+    if (s.kind == mn::plan::step::copy) continue;
+    const auto& timing = timings[next++];
+    double bytes = 0;
+    for (const auto& each : s.bindings) bytes += static_cast<double>(each.where.bytes);
+    const mn::graph& g = run.plan().implementation;
+    const double flops = s.kind == mn::plan::step::kernel ? flops_of(g, s.node) : 0;
+    // Kernels of the same size in other layers are one kind: without the path.
+    const std::size_t colon = timing.label.rfind(": ");
+    kernel_time& kind = kinds[colon == std::string::npos ? timing.label : timing.label.substr(colon + 2)];
+    ++kind.count;
+    kind.us += timing.nanoseconds / 1000;
+    kind.bytes += bytes;
+    kind.flops += flops;
+    kind.floor_us += 1e6 * std::max(bytes / rates.bandwidth, flops / rates.matmul_flops);
+  }
+  std::vector<kernel_time> all;
+  for (auto& [label, kind] : kinds) {
+    kind.label = label;
+    all.push_back(std::move(kind));
+  }
+  std::ranges::sort(all, std::greater<>(), &kernel_time::us);
+  all.resize(std::min(all.size(), count));
+  return all;
+}
+
+}  // namespace inferena

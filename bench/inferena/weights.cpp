@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "weights.hpp"
+
+#include <meganeura/core/stopwatch.hpp>
+
+#include <support/named_weights.hpp>
+
+#include <algorithm>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace inferena {
+
+namespace mn = meganeura;
+
+fill_times fill(mn::parameters& weights) {
+  fill_times times;
+  mn::detail::stopwatch watch;
+  std::vector<float> values;
+  for (const auto& tensor : weights.layout().tensors) {
+    if (tensor.kind != mn::op::parameter) continue;
+    (void)watch.lap();
+    values.resize(static_cast<std::size_t>(tensor.extents.elements()));
+    const mn::support::weight_formula formula(tensor.name, tensor.extents);
+    constexpr std::size_t worth_a_thread = 1 << 18;
+    const std::size_t threads =
+        std::clamp<std::size_t>(values.size() / worth_a_thread, 1, std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::thread> others;
+    const auto part = [&](std::size_t index) {
+      const std::size_t begin = values.size() * index / threads, end = values.size() * (index + 1) / threads;
+      formula.fill(static_cast<std::uint32_t>(begin), std::span(values).subspan(begin, end - begin));
+    };
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(part, i);
+    part(0);
+    for (std::thread& each : others) each.join();
+    times.generate_ms += watch.lap();
+    weights.set(tensor.name, values);
+    times.upload_ms += watch.lap();
+  }
+  return times;
+}
+
+}  // namespace inferena
