@@ -30,7 +30,8 @@ bound_input counting(std::string name, int first, int below, std::size_t count) 
 }
 
 std::vector<workload> every_workload(size of) {
-  return {smollm2(of), resnet50(of), resnet50_folded(of), sd_small(of), sd15(of)};
+  return {smollm2(of),  smolvla(of),         smolvla_mega(of), whisper(of),
+          resnet50(of), resnet50_folded(of), sd_small(of),     sd15(of)};
 }
 
 }  // namespace inferena
