@@ -6713,6 +6713,109 @@ template <value A, value B>
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Normalisation over the batch, with running statistics.
+// Functions with a derivative of their own.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+constexpr node_spec describe_adjoint(const facts& y) { return node_of(op::adjoint, y.type, y.shape, no_attribute{}); }
+constexpr node_spec describe_custom_gradient(const facts& y, const facts&, const facts&, const facts&) {
+  return node_of(op::custom_gradient, y.type, y.shape, no_attribute{});
+}
+
+// What backward returns: a value, or several.
+template <class T>
+inline constexpr std::size_t gradient_count = value<T> ? 1 : 0;
+template <class Names, class... X>
+inline constexpr std::size_t gradient_count<result_list<Names, X...>> = sizeof...(X);
+template <std::size_t Operands, std::size_t Gradients>
+inline constexpr bool one_gradient_each = Operands == Gradients;
+
+template <std::size_t Index, value Gradient>
+constexpr auto gradient_at(Gradient only) {
+  return only;
+}
+template <std::size_t Index, class Names, class... X>
+constexpr auto gradient_at(const result_list<Names, X...>& several) {
+  return several.template get<Index>();
+}
+
+template <value Gradient, value X>
+constexpr bool have_types(Gradient only, X x) {
+  return are_of_one_type(only.facts(), x.facts());
+}
+template <class Names, class... Gradients, value... X>
+constexpr bool have_types(const result_list<Names, Gradients...>& several, X... x) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return (are_of_one_type(several.template get<I>().facts(), x.facts()) && ...);
+  }
+  (std::index_sequence_for<X...>{});
+}
+
+// y, whose adjoint g reaches each x as its gradient says.
+template <std::size_t Index, value Y, value G, class Gradients, value X, value... Others>
+constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... others) {
+  const auto next = make<describe_custom_gradient>(y, x, gradient_at<Index>(gradients), g);
+  if constexpr (sizeof...(Others) > 0) {
+    return with_gradients<Index + 1>(next, g, gradients, others...);
+  } else {
+    return next;
+  }
+}
+
+}  // namespace detail
+
+/// forward(x...), of which reverse mode takes what backward(g, y, x...) returns for the gradient by each x, g being the
+/// gradient by the result y: a straight-through estimator is
+///   custom_gradient([](value auto x) { return round(x); }, [](auto g, auto y, auto x) { return g; }, x)
+/// Both are functions of values; several gradients are results<"x", "y">(gx, gy), in the order of the operands. What
+/// the functions capture takes part, but no gradient flows to it through this call. Where nothing is differentiated
+/// backward costs nothing; gradients of gradients are those of backward as it is written. TensorFlow's custom_gradient,
+/// JAX's custom_vjp, a torch.autograd.Function.
+/// shapes, dtypes: what forward returns; a gradient has its operand's. errors: "operands must be floats", "forward must
+/// return one value", "one gradient for each operand", "must have its shape and dtype".
+template <class Forward, class Backward, value... X>
+[[nodiscard]] constexpr auto custom_gradient(Forward forward, Backward backward, X... x) {
+  if constexpr (sizeof...(X) == 0) {
+    static_assert(sizeof...(X) >= 1, "meganeura: custom_gradient(forward, backward, x...): there is no operand x");
+    return forward();
+  } else {
+    MEGANEURA_CHECK((is_float(x.facts().type) && ...), (is_float(X::facts().type) && ...),
+                    "meganeura: custom_gradient(forward, backward, x...): operands must be floats; capture what has no "
+                    "gradient: [=](value auto x) { return gather<0>(x, indices); }",
+                    x...)
+    const auto y = forward(x...);
+    if constexpr (!value<std::remove_cvref_t<decltype(y)>>) {
+      static_assert(value<std::remove_cvref_t<decltype(y)>>,
+                    "meganeura: custom_gradient(forward, backward, x...): forward must return one value");
+      return detail::first_of(x...);
+    } else {
+      MEGANEURA_EXPECT(is_float(y.facts().type),
+                       "meganeura: custom_gradient(forward, backward, x...): forward must return floats", y) {
+        const auto g = detail::make<detail::describe_adjoint>(y);
+        const auto gradients = backward(g, y, x...);
+        constexpr std::size_t count = detail::gradient_count<std::remove_cvref_t<decltype(gradients)>>;
+        static_assert(
+            detail::one_gradient_each<sizeof...(X), count>,
+            "meganeura: custom_gradient(forward, backward, x...): backward(g, y, x...) must return one gradient for "
+            "each operand x, several as results<names...>(gradients...)");
+        if constexpr (sizeof...(X) != count) {
+          return y;
+        } else {
+          MEGANEURA_EXPECT(
+              detail::have_types(gradients, x...),
+              "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
+              "have its shape and dtype; sum over what was broadcast, expand a number",
+              x...)
+          return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Reductions over axes.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -7280,7 +7383,8 @@ struct batch_norm {
   }
 
  private:
-  // By the batch's statistics, which the running ones follow.
+  // By the batch's statistics, which the running ones follow. The gradient is written out: both of its sums are of what
+  // is there, where that by variance and then by mean would be one after the other.
   static constexpr auto trained(value auto x, value auto running_mean, value auto running_variance,
                                 batch_norm_options options) {
     const auto share = x.added(detail::describe_share_of(x.facts(), others(x)), &x, 1);  // 1 / n
@@ -7290,7 +7394,13 @@ struct batch_norm {
     const auto unbiased = variance / maximum(1.0f - share, 1e-30f);  // n / (n - 1); 0 if there is one value
     const double momentum = static_cast<double>(options.momentum);
     const auto moved = [&](auto running, auto now) { return running * (1 - momentum) + now * momentum; };
-    return standardised(centred, variance, options) | assign(running_mean, moved(running_mean, mean)) |
+    const auto scale = along(rsqrt(variance + options.epsilon), x);
+    const auto mean_of = [&](value auto each) { return along(sum_of_others(each) * share, x); };
+    return custom_gradient(
+               [&](value auto) { return centred * scale; },
+               [&](value auto g, value auto y, value auto) { return (g - mean_of(g) - y * mean_of(g * y)) * scale; },
+               x) |
+           assign(running_mean, moved(running_mean, mean)) |
            assign(running_variance, moved(running_variance, unbiased));
   }
 
@@ -8406,109 +8516,6 @@ template <fixed_string Name, norm_options Options = norm_options{}, value A>
 MEGANEURA_UNNAMED(layer_norm, "layer_norm<name>(x)")
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Functions with a derivative of their own.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-namespace detail {
-
-constexpr node_spec describe_adjoint(const facts& y) { return node_of(op::adjoint, y.type, y.shape, no_attribute{}); }
-constexpr node_spec describe_custom_gradient(const facts& y, const facts&, const facts&, const facts&) {
-  return node_of(op::custom_gradient, y.type, y.shape, no_attribute{});
-}
-
-// What backward returns: a value, or several.
-template <class T>
-inline constexpr std::size_t gradient_count = value<T> ? 1 : 0;
-template <class Names, class... X>
-inline constexpr std::size_t gradient_count<result_list<Names, X...>> = sizeof...(X);
-template <std::size_t Operands, std::size_t Gradients>
-inline constexpr bool one_gradient_each = Operands == Gradients;
-
-template <std::size_t Index, value Gradient>
-constexpr auto gradient_at(Gradient only) {
-  return only;
-}
-template <std::size_t Index, class Names, class... X>
-constexpr auto gradient_at(const result_list<Names, X...>& several) {
-  return several.template get<Index>();
-}
-
-template <value Gradient, value X>
-constexpr bool have_types(Gradient only, X x) {
-  return are_of_one_type(only.facts(), x.facts());
-}
-template <class Names, class... Gradients, value... X>
-constexpr bool have_types(const result_list<Names, Gradients...>& several, X... x) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return (are_of_one_type(several.template get<I>().facts(), x.facts()) && ...);
-  }
-  (std::index_sequence_for<X...>{});
-}
-
-// y, whose adjoint g reaches each x as its gradient says.
-template <std::size_t Index, value Y, value G, class Gradients, value X, value... Others>
-constexpr auto with_gradients(Y y, G g, Gradients gradients, X x, Others... others) {
-  const auto next = make<describe_custom_gradient>(y, x, gradient_at<Index>(gradients), g);
-  if constexpr (sizeof...(Others) > 0) {
-    return with_gradients<Index + 1>(next, g, gradients, others...);
-  } else {
-    return next;
-  }
-}
-
-}  // namespace detail
-
-/// forward(x...), of which reverse mode takes what backward(g, y, x...) returns for the gradient by each x, g being the
-/// gradient by the result y: a straight-through estimator is
-///   custom_gradient([](value auto x) { return round(x); }, [](auto g, auto y, auto x) { return g; }, x)
-/// Both are functions of values; several gradients are results<"x", "y">(gx, gy), in the order of the operands. What
-/// the functions capture takes part, but no gradient flows to it through this call. Where nothing is differentiated
-/// backward costs nothing; gradients of gradients are those of backward as it is written. TensorFlow's custom_gradient,
-/// JAX's custom_vjp, a torch.autograd.Function.
-/// shapes, dtypes: what forward returns; a gradient has its operand's. errors: "operands must be floats", "forward must
-/// return one value", "one gradient for each operand", "must have its shape and dtype".
-template <class Forward, class Backward, value... X>
-[[nodiscard]] constexpr auto custom_gradient(Forward forward, Backward backward, X... x) {
-  if constexpr (sizeof...(X) == 0) {
-    static_assert(sizeof...(X) >= 1, "meganeura: custom_gradient(forward, backward, x...): there is no operand x");
-    return forward();
-  } else {
-    MEGANEURA_CHECK((is_float(x.facts().type) && ...), (is_float(X::facts().type) && ...),
-                    "meganeura: custom_gradient(forward, backward, x...): operands must be floats; capture what has no "
-                    "gradient: [=](value auto x) { return gather<0>(x, indices); }",
-                    x...)
-    const auto y = forward(x...);
-    if constexpr (!value<std::remove_cvref_t<decltype(y)>>) {
-      static_assert(value<std::remove_cvref_t<decltype(y)>>,
-                    "meganeura: custom_gradient(forward, backward, x...): forward must return one value");
-      return detail::first_of(x...);
-    } else {
-      MEGANEURA_EXPECT(is_float(y.facts().type),
-                       "meganeura: custom_gradient(forward, backward, x...): forward must return floats", y) {
-        const auto g = detail::make<detail::describe_adjoint>(y);
-        const auto gradients = backward(g, y, x...);
-        constexpr std::size_t count = detail::gradient_count<std::remove_cvref_t<decltype(gradients)>>;
-        static_assert(
-            detail::one_gradient_each<sizeof...(X), count>,
-            "meganeura: custom_gradient(forward, backward, x...): backward(g, y, x...) must return one gradient for "
-            "each operand x, several as results<names...>(gradients...)");
-        if constexpr (sizeof...(X) != count) {
-          return y;
-        } else {
-          MEGANEURA_EXPECT(
-              detail::have_types(gradients, x...),
-              "meganeura: custom_gradient(forward, backward, x...): what backward returns for an operand must "
-              "have its shape and dtype; sum over what was broadcast, expand a number",
-              x...)
-          return detail::with_gradients<0>(stop_gradient(y), g, gradients, x...);
-        }
-      }
-    }
-  }
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
 // Rows from a position that is known when a step runs: read, and written over others.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -9544,9 +9551,16 @@ struct group_norm {
     const auto rows = reshape(
         detail::widened(x),
         detail::extents_of(shape[0], groups, places.with(places.coefficient * (shape[1].coefficient / groups))));
-    const auto centred = rows - unsqueeze(mean(rows, -1), -1);
-    const auto scale = rsqrt(mean(centred * centred, -1) + options.epsilon);
-    const auto y = reshape(centred * unsqueeze(scale, -1), shape);
+    const auto mean_of = [](value auto of) { return unsqueeze(mean(of, -1), -1); };
+    const auto centred = rows - mean_of(rows);
+    const auto scale = rsqrt(mean_of(centred * centred) + options.epsilon);
+    // The gradient by x, whose two sums wait for nothing, where that by variance and then by mean is two in a row.
+    const auto standard = custom_gradient([&](value auto) { return centred * scale; },
+                                          [&](value auto g, value auto result, value auto) {
+                                            return (g - mean_of(g) - result * mean_of(g * result)) * scale;
+                                          },
+                                          rows);
+    const auto y = reshape(standard, shape);
     if (!options.affine) return detail::narrowed(y, x);
     const auto scaled = y * along<"weight">(x, init::ones);
     return detail::narrowed(scaled + along<"bias">(x, init::zeros), x);

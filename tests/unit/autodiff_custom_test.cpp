@@ -7,6 +7,7 @@
 #include <meganeura/frontend.hpp>
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/graph/summary.hpp>
+#include <meganeura/nn/channel_norm.hpp>
 
 #include <oracle/gradient_check.hpp>
 #include <oracle/interpreter.hpp>
@@ -78,6 +79,22 @@ TEST(autodiff_custom, right_derivatives_agree_with_differences_to_second_order) 
     EXPECT_LT(gradient_error(g, y, {x, b}, at), gradient_tolerance);
     EXPECT_LT(second_gradient_error(g, y, {x, b}, at), gradient_tolerance);
   }
+}
+
+// Their gradients by x are written out.
+TEST(autodiff_custom, norms_agree_with_differences_to_second_order) {
+  graph g(run_mode::training);
+  const node_value x(g, g.input("x", dtype::f32, {3, 4, 2}));
+  const node_value batch = batch_norm("batch", x), group = group_norm("group", x, 2);
+  const std::vector<node_id> wrt{x, g.find_leaf("batch.weight"), g.find_leaf("batch.bias"), g.find_leaf("group.weight"),
+                                 g.find_leaf("group.bias")};
+  tensors<double> at = {{"x", random_tensor({3, 4, 2}, 1, -1, 2)}};
+  for (const char* name :
+       {"batch.weight", "batch.bias", "batch.running_mean", "batch.running_var", "group.weight", "group.bias"})
+    at[name] = random_tensor({4}, at.size() + 1, 0.5, 2);
+  const node_value y = batch * group + group * group;
+  EXPECT_LT(gradient_error(g, y, wrt, at), gradient_tolerance);
+  EXPECT_LT(second_gradient_error(g, y, wrt, at), gradient_tolerance);
 }
 
 TEST(autodiff_custom, what_the_functions_capture_takes_part_and_gets_no_gradient) {

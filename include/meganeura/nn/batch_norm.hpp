@@ -2,6 +2,7 @@
 // Normalisation over the batch, with running statistics.
 #pragma once
 #include <meganeura/expr/traced.hpp>
+#include <meganeura/ops/custom_gradient.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/ops/state.hpp>
 #include <meganeura/ops/view.hpp>
@@ -44,7 +45,8 @@ struct batch_norm {
   }
 
  private:
-  // By the batch's statistics, which the running ones follow.
+  // By the batch's statistics, which the running ones follow. The gradient is written out: both of its sums are of what
+  // is there, where that by variance and then by mean would be one after the other.
   static constexpr auto trained(value auto x, value auto running_mean, value auto running_variance,
                                 batch_norm_options options) {
     const auto share = x.added(detail::describe_share_of(x.facts(), others(x)), &x, 1);  // 1 / n
@@ -54,7 +56,13 @@ struct batch_norm {
     const auto unbiased = variance / maximum(1.0f - share, 1e-30f);  // n / (n - 1); 0 if there is one value
     const double momentum = static_cast<double>(options.momentum);
     const auto moved = [&](auto running, auto now) { return running * (1 - momentum) + now * momentum; };
-    return standardised(centred, variance, options) | assign(running_mean, moved(running_mean, mean)) |
+    const auto scale = along(rsqrt(variance + options.epsilon), x);
+    const auto mean_of = [&](value auto each) { return along(sum_of_others(each) * share, x); };
+    return custom_gradient(
+               [&](value auto) { return centred * scale; },
+               [&](value auto g, value auto y, value auto) { return (g - mean_of(g) - y * mean_of(g * y)) * scale; },
+               x) |
+           assign(running_mean, moved(running_mean, mean)) |
            assign(running_variance, moved(running_variance, unbiased));
   }
 
