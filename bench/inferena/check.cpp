@@ -91,7 +91,7 @@ class comparison {
       const nlohmann::json& first = reference_["grad_first4"][name];
       for (std::size_t i = 0; i < first.size(); ++i) {
         const double other = first[i];
-        expect(std::fabs(found[i] - other) <= 8 * result_.most_gradient * typical,
+        expect(std::fabs(found[i] - other) <= 8 * result_.most_gradient * std::max(typical, std::fabs(other)),
                "element {} of the gradient of \"{}\" is {} and not {}", i, name, found[i], other);
       }
     }

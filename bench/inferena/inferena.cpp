@@ -3,9 +3,9 @@
 // the same machine where they are given.
 //
 // What --json writes: {"device", "driver", "date", "size", "precision", "notes": [..], "workloads": [{"name",
-// "parameters", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem", "output", "loss",
-// "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so on: {"wall_ms", "device_ms": {"median",
-// "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
+// "parameters", "yardstick_ms", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem", "output",
+// "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so on: {"wall_ms", "device_ms":
+// {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
 // "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
 #include <meganeura/core/error.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -103,6 +103,7 @@ class bench {
       entry.update(to_json(found));
       entry[options_.is_cold ? "preparation_warm" : "preparation_cold"] = to_json(found.built);
     });
+    if (options_.is_timed) result["yardstick_ms"] = yardstick();
     result["parameters"] = weights.parameters;
     result["weights"] = {{"generate_ms", weights.times.generate_ms}, {"upload_ms", weights.times.upload_ms}};
     if (reference != references_.end() && weights.parameters != (*reference)["parameters"].get<std::size_t>()) {
@@ -113,15 +114,24 @@ class bench {
     return result;
   }
 
+  // What this machine takes now for something that never changes, on all of its processors: see bench/history.py.
+  [[nodiscard]] static double yardstick() {
+    std::vector<double> rounds;
+    for (int i = 0; i < 5; ++i) rounds.push_back(hashing_ms());
+    std::ranges::sort(rounds);
+    return rounds[rounds.size() / 2];
+  }
+
   struct filled {
     std::size_t parameters = 0;
     fill_times times;
   };
   // On a device opened for it, each task's program alone beside the weights.
-  filled run_tasks(const workload& of, const measure_options& how,
+  filled run_tasks(const workload& of, measure_options how,
                    const std::function<void(task, measurement&, const mn::program&)>& done) {
     const mn::device gpu = open();
     const std::uint64_t before = gpu.allocated_bytes();
+    how.has_timestamps = gpu.facts().timestamp_bits != 0;
     mn::parameters weights(gpu, of.training().graph);
     filled result{.times = fill(weights)};
     for (const auto& tensor : weights.layout().tensors) {
@@ -130,8 +140,7 @@ class bench {
     for (task which : every_task) {
       if (!has(of, which) || (!options_.is_timed && which != task::forward_backward)) continue;
       const prepared made = prepare(of, which);
-      const bool has_clock = gpu.facts().timestamp_bits != 0;
-      mn::program run(gpu, made.made.graph, weights, {.duration = has_clock});
+      mn::program run(gpu, made.made.graph, weights, {.duration = how.has_timestamps});
       measurement found = measure(run, made, how);
       found.allocated_bytes = gpu.allocated_bytes() - before;
       if (options_.slowest > 0 && how.rounds > 0) {

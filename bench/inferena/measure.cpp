@@ -8,6 +8,7 @@
 #include <meganeura/runtime/training_graph.hpp>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <utility>
 
@@ -41,6 +42,12 @@ series series_of(std::vector<double> milliseconds) {
   std::ranges::sort(milliseconds);
   return {milliseconds[milliseconds.size() / 2], milliseconds.front(), milliseconds.back(),
           static_cast<int>(milliseconds.size())};
+}
+
+double processor_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
 
 double flops_of(const mn::graph& g, mn::node_id id) {
@@ -119,13 +126,16 @@ measurement measure(mn::program& run, const prepared& from, const measure_option
     return std::clamp(static_cast<int>(1000 * options.most_seconds / std::max(one, 1e-3)), std::min(wanted, 5), wanted);
   };
   for (int i = affordable(options.warm_ups); i > 0; --i) one = step();
-  std::vector<double> wall, device;
+  std::vector<double> wall, device, processor;
   for (int i = affordable(options.rounds); i > 0; --i) {
+    const double before = processor_ms();
     wall.push_back(step());
-    device.push_back(run.duration() * 1e-6);
+    processor.push_back(processor_ms() - before);
+    if (options.has_timestamps) device.push_back(run.duration() * 1e-6);
   }
   result.wall = series_of(std::move(wall));
   result.device = series_of(std::move(device));
+  result.processor = series_of(std::move(processor));
   const int together = std::max(3, result.wall.rounds / 3);
   (void)watch.lap();
   std::uint64_t last = 0;

@@ -43,6 +43,7 @@ struct kernel_time {
 struct measurement {
   meganeura::build_times built;
   series wall, device;      // from submission to the end of the wait; between the first and the last command
+  series processor;         // of all threads of this process, a software device's among them
   double back_to_back = 0;  // ms a step of several that are submitted without a wait, inputs written for each
   std::size_t dispatches = 0;
   std::uint32_t groups = 0;
@@ -54,6 +55,7 @@ struct measure_options {
   int rounds = 30;
   int warm_ups = 5;
   double most_seconds = 4;  // fewer rounds, but at least 5, where a step is slow; none where rounds are 0
+  bool has_timestamps = true;
 };
 
 /// Runs a program; `numbers` as its step needs them.

@@ -151,6 +151,7 @@ nlohmann::json to_json(const measurement& of) {
   if (of.wall.rounds > 0) {
     result["wall_ms"] = to_json(of.wall);
     result["device_ms"] = to_json(of.device);
+    result["processor_ms"] = to_json(of.processor);
     result["back_to_back_ms"] = of.back_to_back;
   }
   for (const kernel_time& each : of.slowest) {
