@@ -19,7 +19,7 @@ namespace mn = meganeura;
 
 namespace {
 
-using model = mn::model<mn::models::smollm2<mn::models::smollm2_135m>,
+using model = mn::model<mn::models::smollm2::language_model<mn::models::smollm2::smollm2_135m>,
                         mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
 
 double milliseconds(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {

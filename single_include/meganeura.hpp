@@ -5997,13 +5997,13 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-template <fixed_string Name, int Index>
+template <fixed_string Name, int Index, char Separator = '.'>
 consteval auto numbered_text() {
   constexpr std::size_t before = sizeof(Name.text) - 1, dot = before == 0 ? 0 : 1;
   constexpr std::size_t digits = decimal(Index).digits();
   char text[before + dot + digits + 1]{};
   for (std::size_t i = 0; i < before; ++i) text[i] = Name.text[i];
-  if (dot == 1) text[before] = '.';
+  if (dot == 1) text[before] = Separator;
   for (std::size_t i = 0; i < digits; ++i) text[before + dot + i] = decimal(Index).text[i];
   return fixed_string(text);
 }
@@ -6029,9 +6029,10 @@ constexpr auto operator>>(const row_value<X, Call, HandsOn>& from, in_row<Name, 
 
 }  // namespace detail
 
-/// The name of a member of a row, for a call of its own: call<numbered<"layers", 12>, block>(x) has "layers.12".
-template <fixed_string Name, int Index>
-inline constexpr auto numbered = detail::numbered_text<Name, Index>();
+/// The name of a member of a row, for a call of its own: call<numbered<"layers", 12>, block>(x) has "layers.12", and
+/// numbered<"layer", 12, '_'> is "layer_12".
+template <fixed_string Name, int Index, char Separator = '.'>
+inline constexpr auto numbered = detail::numbered_text<Name, Index, Separator>();
 
 /// Modules one after the other, each applied to what the one before returned; further operands go to all alike, as in
 /// `repeat`. Module i is named "Name.i", "" leaves the number: sequential<"layers", stem, block<64>, block<128>>(x).

@@ -12,7 +12,7 @@ namespace mn = meganeura;
 
 // The benchmark's RoPE base; the published checkpoint has 100000.
 constexpr mn::models::llama::config full = [] {
-  mn::models::llama::config c = mn::models::smollm2_135m;
+  mn::models::llama::config c = mn::models::smollm2::smollm2_135m;
   c.rope_theta = 1e4f;
   return c;
 }();
@@ -29,7 +29,8 @@ constexpr mn::models::llama::config small{.layers = 2,
 
 template <mn::models::llama::config C>
 workload make(int sequence) {
-  using model = mn::model<mn::models::smollm2<C>, mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
+  using model =
+      mn::model<mn::models::smollm2::language_model<C>, mn::input<"tokens", mn::dtype::i32, mn::dims<mn::sym<"seq">>>>;
   const auto n = static_cast<std::size_t>(sequence);
   return {.name = "smollm2",
           .forward =

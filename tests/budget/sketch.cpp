@@ -15,7 +15,7 @@ using mlp = mn::model<classifier, mn::input<"image", mn::dtype::f32, mn::dims<ba
 static_assert(mlp::output == mn::dims<batch, 10>);
 static_assert(mlp::parameter_count == 101'770);
 
-using smollm2 = mn::models::smollm2<mn::models::smollm2_135m>;
+using smollm2 = mn::models::smollm2::language_model<mn::models::smollm2::smollm2_135m>;
 inline constexpr mn::dim seq = mn::sym<"seq">;
 using lm = mn::model<smollm2, mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
 static_assert(lm::output == mn::dims<seq, 49152>);

@@ -61,8 +61,8 @@ using siamese = mn::model<first_again, mn::input<"x", mn::dtype::f32, mn::dims<4
                           mn::input<"other", mn::dtype::f32, mn::dims<4, 8>>>;
 static_assert(siamese::leaves.size == 4 && siamese::parameter_count == 7 * (8 + 64) + 3 * 8 + 3);
 
-using smollm2 =
-    mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
+using smollm2 = mn::model<mn::models::smollm2::language_model<mn::models::smollm2::smollm2_135m>,
+                          mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
 static_assert(smollm2::output == mn::dims<batch, seq, 49152>);
 static_assert(smollm2::parameter_count == 134'515'008);
 static_assert(smollm2::leaves.size == 2 + 9);

@@ -86,7 +86,7 @@ void expect_reference(const std::string& file, const std::string& workload, grap
   EXPECT_LT(distance(found, expected), within.output * length(expected));
   const double expected_loss = reference["loss"];
   EXPECT_NEAR(values_of(run, "loss")[0], expected_loss, within.output * expected_loss);
-  const double least = 1e-4 * reference["grad_norm"].get<double>();  // shorter ones are what cancellation left
+  const double least = within.least * reference["grad_norm"].get<double>();
   for (const auto& [name, norm] : reference["grad_norms"].items()) {
     const auto gradient = values_of(run, "grad:" + name);
     const double expected_length = norm, measure = std::max(expected_length, least);

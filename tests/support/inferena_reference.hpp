@@ -29,6 +29,7 @@ struct bound_values {
 /// The largest relative deviations allowed: of outputs and the loss, and of each gradient as a vector.
 struct reference_tolerance {
   double output, gradient;
+  double least = 1e-4;  // of all gradients together: a shorter one is what cancellation left, and measured against this
 };
 
 /// Runs the graph's `output` and `loss` with the gradients of all parameters on a device and compares them with what

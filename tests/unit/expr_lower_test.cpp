@@ -30,10 +30,10 @@ struct classifier {
 };
 using mlp = mn::model<classifier, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>;
 
-using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
+using tiny = mn::model<mn::models::smollm2::language_model<mn::support::tiny_smollm2>,
                        mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>>;
-using full =
-    mn::model<mn::models::smollm2<mn::models::smollm2_135m>, mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
+using full = mn::model<mn::models::smollm2::language_model<mn::models::smollm2::smollm2_135m>,
+                       mn::input<"tokens", mn::dtype::i32, mn::dims<seq>>>;
 
 std::int64_t parameter_elements(const mn::graph& g) {
   std::int64_t total = 0;

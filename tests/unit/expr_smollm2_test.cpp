@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The tiny SmolLM2, composed from primitives and evaluated in double, against float64 figures of PyTorch.
+#include <support/named_weights.hpp>
 #include <support/smollm2_reference.hpp>
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ namespace oracle = meganeura::oracle;
 
 namespace {
 
-using tiny = mn::model<mn::models::smollm2<mn::support::tiny_smollm2>,
+using tiny = mn::model<mn::models::smollm2::language_model<mn::support::tiny_smollm2>,
                        mn::input<"tokens", mn::dtype::i32, mn::dims<1, mn::sym<"seq">>>>;
 
 }  // namespace
@@ -33,7 +34,7 @@ TEST(expr_smollm2, outputs_and_loss_are_those_of_pytorch_in_float64) {
   oracle::tensors<double> leaves;
   for (mn::node_id id : g.leaves(mn::op::parameter)) {
     const std::string name = g.get<mn::leaf_attribute>(id).name;
-    const std::vector<float> values = mn::support::smollm2_weights(name, g[id].extents);
+    const std::vector<float> values = mn::support::named_weights(name, g[id].extents);
     leaves[name] = oracle::tensor<double>(g[id].extents, std::vector<double>(values.begin(), values.end()));
   }
   oracle::tensor<double> tokens(mn::shape{1, 16}, mn::dtype::i32), labels(mn::shape{1, 16}, mn::dtype::i32);

@@ -59,7 +59,8 @@ TEST(expr_summary, parameters_may_have_symbols) {
   EXPECT_NE(to_text(summary<learnt>({{"seq", 128}})).find(" 8,192 "), std::string::npos);
 }
 
-using smollm2 = model<models::smollm2<models::smollm2_135m>, input<"tokens", dtype::i32, dims<sym<"seq">>>>;
+using smollm2 = model<models::smollm2::language_model<models::smollm2::smollm2_135m>,
+                      input<"tokens", dtype::i32, dims<sym<"seq">>>>;
 
 TEST(expr_summary, a_language_model_has_a_line_for_each_module_and_alike_turns_have_one) {
   const model_summary all = summary<smollm2>();

@@ -78,9 +78,9 @@ TEST(expr_value, the_models_of_the_examples_are_the_same_graphs_both_ways) {
   expect_same<mlp, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>({{"batch", 32}});
   expect_same<cnn, mn::input<"image", mn::dtype::f32, mn::dims<batch, 784>>>({{"batch", 8}});
   using tokens = mn::input<"tokens", mn::dtype::i32, mn::dims<batch, seq>>;
-  expect_same<mn::models::smollm2<mn::support::tiny_smollm2>, tokens>({{"batch", 2}, {"seq", 16}});
-  const mn::graph whole =
-      expect_same<mn::models::smollm2<mn::models::smollm2_135m>, tokens>({{"batch", 1}, {"seq", 128}});
+  expect_same<mn::models::smollm2::language_model<mn::support::tiny_smollm2>, tokens>({{"batch", 2}, {"seq", 16}});
+  const mn::graph whole = expect_same<mn::models::smollm2::language_model<mn::models::smollm2::smollm2_135m>, tokens>(
+      {{"batch", 1}, {"seq", 128}});
   EXPECT_EQ(whole.leaves(mn::op::parameter).size(), 272u);
 }
 

@@ -6,6 +6,7 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/named_weights.hpp>
 #include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/smollm2_reference.hpp>
@@ -26,7 +27,7 @@ namespace {
 using namespace meganeura;
 
 inline constexpr dim sequence = sym<"sequence">;
-using network = models::smollm2<support::tiny_smollm2>;
+using network = models::smollm2::language_model<support::tiny_smollm2>;
 using whole = model<network, input<"tokens", dtype::i32, dims<sequence>>>;
 using in_pieces = model<network, input<"tokens", dtype::i32, dims<sequence>>, input<"position", dtype::i32, dims<>>>;
 static_assert(whole::leaves.size + 2 == in_pieces::leaves.size);
@@ -45,7 +46,7 @@ TEST(runtime_cache, a_prompt_and_then_tokens_one_by_one_are_the_whole_text) {
   session<in_pieces> prompt(gpu, {{"sequence", 5}});
   parameters weights = prompt.parameters();
   for (const plan::named_tensor& each : weights.layout().tensors) {
-    if (each.kind == op::parameter) weights.set(each.name, support::smollm2_weights(each.name, each.extents));
+    if (each.kind == op::parameter) weights.set(each.name, support::named_weights(each.name, each.extents));
   }
   session<in_pieces> token(gpu, weights);  // both on one cache; this one is also run with two sizes
   const std::vector<std::int32_t> text{17, 3, 99, 42, 5, 64, 3, 127, 0};

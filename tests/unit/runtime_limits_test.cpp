@@ -9,6 +9,7 @@
 
 #include <oracle/tensor.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/named_weights.hpp>
 #include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
@@ -35,7 +36,7 @@ using support::batch;
 using support::cnn;
 using support::uniform;
 using mlp = support::mlp<64>;
-using language = model<models::smollm2<support::tiny_smollm2>, input<"x", dtype::i32, dims<batch>>>;
+using language = model<models::smollm2::language_model<support::tiny_smollm2>, input<"x", dtype::i32, dims<batch>>>;
 
 struct least_device : support::checked_device {
   // `texels`: as a software device reads them, 65,536 at a time.
@@ -107,7 +108,7 @@ std::vector<std::vector<float>> trained(const device& on, std::int64_t count, st
   check(run.program());
   if constexpr (std::is_same_v<Model, language>) {
     for (const auto& tensor : run.parameters().layout().tensors)
-      run.parameters().set(tensor.name, support::smollm2_weights(tensor.name, tensor.extents));
+      run.parameters().set(tensor.name, support::named_weights(tensor.name, tensor.extents));
   } else {
     run.parameters().init({.seed = 3});
   }
