@@ -54,7 +54,7 @@ def mixed(h):
 
 
 def weights(name, shape):
-    """As tests/support/inferena_reference.hpp has them."""
+    """As tests/support/named_weights.hpp has them."""
     key = 2166136261
     for byte in name.encode():
         key = (key ^ byte) * 16777619 & 0xFFFFFFFF
@@ -62,6 +62,8 @@ def weights(name, shape):
     unit = np.array([2 * (mixed(mixed(i) ^ key) >> 8) + 1 - 2**24 for i in range(count)]) / 2**24
     if len(shape) == 1:
         offset, bound = (0, 2**-5) if name.endswith("bias") else (1, 2**-4)
+    elif "embed_tokens" in name or "embed_positions" in name:
+        offset, bound = 0, 2**-5
     else:
         offset, bound = 0, math.sqrt(3 / (count / shape[0]))
     values = np.float32(bound) * unit.astype(np.float32) + np.float32(offset)

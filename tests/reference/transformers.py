@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes transformers.json: tiny GPT-2, BERT and vision transformer by PyTorch in float64, outputs and gradients of the
+"""Writes transformers.json: tiny GPT-2, BERT, Whisper and vision transformer by PyTorch in float64, outputs and gradients of the
 mean square against cosines."""
 import json
 import math
@@ -94,6 +94,46 @@ class BERT(nn.Module):
         return torch.tanh(self.bert.pooler.dense(x[:, 0]))
 
 
+class Whisper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        def attention():
+            return Part(k_proj=nn.Linear(WIDTH, WIDTH, bias=False), v_proj=nn.Linear(WIDTH, WIDTH),
+                        q_proj=nn.Linear(WIDTH, WIDTH), out_proj=nn.Linear(WIDTH, WIDTH))
+        def layer(**more):
+            return Part(self_attn=attention(), self_attn_layer_norm=nn.LayerNorm(WIDTH), fc1=nn.Linear(WIDTH, HIDDEN),
+                        fc2=nn.Linear(HIDDEN, WIDTH), final_layer_norm=nn.LayerNorm(WIDTH), **more)
+        def cross():
+            return {"encoder_attn": attention(), "encoder_attn_layer_norm": nn.LayerNorm(WIDTH)}
+        self.model = Part(
+            encoder=Part(conv1=nn.Conv1d(8, WIDTH, 3, padding=1), conv2=nn.Conv1d(WIDTH, WIDTH, 3, 2, 1),
+                         embed_positions=nn.Embedding(20, WIDTH), layers=nn.ModuleList([layer() for _ in range(LAYERS)]),
+                         layer_norm=nn.LayerNorm(WIDTH)),
+            decoder=Part(embed_tokens=nn.Embedding(VOCAB, WIDTH), embed_positions=nn.Embedding(POSITIONS, WIDTH),
+                         layers=nn.ModuleList([layer(**cross()) for _ in range(LAYERS)]),
+                         layer_norm=nn.LayerNorm(WIDTH)))
+
+    def forward(self, spectrogram, tokens):
+        def attend(part, x, memory, visible):
+            return part.out_proj(attended(part.q_proj(x), part.k_proj(memory), part.v_proj(memory), visible))
+        def fed(each, x):
+            return x + each.fc2(F.gelu(each.fc1(each.final_layer_norm(x))))
+        everything = torch.ones(1, 1, dtype=torch.bool)
+        encoder, decoder = self.model.encoder, self.model.decoder
+        m = F.gelu(encoder.conv2(F.gelu(encoder.conv1(spectrogram)))).transpose(1, 2) + encoder.embed_positions.weight
+        for each in encoder.layers:
+            n = each.self_attn_layer_norm(m)
+            m = fed(each, m + attend(each.self_attn, n, n, everything))
+        m = encoder.layer_norm(m)
+        t = tokens.shape[1]
+        x = decoder.embed_tokens(tokens) + decoder.embed_positions.weight[:t]
+        for each in decoder.layers:
+            n = each.self_attn_layer_norm(x)
+            x = x + attend(each.self_attn, n, n, torch.ones(t, t, dtype=torch.bool).tril())
+            x = fed(each, x + attend(each.encoder_attn, each.encoder_attn_layer_norm(x), m, everything))
+        return decoder.layer_norm(x) @ decoder.embed_tokens.weight.T
+
+
 class ViT(nn.Module):
     def __init__(self):
         super().__init__()
@@ -155,7 +195,7 @@ def main():
     types = (torch.arange(20).reshape(2, 10) >= 5).long()
     mask = torch.tensor([[1] * 10, [1] * 6 + [0] * 4])
     made = {"gpt2": figures(GPT2(), (tokens,)), "bert": figures(BERT(), (tokens, types, mask)),
-            "vit": figures(ViT(), (wave(np.sin, 0.001, (2, 3, 16, 16)),))}
+            "whisper": figures(Whisper(), (wave(np.sin, 0.01, (2, 8, 40)), tokens)), "vit": figures(ViT(), (wave(np.sin, 0.001, (2, 3, 16, 16)),))}
     text = ",\n".join(f"{json.dumps(name)}:{json.dumps(rounded(each), separators=(',', ':'))}" for name, each in made.items())
     pathlib.Path(__file__).with_suffix(".json").write_text("{\n" + text + "\n}\n")
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whisper's encoders as types: their parameters and shapes.
+// Whisper as types: parameters and shapes.
 #include <meganeura/models/whisper.hpp>
 
 namespace {
@@ -13,5 +13,12 @@ using encoder = model<asr::encoder<C>, input<"spectrogram", dtype::f32, dims<1, 
 static_assert(encoder<asr::tiny>::parameter_count == 8'208'384);
 static_assert(encoder<asr::base>::parameter_count == 20'590'592);
 static_assert(encoder<asr::tiny>::output == dims<1, 1500, 384>);
+
+template <asr::config C>
+using whole = model<asr::transcriber<C>, input<"spectrogram", dtype::f32, dims<sym<"n">, 80, 3000>>,
+                    input<"tokens", dtype::i32, dims<sym<"n">, sym<"t", 448>>>>;
+static_assert(whole<asr::tiny>::parameter_count == 37'760'640);
+static_assert(whole<asr::base>::parameter_count == 72'593'920);
+static_assert(whole<asr::tiny>::output == dims<sym<"n">, sym<"t", 448>, 51865>);
 
 }  // namespace

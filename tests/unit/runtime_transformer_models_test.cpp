@@ -4,6 +4,7 @@
 #include <meganeura/models/bert.hpp>
 #include <meganeura/models/gpt2.hpp>
 #include <meganeura/models/vit.hpp>
+#include <meganeura/models/whisper.hpp>
 #include <meganeura/ops/reduce.hpp>
 #include <meganeura/runtime/session.hpp>
 
@@ -67,6 +68,49 @@ TEST(runtime_transformer_models, bert_reproduces_float64_outputs_and_gradients) 
   for (int i = 0; i < batch * length; ++i) mask.push_back(i < length + 6);
   expect_reference<net>("bert", "pooler_output",
                         {bound("tokens", tokens()), bound("token_types", types), bound("mask", mask)});
+}
+
+constexpr models::whisper::config tiny_whisper{
+    .mels = 8, .frames = 40, .layers = 2, .width = 32, .heads = 4, .hidden = 64, .vocab = 50, .context = 16};
+
+TEST(runtime_transformer_models, whisper_reproduces_float64_outputs_and_gradients) {
+  using net =
+      model<models::whisper::transcriber<tiny_whisper>, input<"spectrogram", dtype::f32, dims<sym<"batch">, 8, 40>>,
+            input<"tokens", dtype::i32, dims<sym<"batch">, length>>>;
+  expect_reference<net>("whisper", "output",
+                        {bound("spectrogram", wave(std::sin, 0.01, batch * 8 * 40)), bound("tokens", tokens())});
+}
+
+TEST(runtime_transformer_models, whisper_token_by_token_writes_what_it_writes_at_once) {
+  using whole = model<models::whisper::transcriber<tiny_whisper>, input<"spectrogram", dtype::f32, dims<1, 8, 40>>,
+                      input<"tokens", dtype::i32, dims<1, length>>>;
+  using ear = model<models::whisper::listener<tiny_whisper>, input<"spectrogram", dtype::f32, dims<1, 8, 40>>>;
+  using hand = model<models::whisper::writer<tiny_whisper>, input<"tokens", dtype::i32, dims<sym<"t", 16>>>,
+                     input<"position", dtype::i32, dims<>>>;
+  const auto& gpu = support::shared_device();
+  graph both;
+  const symbol_extent any[] = {{"t", 1}};
+  lower_into<ear>(both, {});
+  lower_into<hand>(both, any);
+  parameters weights(gpu, both);
+  weights.init({.seed = 5});
+  session<whole> at_once(gpu, weights);
+  session<ear> listens(gpu, weights);
+  session<hand> writes(gpu, weights);
+  std::vector<std::int32_t> text = tokens();
+  text.resize(length);
+  for (const double pitch : {0.05, 0.11}) {  // a second recording leaves nothing of the first
+    const std::vector<float> sound = wave(std::sin, pitch, 8 * 40);
+    const std::vector<float> expected = at_once.run(bind<"spectrogram">(sound), bind<"tokens">(text));
+    (void)listens.run(bind<"spectrogram">(sound));
+    for (std::int32_t begin = 0; begin < length; begin += begin == 0 ? 4 : 1) {
+      const std::int32_t count = begin == 0 ? 4 : 1;
+      const std::vector<std::int32_t> part(text.begin() + begin, text.begin() + begin + count), position{begin};
+      const std::vector<float> found = writes.run(bind<"tokens">(part), bind<"position">(position));
+      for (std::size_t i = 0; i < found.size(); ++i)
+        ASSERT_NEAR(found[i], expected[static_cast<std::size_t>(begin) * 50 + i], 1e-5) << begin << ' ' << i;
+    }
+  }
 }
 
 TEST(runtime_transformer_models, the_vision_transformer_reproduces_float64_outputs_and_gradients) {

@@ -6,8 +6,7 @@
 namespace meganeura::inline MEGANEURA_ABI::models {
 
 /// Of all positions at once, or, given a position [] i32, of those that begin there: the keys and values of the
-/// `Context` positions before lie in the states "keys" and "values". shapes: q [.., heads, n, width], k and v [..,
-/// heads or a part of them, n, width].
+/// `Context` positions before lie in the states "keys" and "values". shapes: attend's, as split_heads makes them.
 template <int Context>
 constexpr auto causal_attention(value auto q, value auto k, value auto v) {
   return attend<gqa_options{.causal = true}>(q, k, v);
