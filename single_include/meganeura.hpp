@@ -5897,6 +5897,11 @@ class file_writer {
 
   /// errors: `io`, with the system's reason.
   void write(std::span<const std::byte> bytes);
+  /// Whether bytes may still be replaced: not where they are written through.
+  [[nodiscard]] bool keeps_bytes() const { return !name_.empty(); }
+  /// Other bytes for some that were written, from `offset` of the file on; nothing is written after that. errors: as
+  /// write.
+  void replace(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Once, at the end. errors: `io`, with the system's reason.
   void commit();
 
@@ -5926,7 +5931,7 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 /// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
 struct safetensors_entry {
   std::string name;
-  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
+  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, ..
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
@@ -5942,8 +5947,8 @@ struct safetensors_tensor {
 
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Bytes of one element of that dtype; 0 for a name the format does not have.
-[[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
+/// Bits of one element of that dtype, of F4 and F6 fewer than a byte; 0 for a name the format does not have.
+[[nodiscard]] std::size_t safetensors_element_bits(std::string_view dtype);
 /// How the format spells a dtype.
 [[nodiscard]] const char* safetensors_dtype(dtype type);
 
@@ -5985,6 +5990,11 @@ class safetensors_file {
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                        const safetensors_metadata& metadata = {});
+/// The same with the bytes of each entry, by its place, when it is their turn: no more than one is in memory at a time,
+/// unless `path` is no ordinary file. What `bytes_of` throws leaves what there was at `path`.
+void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
+                       const safetensors_metadata& metadata,
+                       const std::function<std::vector<std::byte>(std::size_t)>& bytes_of);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 
@@ -17882,7 +17892,8 @@ class parameters {
   void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
+  /// Reads a .safetensors file, or several by their index or the folder that has it (see io::safetensors_set): F64,
+  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, I64 whose values fit for i32, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
@@ -24969,6 +24980,11 @@ MEGANEURA_INLINE file_writer::~file_writer() {
 
 MEGANEURA_INLINE void file_writer::write(std::span<const std::byte> bytes) { detail::write_all(file_, bytes, path_); }
 
+MEGANEURA_INLINE void file_writer::replace(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (::lseek(file_, static_cast<off_t>(offset), SEEK_SET) < 0) detail::refuse(path_, "be written again");
+  detail::write_all(file_, bytes, path_);
+}
+
 MEGANEURA_INLINE void file_writer::keep_owner_and_mode() {
   struct stat old {
   }, own{};
@@ -25039,16 +25055,18 @@ inline constexpr std::uint64_t longest_header = 100'000'000;
 inline constexpr std::size_t highest_rank = 64, most_metadata = 1'048'576;
 inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
 
-/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
-inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
-  result = element_size;
+/// Bytes of a tensor of `shape`; false when that is negative, no whole number, or has more than 2^63 - 1 bits.
+inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_bits, std::uint64_t& result) {
+  result = element_bits;
   for (const std::int64_t extent : shape) {
     if (extent < 0) return false;
     if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
       return false;
     result *= static_cast<std::uint64_t>(extent);
   }
-  return true;
+  const bool is_whole = result % 8 == 0;
+  result /= 8;
+  return is_whole;
 }
 
 /// Goes through a text and tells how far it was read, which the parser's events do not.
@@ -25125,7 +25143,7 @@ class safetensors_header {
       metadata.emplace_back(key_, std::move(value));
     } else if (place_ == place::tensor && key_ == "dtype") {
       dtype_ = value;
-      if (safetensors_element_size(dtype_) == 0) {
+      if (safetensors_element_bits(dtype_) == 0) {
         refuse("a dtype of the format for " + tensor(), quote(dtype_, 40));
       }
     } else {
@@ -25248,7 +25266,7 @@ class safetensors_header {
     if (missing != nullptr) refuse_at(at_, fmt::format("a member {} of {}", missing, tensor()), "none");
     const std::string shape = fmt::format("{} [{}]", dtype_, fmt::join(shape_, ", "));
     std::uint64_t size = 0;
-    if (!byte_count(shape_, safetensors_element_size(dtype_), size)) {
+    if (!byte_count(shape_, safetensors_element_bits(dtype_), size)) {
       refuse_at(at_, fmt::format("a shape of {} whose bytes can be counted", tensor()), shape);
     }
     if (begin_ > end_ || end_ > data_size_) {
@@ -25341,21 +25359,53 @@ inline std::size_t header_digits(std::string_view header) {
 
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
-/// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes.
-inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata) {
+/// What dtype and shape need; `check_shape` comes first.
+inline std::uint64_t bytes_of(const safetensors_entry& entry) {
+  std::uint64_t size = 0;
+  (void)byte_count(entry.shape, safetensors_element_bits(entry.dtype), size);
+  return size;
+}
+
+inline void check_shape(const safetensors_entry& entry, const std::string& path) {
+  const std::size_t element_bits = safetensors_element_bits(entry.dtype);
+  if (element_bits == 0) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
+         quote(entry.name), quote(entry.dtype));
+  }
+  if (entry.shape.size() > highest_rank) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
+         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
+  }
+  std::uint64_t size = 0;
+  if (byte_count(entry.shape, element_bits, size)) return;
+  fail(error_category::invalid_argument,
+       "{}: cannot hold tensor {}: {} [{}] has no whole number of bytes that can be counted", shown_path(path),
+       quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "));
+}
+
+inline void check_bytes(const safetensors_entry& entry, std::size_t given, const std::string& path) {
+  if (const std::uint64_t size = bytes_of(entry); size != given) {
+    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
+         quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, given);
+  }
+}
+
+/// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes; as long whatever the checksums
+/// are.
+inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata,
+                                std::span<const std::string> checksums) {
   std::vector<std::string> members, texts;
   for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
-  for (const auto& entry : entries) {
-    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entry.name)), io::crc32(entry.bytes)));
-  }
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entries[i].name)), checksums[i]));
   texts.push_back(fmt::format("\"{}\":\"{}\"", header_key, no_digits));
   members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   std::uint64_t offset = 0;
   for (const auto& entry : entries) {
+    const std::uint64_t end = offset + bytes_of(entry);
     members.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                                  quote_json(entry.name), entry.dtype, fmt::join(entry.shape, ","), offset,
-                                  offset + entry.bytes.size()));
-    offset += entry.bytes.size();
+                                  quote_json(entry.name), entry.dtype, fmt::join(entry.shape, ","), offset, end));
+    offset = end;
   }
   std::string header = fmt::format("{{{}}}", fmt::join(members, ","));
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -25374,23 +25424,6 @@ inline bool is_checked(std::string& header, const std::string& path) {
   if (found == written) return true;
   bad_file(path, header_begin, fmt::format("a header with the CRC-32 {} that it was written with", quote(written)),
            fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
-}
-
-inline void check_entry(const safetensors_entry& entry, const std::string& path) {
-  std::uint64_t size = 0;
-  const std::size_t element_size = safetensors_element_size(entry.dtype);
-  if (element_size == 0) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
-         quote(entry.name), quote(entry.dtype));
-  }
-  if (entry.shape.size() > highest_rank) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
-         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
-  }
-  if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
-    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
-         quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
-  }
 }
 
 inline void check_names(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata,
@@ -25419,13 +25452,38 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   }
 }
 
-/// Why the first 8 bytes are no length, in words that help: checkpoints of other kinds are often tried.
-inline std::string describe_length(std::uint64_t length) {
-  if ((length & 0xffffffff) == 0x04034b50) return "a zip archive, as torch.save writes; convert it with safetensors";
-  if ((length & 0xffffffff) == 0x46554747) return "a GGUF file";
-  if ((length & 0xffffffff) == 0x464c457f) return "a program (ELF)";
-  std::string text;
-  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> (8 * i) & 0xff);
+/// What a file of another kind begins with, and what it is.
+struct known_beginning {
+  std::string_view bytes;
+  const char* what;
+};
+inline constexpr known_beginning known_beginnings[] = {
+    {"PK\3\4",
+     "a zip archive, as torch.save (.pt, .bin) and numpy.savez write; in Python, "
+     "safetensors.torch.save_file(torch.load(path), ..) makes a .safetensors file of it"},
+    {"\x80\2",
+     "a pickle, as torch.save wrote before PyTorch 1.6; in Python, safetensors.torch.save_file(torch.load(path), "
+     "..) makes a .safetensors file of it"},
+    {"\x80\4", "a Python pickle; load it in Python and write its tensors by safetensors.torch.save_file"},
+    {"GGUF", "a GGUF file, of llama.cpp; take the model's .safetensors files"},
+    {"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes; take the model's .safetensors files"},
+    {"\x1f\x8b", "a gzip archive; unpack it first"},
+    {"\x93NUMPY", "a .npy file, one array without a name; data::read_npy reads it"},
+    {"version https://git-lfs", "a Git LFS pointer, which stands for the file; fetch that by git lfs pull"},
+    {"<!DOCTYPE", "a web page, as a download that failed leaves; download the file again"},
+    {"<!doctype", "a web page, as a download that failed leaves; download the file again"},
+    {"<html", "a web page, as a download that failed leaves; download the file again"},
+    {"\x7f"
+     "ELF",
+     "a program (ELF)"},
+};
+
+/// Why the first bytes are no length, in words that help: checkpoints of other kinds are often tried.
+inline std::string describe_beginning(std::string_view first, std::uint64_t length) {
+  for (const known_beginning& each : known_beginnings) {
+    if (first.starts_with(each.bytes)) return each.what;
+  }
+  const std::string_view text = first.substr(0, header_begin);
   if (std::ranges::all_of(text, [](char each) {
         return (each >= ' ' && each <= '~') || each == '\n' || each == '\r' || each == '\t';
       })) {
@@ -25438,11 +25496,13 @@ inline std::string describe_length(std::uint64_t length) {
 
 MEGANEURA_INLINE const char* safetensors_dtype(dtype type) { return info(type).safetensors; }
 
-MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
-  constexpr std::pair<std::string_view, std::size_t> sizes[] = {
-      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I32", 4},  {"U32", 4},     {"I64", 8},    {"U64", 8},
-      {"I16", 2}, {"U16", 2}, {"I8", 1},   {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  for (const auto& entry : sizes) {
+MEGANEURA_INLINE std::size_t safetensors_element_bits(std::string_view dtype) {
+  constexpr std::pair<std::string_view, std::size_t> bits[] = {
+      {"F32", 32},        {"F16", 16},    {"BF16", 16},   {"F64", 64},    {"I32", 32},    {"U32", 32},
+      {"I64", 64},        {"U64", 64},    {"I16", 16},    {"U16", 16},    {"I8", 8},      {"U8", 8},
+      {"BOOL", 8},        {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+      {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+  for (const auto& entry : bits) {
     if (entry.first == dtype) return entry.second;
   }
   return 0;
@@ -25464,7 +25524,11 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     bad_file(path, 0,
              fmt::format("a .safetensors file, which begins with the length of its header, at most {}",
                          detail::longest_header),
-             detail::describe_length(length));
+             [&] {
+               std::string first(std::min<std::uint64_t>(size, 32), '\0');
+               result.file_.read(0, std::as_writable_bytes(std::span(first)));
+               return detail::describe_beginning(first, length);
+             }());
   }
   if (length > there) {
     bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),
@@ -25528,16 +25592,56 @@ MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors
   return bytes;
 }
 
+namespace detail {
+
+inline std::string length_of(const std::string& header) {
+  std::string length(header_begin, '\0');
+  for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return length;
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                                         const safetensors_metadata& metadata) {
   detail::check_names(entries, metadata, path);
-  for (const auto& entry : entries) detail::check_entry(entry, path);
-  const std::string header = detail::write_header(entries, metadata);
-  std::byte length[8];
-  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  std::vector<std::span<const std::byte>> pieces{length, std::as_bytes(std::span(header))};
+  std::vector<std::string> checksums;
+  for (const auto& entry : entries) {
+    detail::check_shape(entry, path);
+    detail::check_bytes(entry, entry.bytes.size(), path);
+    checksums.push_back(crc32(entry.bytes));
+  }
+  const std::string header = detail::write_header(entries, metadata, checksums), length = detail::length_of(header);
+  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span(length)), std::as_bytes(std::span(header))};
   for (const auto& entry : entries) pieces.push_back(entry.bytes);
   write_file(path, pieces);
+}
+
+MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
+                                        const safetensors_metadata& metadata,
+                                        const std::function<std::vector<std::byte>(std::size_t)>& bytes_of) {
+  detail::check_names(entries, metadata, path);
+  for (const auto& entry : entries) detail::check_shape(entry, path);
+  file_writer file(path);
+  if (!file.keeps_bytes()) {  // the header comes first, with the checksums of all that follows
+    std::vector<std::vector<std::byte>> values;
+    std::vector<safetensors_entry> whole(entries.begin(), entries.end());
+    for (std::size_t i = 0; i < whole.size(); ++i) whole[i].bytes = values.emplace_back(bytes_of(i));
+    return write_safetensors(path, whole, metadata);
+  }
+  std::vector<std::string> checksums(entries.size(), std::string(detail::no_digits));
+  const std::string draft = detail::write_header(entries, metadata, checksums), length = detail::length_of(draft);
+  file.write(std::as_bytes(std::span(length)));
+  file.write(std::as_bytes(std::span(draft)));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::vector<std::byte> values = bytes_of(i);
+    detail::check_bytes(entries[i], values.size(), path);
+    checksums[i] = crc32(values);
+    file.write(values);
+  }
+  const std::string header = detail::write_header(entries, metadata, checksums);
+  file.replace(detail::header_begin, std::as_bytes(std::span(header)));
+  file.commit();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
@@ -28809,6 +28913,44 @@ inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dty
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
+// A checkpoint in one .safetensors file or in several with an index, as large models are published.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// The tensors of all files together. An index, "model.safetensors.index.json", says in which file each tensor is
+/// ({"weight_map": {"name": "model-00001-of-00002.safetensors", ..}}); every file is checked as safetensors_file does,
+/// lies beside the index, and has the tensors that the index says, and no others.
+class safetensors_set {
+ public:
+  /// `path`: a .safetensors file, an index, or a folder with one index or else one such file. errors: those of
+  /// safetensors_file::open; `invalid_file` for an index that is none or does not fit its files, and for a folder that
+  /// has neither or several.
+  [[nodiscard]] static safetensors_set open(const std::string& path);
+
+  /// File by file, in the order of their headers.
+  [[nodiscard]] std::span<const safetensors_tensor> tensors() const { return tensors_; }
+  /// The tensor of that name, or null.
+  [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
+  /// The bytes of a tensor of this set, read now. errors: those of safetensors_file::read.
+  [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  /// Of a single file; of several the index's is no text, and none is kept.
+  [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
+  /// As it was asked for.
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  void add(safetensors_file file);
+  void open_index(const std::string& index);
+
+  std::string path_;
+  std::vector<safetensors_file> files_;
+  std::vector<safetensors_tensor> tensors_;
+  std::vector<std::uint32_t> file_of_, by_name_;  // of each tensor; indices of tensors_, sorted
+  safetensors_metadata metadata_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
 // What is wrong with a file of tensors, gathered into one sentence.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -28940,8 +29082,9 @@ inline std::vector<std::byte> initial_bytes(const plan::named_tensor& tensor, st
 
 // What a file may hold for a parameter of this dtype, as a sentence says it.
 inline std::string readable_dtypes(dtype type) {
+  if (type == dtype::i32) return "I32 or I64";
   if (!is_float(type)) return io::safetensors_dtype(type);
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names{"F64"};
   for (const dtype_info& row : dtype_table) {
     if (is_float(row.type)) names.emplace_back(row.safetensors);
   }
@@ -28960,14 +29103,14 @@ inline std::vector<std::int64_t> without_ones(const auto& extents) {
 }
 
 // How PyTorch's wrappers call it, if the file has that.
-inline std::string torch_rules(std::string_view missing, const io::safetensors_file& file) {
+inline std::string torch_rules(std::string_view missing, const io::safetensors_set& file) {
   const std::vector<std::string> names = name_map(from_torch).candidates(missing);
   return std::ranges::any_of(names, [&](const std::string& name) { return file.find(name); }) ? " = from_torch" : "";
 }
 
 // What can be done where one side has names that the other lacks.
 inline std::string advice_for_names(std::string_view missing, std::span<const io::safetensors_tensor> unread,
-                                    const io::safetensors_file& file) {
+                                    const io::safetensors_set& file) {
   constexpr std::string_view counted = "num_batches_tracked";  // by PyTorch's batch norms, which use it for nothing
   const bool counts = std::ranges::any_of(unread, [&](const auto& entry) { return entry.name.ends_with(counted); });
   return fmt::format(
@@ -28979,7 +29122,7 @@ inline std::string advice_for_names(std::string_view missing, std::span<const io
 
 // A pattern may match nothing; a name without '*' is meant to be there.
 inline void expect_names(problem_list& problems, const load_options& options, const plan::named_tensors& tensors,
-                         const io::safetensors_file& file) {
+                         const io::safetensors_set& file) {
   const auto lacks = [&](std::string_view name) {
     return std::ranges::none_of(tensors, [&](const auto& each) { return each.name == name; });
   };
@@ -28999,7 +29142,50 @@ inline void expect_names(problem_list& problems, const load_options& options, co
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
-  return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
+  if (is_float(type)) return found == "F64" || float_named(found).has_value();
+  return found == io::safetensors_dtype(type) || (type == dtype::i32 && found == "I64");
+}
+
+// Doubles as the nearest floats, in place.
+inline std::vector<std::byte> narrowed_doubles(std::vector<std::byte> bytes) {
+  const std::size_t count = bytes.size() / sizeof(double);
+  for (std::size_t i = 0; i < count; ++i) {
+    double wide = 0;
+    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
+    const auto narrow = static_cast<float>(wide);
+    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
+  bytes.resize(count * sizeof(float));
+  return bytes;
+}
+
+// Integers of 64 bits as 32, in place. errors: invalid_file for one that does not fit.
+inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, const std::string& path,
+                                                std::string_view name) {
+  const std::size_t count = bytes.size() / sizeof(std::int64_t);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t wide = 0;
+    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
+    const auto narrow = static_cast<std::int32_t>(wide);
+    if (narrow != wide) {
+      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
+           shown_path(path), quote(name), wide, i);
+    }
+    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
+  bytes.resize(count * sizeof(std::int32_t));
+  return bytes;
+}
+
+// A tensor of the file as the parameter's dtype.
+inline std::vector<std::byte> read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry,
+                                      dtype type) {
+  std::vector<std::byte> bytes = file.read(entry);
+  if (type == dtype::i32 && entry.dtype == "I64") return narrowed_integers(std::move(bytes), file.path(), entry.name);
+  const bool is_double = is_float(type) && entry.dtype == "F64";
+  if (is_double) bytes = narrowed_doubles(std::move(bytes));
+  const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
+  return converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -29133,7 +29319,7 @@ MEGANEURA_INLINE void parameters::reset_states() try {
 }
 
 MEGANEURA_INLINE load_report parameters::load(const std::string& path, const load_options& options) try {
-  const auto file = io::safetensors_file::open(path);
+  const auto file = io::safetensors_set::open(path);
   detail::problem_list problems;
   load_report report;
   std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
@@ -29223,9 +29409,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
   for (const auto& [target, entry] : matches) {
-    // One tensor at a time in memory.
-    const dtype found = detail::float_named(entry->dtype).value_or(target->type);
-    set_bytes(target->name, detail::converted_floats(file.read(*entry), found, target->type));
+    set_bytes(target->name, detail::read_as(file, *entry, target->type));  // one tensor at a time in memory
   }
   return report;
 } catch (...) {
@@ -29236,17 +29420,13 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : layout().tensors) names.push_back(source.name);
   check_values("save", names);
-  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& source : layout().tensors) {
     if (!source.begin.saved) continue;
-    values.push_back(get_bytes(source.name));
-    entries.push_back({source.name,
-                       io::safetensors_dtype(source.type),
-                       {source.extents.begin(), source.extents.end()},
-                       values.back()});
+    entries.push_back(
+        {source.name, io::safetensors_dtype(source.type), {source.extents.begin(), source.extents.end()}, {}});
   }
-  io::write_safetensors(path, entries, {{"format", "pt"}});
+  io::write_safetensors(path, entries, {{"format", "pt"}}, [&](std::size_t i) { return get_bytes(entries[i].name); });
 } catch (...) {
   rethrow_as_error("saving parameters");
 }
@@ -37130,6 +37310,135 @@ class step_writer {
 MEGANEURA_INLINE void write_steps(draft& all) { step_writer(all).run(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// Bodies of io/safetensors_set.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+namespace detail {
+
+inline constexpr std::string_view index_ending = ".safetensors.index.json", tensors_ending = ".safetensors";
+inline constexpr std::uint64_t longest_index = 100'000'000;  // as a header
+inline constexpr std::size_t most_files = 10'000;
+
+/// The one file of a folder that is meant: its index, or else its .safetensors.
+inline std::string file_of_folder(const std::string& folder) {
+  std::vector<std::string> indices, files;
+  std::error_code problem;
+  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem)) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(index_ending)) indices.push_back(at->path().string());
+    if (name.ends_with(tensors_ending)) files.push_back(at->path().string());
+  }
+  if (problem) fail(error_category::io, "{} cannot be read: {}", shown_path(folder), problem.message());
+  if (indices.size() == 1) return indices.front();
+  if (indices.empty() && files.size() == 1) return files.front();
+  fail(error_category::invalid_file,
+       "{} is a folder with {} indices (*{}) and {} files *{}; name one of them, or a folder with one",
+       shown_path(folder), indices.size(), index_ending, files.size(), tensors_ending);
+}
+
+/// What nlohmann::json may build of a text: its depth is bounded here.
+inline nlohmann::json parse_index(const std::string& path) {
+  const std::vector<std::uint8_t> text = read_file(path, longest_index);
+  int depth = 0;
+  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
+    depth = std::max(depth, level);
+    if (level > 16) bad_file(path, 0, "an index of .safetensors files", "JSON nested 17 levels deep");
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text.begin(), text.end(), shallow);
+  } catch (const nlohmann::json::parse_error& problem) {
+    bad_file(path, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
+  }
+}
+
+/// Tensors by the file that they are in.
+inline std::map<std::string, std::vector<std::string>> files_of_index(const std::string& path) {
+  const nlohmann::json index = parse_index(path);
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (!index.is_object() || map == index.end() || !map->is_object() || map->empty()) {
+    bad_file(path, 0, "an index of .safetensors files, {\"weight_map\": {\"name\": \"file\", ..}}",
+             "JSON without such a map");
+  }
+  std::map<std::string, std::vector<std::string>> result;
+  for (const auto& [name, file] : map->items()) {
+    const std::string text = file.is_string() ? file.get<std::string>() : std::string();
+    const bool is_beside =
+        !text.empty() && text.find_first_of(std::string_view("/\\\0", 3)) == text.npos && text != "." && text != "..";
+    if (!is_beside)
+      bad_file(path, 0, fmt::format("a file beside the index for tensor {}", quote(name)), quote(file.dump(), 60));
+    result[text].push_back(name);
+    if (result.size() > most_files) bad_file(path, 0, fmt::format("at most {} files", most_files), "more");
+  }
+  return result;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE safetensors_set safetensors_set::open(const std::string& path) try {
+  check_path(path);
+  safetensors_set result;
+  result.path_ = path;
+  std::error_code unknown;
+  const bool is_folder = std::filesystem::is_directory(path, unknown);
+  const std::string file = is_folder ? detail::file_of_folder(path) : path;
+  if (file.ends_with(detail::index_ending)) {
+    result.open_index(file);
+  } else {
+    result.add(safetensors_file::open(file));
+    result.metadata_ = result.files_.front().metadata();
+  }
+  result.by_name_.resize(result.tensors_.size());
+  std::iota(result.by_name_.begin(), result.by_name_.end(), 0u);
+  std::ranges::sort(result.by_name_, {}, [&](std::uint32_t i) -> std::string_view { return result.tensors_[i].name; });
+  return result;
+} catch (...) {
+  rethrow_as_error("opening a checkpoint");
+}
+
+MEGANEURA_INLINE void safetensors_set::add(safetensors_file file) {
+  for (const safetensors_tensor& each : file.tensors()) {
+    tensors_.push_back(each);
+    file_of_.push_back(static_cast<std::uint32_t>(files_.size()));
+  }
+  files_.push_back(std::move(file));
+}
+
+MEGANEURA_INLINE void safetensors_set::open_index(const std::string& index) {
+  const std::filesystem::path folder = std::filesystem::path(index).parent_path();
+  for (const auto& part : detail::files_of_index(index)) {
+    const std::string& name = part.first;
+    const std::vector<std::string>& expected = part.second;
+    safetensors_file file = safetensors_file::open((folder / name).string());
+    for (const std::string& tensor : expected) {
+      if (file.find(tensor)) continue;
+      bad_file(index, 0, fmt::format("tensor {} in {}", quote(tensor), quote(name)),
+               fmt::format("{} tensors of other names there; index and file belong to different models",
+                           file.tensors().size()));
+    }
+    if (file.tensors().size() != expected.size()) {
+      const auto stray = std::ranges::find_if(file.tensors(), [&](const safetensors_tensor& each) {
+        return std::ranges::find(expected, each.name) == expected.end();
+      });
+      bad_file(index, 0, fmt::format("all {} tensors of {} in the index", file.tensors().size(), quote(name)),
+               fmt::format("{}, without {}", expected.size(), quote(stray->name)));
+    }
+    add(std::move(file));
+  }
+}
+
+MEGANEURA_INLINE const safetensors_tensor* safetensors_set::find(std::string_view name) const {
+  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+}
+
+MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_tensor& tensor) const {
+  return files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {

@@ -68,6 +68,25 @@ TEST(io_safetensors, data_begins_at_a_multiple_of_eight_bytes) {
   EXPECT_TRUE(io::safetensors_file::open(folder / "m").tensors().empty());
 }
 
+TEST(io_safetensors, bytes_that_come_one_tensor_at_a_time_make_the_same_file) {
+  const support::temporary_folder folder;
+  const std::array weights{1.5f, -2.0f, 3.25f, 0.0f, 1e-30f, 7.0f};
+  const auto bytes = std::as_bytes(std::span(weights));
+  std::vector<io::safetensors_entry> entries{{"a", "F32", {2, 3}, bytes}, {"b", "F16", {3, 2}, bytes.first(12)}};
+  io::write_safetensors(folder / "whole", entries, {{"format", "mn"}});
+  const auto part = [&](std::size_t i) {
+    const auto all = i == 0 ? bytes : bytes.first(12);
+    return std::vector<std::byte>(all.begin(), all.end());
+  };
+  io::write_safetensors(folder / "parts", entries, {{"format", "mn"}}, part);
+  EXPECT_EQ(io::read_file(folder / "parts"), io::read_file(folder / "whole"));
+  const auto too_few = [&](std::size_t i) { return i == 0 ? part(0) : std::vector<std::byte>(3); };
+  EXPECT_EQ(support::sentence_of([&] { io::write_safetensors(folder / "parts", entries, {}, too_few); }),
+            folder / "parts" + std::string(": tensor \"b\", F16 [3, 2], needs 12 bytes; 3 were given"));
+  EXPECT_EQ(io::read_file(folder / "parts"), io::read_file(folder / "whole"));
+  EXPECT_EQ(folder.files(), 2);
+}
+
 TEST(io_safetensors, the_ranges_may_come_in_any_order) {
   const support::temporary_folder folder;
   support::write(folder / "m",
@@ -87,7 +106,9 @@ TEST(io_safetensors, a_damaged_start_is_refused) {
             no_file + "a program (ELF)");
   EXPECT_EQ(rejection("#include <vector>\n"), no_file + "text, beginning \"#include\"");
   EXPECT_EQ(rejection("PK\x03\x04 and so on"),
-            no_file + "a zip archive, as torch.save writes; convert it with safetensors");
+            no_file +
+                "a zip archive, as torch.save (.pt, .bin) and numpy.savez write; in Python, "
+                "safetensors.torch.save_file(torch.load(path), ..) makes a .safetensors file of it");
   EXPECT_EQ(
       rejection(file_of("{" + std::string(70, ' ') + "}", 0).substr(0, 30)),
       "at byte 30: expected the 72 bytes of header that its first 8 bytes promise, found the end of the file after "

@@ -423,7 +423,7 @@ TEST(runtime_parameters, loading_holds_no_more_than_twice_a_tensor) {
     const std::string path = folder / stored_type;
     const auto bytes = static_cast<std::size_t>(storage_bytes(type, count));
     {
-      const std::vector<std::byte> zeros(count * io::safetensors_element_size(stored_type));
+      const std::vector<std::byte> zeros(count * io::safetensors_element_bits(stored_type) / 8);
       io::write_safetensors(path, std::vector<io::safetensors_entry>{{"w", stored_type, {count}, zeros}});
     }
     parameters weights = made(with_parameters({{"w", type}}, count));
@@ -452,7 +452,7 @@ TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_c
   io::write_safetensors(path, std::vector<io::safetensors_entry>{{"a", "F32", {4}, std::as_bytes(std::span(other))},
                                                                  {"q", "F32", {4}, std::as_bytes(std::span(other))}});
   EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),
-            path + " does not fit the model and nothing was loaded; \"q\": expected I32, found F32");
+            path + " does not fit the model and nothing was loaded; \"q\": expected I32 or I64, found F32");
   EXPECT_EQ(weights.get("a"), old);
   EXPECT_NE(support::sentence_of([&] { weights.init(); }).find("\"q\" is i32"), std::string::npos);
   EXPECT_EQ(weights.get("a"), old);
@@ -460,6 +460,28 @@ TEST(runtime_parameters, a_dtype_that_does_not_fit_is_found_before_anything_is_c
   parameters loaded = made(g);
   loaded.load(path);
   EXPECT_EQ(loaded.get_bytes("q"), bytes_of(numbers));
+}
+
+TEST(runtime_parameters, doubles_and_wide_integers_are_narrowed) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  parameters weights = made(with_parameters({{"a", dtype::f32}, {"h", dtype::f16}, {"q", dtype::i32}}, 2));
+  const std::vector<double> doubles{1.0 / 3, -2.5};
+  std::vector<std::int64_t> wide{-7, 2147483647};
+  const auto write = [&] {
+    io::write_safetensors(path, std::vector<io::safetensors_entry>{{"a", "F64", {2}, std::as_bytes(std::span(doubles))},
+                                                                   {"h", "F64", {2}, std::as_bytes(std::span(doubles))},
+                                                                   {"q", "I64", {2}, std::as_bytes(std::span(wide))}});
+  };
+  write();
+  weights.load(path);
+  EXPECT_EQ(weights.get("a"), (std::vector<float>{1.0f / 3, -2.5f}));
+  EXPECT_EQ(weights.get("h"), (std::vector<float>{0.333251953125f, -2.5f}));
+  EXPECT_EQ(weights.get_bytes("q"), bytes_of(std::vector<std::int32_t>{-7, 2147483647}));
+  wide[1] += 1;
+  write();
+  EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),
+            path + ": \"q\" has 2147483648 at element 1, which the model's i32 cannot hold");
 }
 
 TEST(runtime_parameters, a_scalar_is_of_a_step_that_ran_and_of_its_own_type) {

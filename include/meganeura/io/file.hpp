@@ -72,6 +72,11 @@ class file_writer {
 
   /// errors: `io`, with the system's reason.
   void write(std::span<const std::byte> bytes);
+  /// Whether bytes may still be replaced: not where they are written through.
+  [[nodiscard]] bool keeps_bytes() const { return !name_.empty(); }
+  /// Other bytes for some that were written, from `offset` of the file on; nothing is written after that. errors: as
+  /// write.
+  void replace(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Once, at the end. errors: `io`, with the system's reason.
   void commit();
 

@@ -294,6 +294,11 @@ MEGANEURA_INLINE file_writer::~file_writer() {
 
 MEGANEURA_INLINE void file_writer::write(std::span<const std::byte> bytes) { detail::write_all(file_, bytes, path_); }
 
+MEGANEURA_INLINE void file_writer::replace(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (::lseek(file_, static_cast<off_t>(offset), SEEK_SET) < 0) detail::refuse(path_, "be written again");
+  detail::write_all(file_, bytes, path_);
+}
+
 MEGANEURA_INLINE void file_writer::keep_owner_and_mode() {
   struct stat old {
   }, own{};

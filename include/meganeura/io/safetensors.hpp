@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,7 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 /// One tensor to be written: row-major, little-endian. The bytes belong to someone else.
 struct safetensors_entry {
   std::string name;
-  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, F8_E5M2
+  std::string dtype;  // as the format spells it: F32, F16, BF16, F64, I8 .. I64, U8 .. U64, BOOL, F8_E4M3, ..
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
@@ -33,8 +34,8 @@ struct safetensors_tensor {
 
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Bytes of one element of that dtype; 0 for a name the format does not have.
-[[nodiscard]] std::size_t safetensors_element_size(std::string_view dtype);
+/// Bits of one element of that dtype, of F4 and F6 fewer than a byte; 0 for a name the format does not have.
+[[nodiscard]] std::size_t safetensors_element_bits(std::string_view dtype);
 /// How the format spells a dtype.
 [[nodiscard]] const char* safetensors_dtype(dtype type);
 
@@ -76,6 +77,11 @@ class safetensors_file {
 /// UTF-8 or used twice; `io` when the disk refuses.
 void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                        const safetensors_metadata& metadata = {});
+/// The same with the bytes of each entry, by its place, when it is their turn: no more than one is in memory at a time,
+/// unless `path` is no ordinary file. What `bytes_of` throws leaves what there was at `path`.
+void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
+                       const safetensors_metadata& metadata,
+                       const std::function<std::vector<std::byte>(std::size_t)>& bytes_of);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
 

@@ -31,21 +31,53 @@ inline std::size_t header_digits(std::string_view header) {
 
 inline std::string quote_json(std::string_view text) { return nlohmann::json(text).dump(); }
 
-/// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes.
-inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata) {
+/// What dtype and shape need; `check_shape` comes first.
+inline std::uint64_t bytes_of(const safetensors_entry& entry) {
+  std::uint64_t size = 0;
+  (void)byte_count(entry.shape, safetensors_element_bits(entry.dtype), size);
+  return size;
+}
+
+inline void check_shape(const safetensors_entry& entry, const std::string& path) {
+  const std::size_t element_bits = safetensors_element_bits(entry.dtype);
+  if (element_bits == 0) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
+         quote(entry.name), quote(entry.dtype));
+  }
+  if (entry.shape.size() > highest_rank) {
+    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
+         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
+  }
+  std::uint64_t size = 0;
+  if (byte_count(entry.shape, element_bits, size)) return;
+  fail(error_category::invalid_argument,
+       "{}: cannot hold tensor {}: {} [{}] has no whole number of bytes that can be counted", shown_path(path),
+       quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "));
+}
+
+inline void check_bytes(const safetensors_entry& entry, std::size_t given, const std::string& path) {
+  if (const std::uint64_t size = bytes_of(entry); size != given) {
+    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
+         quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, given);
+  }
+}
+
+/// The JSON text, padded with spaces so that the data begins at a multiple of 8 bytes; as long whatever the checksums
+/// are.
+inline std::string write_header(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata,
+                                std::span<const std::string> checksums) {
   std::vector<std::string> members, texts;
   for (const auto& pair : metadata) texts.push_back(quote_json(pair.first) + ":" + quote_json(pair.second));
-  for (const auto& entry : entries) {
-    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entry.name)), io::crc32(entry.bytes)));
-  }
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    texts.push_back(fmt::format("{}:\"{}\"", quote_json(checksum_key_of(entries[i].name)), checksums[i]));
   texts.push_back(fmt::format("\"{}\":\"{}\"", header_key, no_digits));
   members.push_back(fmt::format("\"__metadata__\":{{{}}}", fmt::join(texts, ",")));
   std::uint64_t offset = 0;
   for (const auto& entry : entries) {
+    const std::uint64_t end = offset + bytes_of(entry);
     members.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                                  quote_json(entry.name), entry.dtype, fmt::join(entry.shape, ","), offset,
-                                  offset + entry.bytes.size()));
-    offset += entry.bytes.size();
+                                  quote_json(entry.name), entry.dtype, fmt::join(entry.shape, ","), offset, end));
+    offset = end;
   }
   std::string header = fmt::format("{{{}}}", fmt::join(members, ","));
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -64,23 +96,6 @@ inline bool is_checked(std::string& header, const std::string& path) {
   if (found == written) return true;
   bad_file(path, header_begin, fmt::format("a header with the CRC-32 {} that it was written with", quote(written)),
            fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
-}
-
-inline void check_entry(const safetensors_entry& entry, const std::string& path) {
-  std::uint64_t size = 0;
-  const std::size_t element_size = safetensors_element_size(entry.dtype);
-  if (element_size == 0) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: the format has no dtype {}", shown_path(path),
-         quote(entry.name), quote(entry.dtype));
-  }
-  if (entry.shape.size() > highest_rank) {
-    fail(error_category::invalid_argument, "{}: cannot hold tensor {}: it has {} extents; {} are the most",
-         shown_path(path), quote(entry.name), entry.shape.size(), highest_rank);
-  }
-  if (!byte_count(entry.shape, element_size, size) || size != entry.bytes.size()) {
-    fail(error_category::invalid_argument, "{}: tensor {}, {} [{}], needs {} bytes; {} were given", shown_path(path),
-         quote(entry.name), entry.dtype, fmt::join(entry.shape, ", "), size, entry.bytes.size());
-  }
 }
 
 inline void check_names(std::span<const safetensors_entry> entries, const safetensors_metadata& metadata,
@@ -109,13 +124,38 @@ inline void check_names(std::span<const safetensors_entry> entries, const safete
   }
 }
 
-/// Why the first 8 bytes are no length, in words that help: checkpoints of other kinds are often tried.
-inline std::string describe_length(std::uint64_t length) {
-  if ((length & 0xffffffff) == 0x04034b50) return "a zip archive, as torch.save writes; convert it with safetensors";
-  if ((length & 0xffffffff) == 0x46554747) return "a GGUF file";
-  if ((length & 0xffffffff) == 0x464c457f) return "a program (ELF)";
-  std::string text;
-  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> (8 * i) & 0xff);
+/// What a file of another kind begins with, and what it is.
+struct known_beginning {
+  std::string_view bytes;
+  const char* what;
+};
+inline constexpr known_beginning known_beginnings[] = {
+    {"PK\3\4",
+     "a zip archive, as torch.save (.pt, .bin) and numpy.savez write; in Python, "
+     "safetensors.torch.save_file(torch.load(path), ..) makes a .safetensors file of it"},
+    {"\x80\2",
+     "a pickle, as torch.save wrote before PyTorch 1.6; in Python, safetensors.torch.save_file(torch.load(path), "
+     "..) makes a .safetensors file of it"},
+    {"\x80\4", "a Python pickle; load it in Python and write its tensors by safetensors.torch.save_file"},
+    {"GGUF", "a GGUF file, of llama.cpp; take the model's .safetensors files"},
+    {"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes; take the model's .safetensors files"},
+    {"\x1f\x8b", "a gzip archive; unpack it first"},
+    {"\x93NUMPY", "a .npy file, one array without a name; data::read_npy reads it"},
+    {"version https://git-lfs", "a Git LFS pointer, which stands for the file; fetch that by git lfs pull"},
+    {"<!DOCTYPE", "a web page, as a download that failed leaves; download the file again"},
+    {"<!doctype", "a web page, as a download that failed leaves; download the file again"},
+    {"<html", "a web page, as a download that failed leaves; download the file again"},
+    {"\x7f"
+     "ELF",
+     "a program (ELF)"},
+};
+
+/// Why the first bytes are no length, in words that help: checkpoints of other kinds are often tried.
+inline std::string describe_beginning(std::string_view first, std::uint64_t length) {
+  for (const known_beginning& each : known_beginnings) {
+    if (first.starts_with(each.bytes)) return each.what;
+  }
+  const std::string_view text = first.substr(0, header_begin);
   if (std::ranges::all_of(text, [](char each) {
         return (each >= ' ' && each <= '~') || each == '\n' || each == '\r' || each == '\t';
       })) {
@@ -128,11 +168,13 @@ inline std::string describe_length(std::uint64_t length) {
 
 MEGANEURA_INLINE const char* safetensors_dtype(dtype type) { return info(type).safetensors; }
 
-MEGANEURA_INLINE std::size_t safetensors_element_size(std::string_view dtype) {
-  constexpr std::pair<std::string_view, std::size_t> sizes[] = {
-      {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I32", 4},  {"U32", 4},     {"I64", 8},    {"U64", 8},
-      {"I16", 2}, {"U16", 2}, {"I8", 1},   {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  for (const auto& entry : sizes) {
+MEGANEURA_INLINE std::size_t safetensors_element_bits(std::string_view dtype) {
+  constexpr std::pair<std::string_view, std::size_t> bits[] = {
+      {"F32", 32},        {"F16", 16},    {"BF16", 16},   {"F64", 64},    {"I32", 32},    {"U32", 32},
+      {"I64", 64},        {"U64", 64},    {"I16", 16},    {"U16", 16},    {"I8", 8},      {"U8", 8},
+      {"BOOL", 8},        {"C64", 64},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+      {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+  for (const auto& entry : bits) {
     if (entry.first == dtype) return entry.second;
   }
   return 0;
@@ -154,7 +196,11 @@ MEGANEURA_INLINE safetensors_file safetensors_file::open(const std::string& path
     bad_file(path, 0,
              fmt::format("a .safetensors file, which begins with the length of its header, at most {}",
                          detail::longest_header),
-             detail::describe_length(length));
+             [&] {
+               std::string first(std::min<std::uint64_t>(size, 32), '\0');
+               result.file_.read(0, std::as_writable_bytes(std::span(first)));
+               return detail::describe_beginning(first, length);
+             }());
   }
   if (length > there) {
     bad_file(path, size, fmt::format("the {} bytes of header that its first 8 bytes promise", length),
@@ -218,16 +264,56 @@ MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors
   return bytes;
 }
 
+namespace detail {
+
+inline std::string length_of(const std::string& header) {
+  std::string length(header_begin, '\0');
+  for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  return length;
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
                                         const safetensors_metadata& metadata) {
   detail::check_names(entries, metadata, path);
-  for (const auto& entry : entries) detail::check_entry(entry, path);
-  const std::string header = detail::write_header(entries, metadata);
-  std::byte length[8];
-  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<std::byte>(header.size() >> (8 * i));
-  std::vector<std::span<const std::byte>> pieces{length, std::as_bytes(std::span(header))};
+  std::vector<std::string> checksums;
+  for (const auto& entry : entries) {
+    detail::check_shape(entry, path);
+    detail::check_bytes(entry, entry.bytes.size(), path);
+    checksums.push_back(crc32(entry.bytes));
+  }
+  const std::string header = detail::write_header(entries, metadata, checksums), length = detail::length_of(header);
+  std::vector<std::span<const std::byte>> pieces{std::as_bytes(std::span(length)), std::as_bytes(std::span(header))};
   for (const auto& entry : entries) pieces.push_back(entry.bytes);
   write_file(path, pieces);
+}
+
+MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const safetensors_entry> entries,
+                                        const safetensors_metadata& metadata,
+                                        const std::function<std::vector<std::byte>(std::size_t)>& bytes_of) {
+  detail::check_names(entries, metadata, path);
+  for (const auto& entry : entries) detail::check_shape(entry, path);
+  file_writer file(path);
+  if (!file.keeps_bytes()) {  // the header comes first, with the checksums of all that follows
+    std::vector<std::vector<std::byte>> values;
+    std::vector<safetensors_entry> whole(entries.begin(), entries.end());
+    for (std::size_t i = 0; i < whole.size(); ++i) whole[i].bytes = values.emplace_back(bytes_of(i));
+    return write_safetensors(path, whole, metadata);
+  }
+  std::vector<std::string> checksums(entries.size(), std::string(detail::no_digits));
+  const std::string draft = detail::write_header(entries, metadata, checksums), length = detail::length_of(draft);
+  file.write(std::as_bytes(std::span(length)));
+  file.write(std::as_bytes(std::span(draft)));
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::vector<std::byte> values = bytes_of(i);
+    detail::check_bytes(entries[i], values.size(), path);
+    checksums[i] = crc32(values);
+    file.write(values);
+  }
+  const std::string header = detail::write_header(entries, metadata, checksums);
+  file.replace(detail::header_begin, std::as_bytes(std::span(header)));
+  file.commit();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io

@@ -19,16 +19,18 @@ inline constexpr std::uint64_t longest_header = 100'000'000;
 inline constexpr std::size_t highest_rank = 64, most_metadata = 1'048'576;
 inline constexpr std::uint64_t header_begin = 8;  // bytes; before it stands the header's length
 
-/// Bytes of a tensor of `shape`; false when that is negative or past 2^63 - 1.
-inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_size, std::uint64_t& result) {
-  result = element_size;
+/// Bytes of a tensor of `shape`; false when that is negative, no whole number, or has more than 2^63 - 1 bits.
+inline bool byte_count(std::span<const std::int64_t> shape, std::size_t element_bits, std::uint64_t& result) {
+  result = element_bits;
   for (const std::int64_t extent : shape) {
     if (extent < 0) return false;
     if (extent != 0 && result > static_cast<std::uint64_t>(INT64_MAX) / static_cast<std::uint64_t>(extent))
       return false;
     result *= static_cast<std::uint64_t>(extent);
   }
-  return true;
+  const bool is_whole = result % 8 == 0;
+  result /= 8;
+  return is_whole;
 }
 
 /// Goes through a text and tells how far it was read, which the parser's events do not.
@@ -105,7 +107,7 @@ class safetensors_header {
       metadata.emplace_back(key_, std::move(value));
     } else if (place_ == place::tensor && key_ == "dtype") {
       dtype_ = value;
-      if (safetensors_element_size(dtype_) == 0) {
+      if (safetensors_element_bits(dtype_) == 0) {
         refuse("a dtype of the format for " + tensor(), quote(dtype_, 40));
       }
     } else {
@@ -228,7 +230,7 @@ class safetensors_header {
     if (missing != nullptr) refuse_at(at_, fmt::format("a member {} of {}", missing, tensor()), "none");
     const std::string shape = fmt::format("{} [{}]", dtype_, fmt::join(shape_, ", "));
     std::uint64_t size = 0;
-    if (!byte_count(shape_, safetensors_element_size(dtype_), size)) {
+    if (!byte_count(shape_, safetensors_element_bits(dtype_), size)) {
       refuse_at(at_, fmt::format("a shape of {} whose bytes can be counted", tensor()), shape);
     }
     if (begin_ > end_ || end_ > data_size_) {

@@ -74,7 +74,8 @@ class parameters {
   void set_bytes(std::string_view name, std::span<const std::byte> values);
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
-  /// Reads a .safetensors file: F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, the
+  /// Reads a .safetensors file, or several by their index or the folder that has it (see io::safetensors_set): F64,
+  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, I64 whose values fit for i32, the
   /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first

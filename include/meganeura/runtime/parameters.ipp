@@ -7,7 +7,7 @@
 #include <meganeura/core/hash.hpp>
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
-#include <meganeura/io/safetensors.hpp>
+#include <meganeura/io/safetensors_set.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/problem_list.hpp>
 
@@ -124,8 +124,9 @@ inline std::vector<std::byte> initial_bytes(const plan::named_tensor& tensor, st
 
 // What a file may hold for a parameter of this dtype, as a sentence says it.
 inline std::string readable_dtypes(dtype type) {
+  if (type == dtype::i32) return "I32 or I64";
   if (!is_float(type)) return io::safetensors_dtype(type);
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names{"F64"};
   for (const dtype_info& row : dtype_table) {
     if (is_float(row.type)) names.emplace_back(row.safetensors);
   }
@@ -144,14 +145,14 @@ inline std::vector<std::int64_t> without_ones(const auto& extents) {
 }
 
 // How PyTorch's wrappers call it, if the file has that.
-inline std::string torch_rules(std::string_view missing, const io::safetensors_file& file) {
+inline std::string torch_rules(std::string_view missing, const io::safetensors_set& file) {
   const std::vector<std::string> names = name_map(from_torch).candidates(missing);
   return std::ranges::any_of(names, [&](const std::string& name) { return file.find(name); }) ? " = from_torch" : "";
 }
 
 // What can be done where one side has names that the other lacks.
 inline std::string advice_for_names(std::string_view missing, std::span<const io::safetensors_tensor> unread,
-                                    const io::safetensors_file& file) {
+                                    const io::safetensors_set& file) {
   constexpr std::string_view counted = "num_batches_tracked";  // by PyTorch's batch norms, which use it for nothing
   const bool counts = std::ranges::any_of(unread, [&](const auto& entry) { return entry.name.ends_with(counted); });
   return fmt::format(
@@ -163,7 +164,7 @@ inline std::string advice_for_names(std::string_view missing, std::span<const io
 
 // A pattern may match nothing; a name without '*' is meant to be there.
 inline void expect_names(problem_list& problems, const load_options& options, const plan::named_tensors& tensors,
-                         const io::safetensors_file& file) {
+                         const io::safetensors_set& file) {
   const auto lacks = [&](std::string_view name) {
     return std::ranges::none_of(tensors, [&](const auto& each) { return each.name == name; });
   };
@@ -183,7 +184,50 @@ inline void expect_names(problem_list& problems, const load_options& options, co
 }
 
 inline bool is_readable(std::string_view found, dtype type) {
-  return is_float(type) ? float_named(found).has_value() : found == io::safetensors_dtype(type);
+  if (is_float(type)) return found == "F64" || float_named(found).has_value();
+  return found == io::safetensors_dtype(type) || (type == dtype::i32 && found == "I64");
+}
+
+// Doubles as the nearest floats, in place.
+inline std::vector<std::byte> narrowed_doubles(std::vector<std::byte> bytes) {
+  const std::size_t count = bytes.size() / sizeof(double);
+  for (std::size_t i = 0; i < count; ++i) {
+    double wide = 0;
+    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
+    const auto narrow = static_cast<float>(wide);
+    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
+  bytes.resize(count * sizeof(float));
+  return bytes;
+}
+
+// Integers of 64 bits as 32, in place. errors: invalid_file for one that does not fit.
+inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, const std::string& path,
+                                                std::string_view name) {
+  const std::size_t count = bytes.size() / sizeof(std::int64_t);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::int64_t wide = 0;
+    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
+    const auto narrow = static_cast<std::int32_t>(wide);
+    if (narrow != wide) {
+      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
+           shown_path(path), quote(name), wide, i);
+    }
+    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+  }
+  bytes.resize(count * sizeof(std::int32_t));
+  return bytes;
+}
+
+// A tensor of the file as the parameter's dtype.
+inline std::vector<std::byte> read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry,
+                                      dtype type) {
+  std::vector<std::byte> bytes = file.read(entry);
+  if (type == dtype::i32 && entry.dtype == "I64") return narrowed_integers(std::move(bytes), file.path(), entry.name);
+  const bool is_double = is_float(type) && entry.dtype == "F64";
+  if (is_double) bytes = narrowed_doubles(std::move(bytes));
+  const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
+  return converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -317,7 +361,7 @@ MEGANEURA_INLINE void parameters::reset_states() try {
 }
 
 MEGANEURA_INLINE load_report parameters::load(const std::string& path, const load_options& options) try {
-  const auto file = io::safetensors_file::open(path);
+  const auto file = io::safetensors_set::open(path);
   detail::problem_list problems;
   load_report report;
   std::vector<std::pair<const plan::named_tensor*, const io::safetensors_tensor*>> matches;
@@ -407,9 +451,7 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
   for (const auto& [target, entry] : matches) {
-    // One tensor at a time in memory.
-    const dtype found = detail::float_named(entry->dtype).value_or(target->type);
-    set_bytes(target->name, detail::converted_floats(file.read(*entry), found, target->type));
+    set_bytes(target->name, detail::read_as(file, *entry, target->type));  // one tensor at a time in memory
   }
   return report;
 } catch (...) {
@@ -420,17 +462,13 @@ MEGANEURA_INLINE void parameters::save(const std::string& path) const try {
   std::vector<std::string> names;
   for (const auto& source : layout().tensors) names.push_back(source.name);
   check_values("save", names);
-  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& source : layout().tensors) {
     if (!source.begin.saved) continue;
-    values.push_back(get_bytes(source.name));
-    entries.push_back({source.name,
-                       io::safetensors_dtype(source.type),
-                       {source.extents.begin(), source.extents.end()},
-                       values.back()});
+    entries.push_back(
+        {source.name, io::safetensors_dtype(source.type), {source.extents.begin(), source.extents.end()}, {}});
   }
-  io::write_safetensors(path, entries, {{"format", "pt"}});
+  io::write_safetensors(path, entries, {{"format", "pt"}}, [&](std::size_t i) { return get_bytes(entries[i].name); });
 } catch (...) {
   rethrow_as_error("saving parameters");
 }
