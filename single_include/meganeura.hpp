@@ -5970,6 +5970,8 @@ class safetensors_file {
   /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
   /// the file's checksum; `out_of_memory`.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  /// The same into memory that is used again, tensor after tensor.
+  void read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 
@@ -25580,16 +25582,25 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_vi
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
-  auto bytes = allocate_for<std::byte>(path(), tensor.size);
+  std::vector<std::byte> bytes;
+  read(tensor, bytes);
+  return bytes;
+}
+
+MEGANEURA_INLINE void safetensors_file::read(const safetensors_tensor& tensor, std::vector<std::byte>& bytes) const {
+  if (bytes.capacity() < tensor.size) {
+    bytes = {};  // before there is another
+    bytes = allocate_for<std::byte>(path(), tensor.size);
+  }
+  bytes.resize(static_cast<std::size_t>(tensor.size));
   file_.read(tensor.begin, bytes);
-  if (tensor.crc32.empty()) return bytes;
+  if (tensor.crc32.empty()) return;
   if (const std::string found = crc32(bytes); found != tensor.crc32) {
     bad_file(path(), tensor.begin,
              fmt::format("tensor {} with the CRC-32 {} that it was written with", quote(tensor.name),
                          quote(tensor.crc32, 40)),
              fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
   }
-  return bytes;
 }
 
 namespace detail {
@@ -28933,6 +28944,7 @@ class safetensors_set {
   [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
   /// The bytes of a tensor of this set, read now. errors: those of safetensors_file::read.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  void read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const;
   /// Of a single file; of several the index's is no text, and none is kept.
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   /// As it was asked for.
@@ -29177,15 +29189,16 @@ inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, co
   return bytes;
 }
 
-// A tensor of the file as the parameter's dtype.
-inline std::vector<std::byte> read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry,
-                                      dtype type) {
-  std::vector<std::byte> bytes = file.read(entry);
-  if (type == dtype::i32 && entry.dtype == "I64") return narrowed_integers(std::move(bytes), file.path(), entry.name);
+// A tensor of the file as the parameter's dtype, in memory that is used again where nothing is converted.
+inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
+                    std::vector<std::byte>& bytes) {
+  file.read(entry, bytes);
+  if (type == dtype::i32 && entry.dtype == "I64")
+    return void(bytes = narrowed_integers(std::move(bytes), file.path(), entry.name));
   const bool is_double = is_float(type) && entry.dtype == "F64";
   if (is_double) bytes = narrowed_doubles(std::move(bytes));
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  return converted_floats(std::move(bytes), found, type);
+  if (found != type) bytes = converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -29408,8 +29421,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          problems.sentence(),
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
+  std::vector<std::byte> bytes;  // of one tensor at a time
   for (const auto& [target, entry] : matches) {
-    set_bytes(target->name, detail::read_as(file, *entry, target->type));  // one tensor at a time in memory
+    detail::read_as(file, *entry, target->type, bytes);
+    set_bytes(target->name, bytes);
   }
   return report;
 } catch (...) {
@@ -37435,7 +37450,13 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_set::find(std::string_vie
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_tensor& tensor) const {
-  return files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor);
+  std::vector<std::byte> bytes;
+  read(tensor, bytes);
+  return bytes;
+}
+
+MEGANEURA_INLINE void safetensors_set::read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const {
+  files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor, into);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io

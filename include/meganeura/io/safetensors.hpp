@@ -57,6 +57,8 @@ class safetensors_file {
   /// errors: `io`; `invalid_file` when the file has become shorter since it was opened, or the bytes are not those of
   /// the file's checksum; `out_of_memory`.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  /// The same into memory that is used again, tensor after tensor.
+  void read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const;
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   [[nodiscard]] const std::string& path() const { return file_.path(); }
 

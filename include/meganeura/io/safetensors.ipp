@@ -252,16 +252,25 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_vi
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
-  auto bytes = allocate_for<std::byte>(path(), tensor.size);
+  std::vector<std::byte> bytes;
+  read(tensor, bytes);
+  return bytes;
+}
+
+MEGANEURA_INLINE void safetensors_file::read(const safetensors_tensor& tensor, std::vector<std::byte>& bytes) const {
+  if (bytes.capacity() < tensor.size) {
+    bytes = {};  // before there is another
+    bytes = allocate_for<std::byte>(path(), tensor.size);
+  }
+  bytes.resize(static_cast<std::size_t>(tensor.size));
   file_.read(tensor.begin, bytes);
-  if (tensor.crc32.empty()) return bytes;
+  if (tensor.crc32.empty()) return;
   if (const std::string found = crc32(bytes); found != tensor.crc32) {
     bad_file(path(), tensor.begin,
              fmt::format("tensor {} with the CRC-32 {} that it was written with", quote(tensor.name),
                          quote(tensor.crc32, 40)),
              fmt::format("\"{}\": the file was damaged or changed since; take another copy", found));
   }
-  return bytes;
 }
 
 namespace detail {

@@ -28,6 +28,7 @@ class safetensors_set {
   [[nodiscard]] const safetensors_tensor* find(std::string_view name) const;
   /// The bytes of a tensor of this set, read now. errors: those of safetensors_file::read.
   [[nodiscard]] std::vector<std::byte> read(const safetensors_tensor& tensor) const;
+  void read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const;
   /// Of a single file; of several the index's is no text, and none is kept.
   [[nodiscard]] const safetensors_metadata& metadata() const { return metadata_; }
   /// As it was asked for.

@@ -135,7 +135,13 @@ MEGANEURA_INLINE const safetensors_tensor* safetensors_set::find(std::string_vie
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_tensor& tensor) const {
-  return files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor);
+  std::vector<std::byte> bytes;
+  read(tensor, bytes);
+  return bytes;
+}
+
+MEGANEURA_INLINE void safetensors_set::read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const {
+  files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor, into);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io

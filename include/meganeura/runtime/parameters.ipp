@@ -219,15 +219,16 @@ inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, co
   return bytes;
 }
 
-// A tensor of the file as the parameter's dtype.
-inline std::vector<std::byte> read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry,
-                                      dtype type) {
-  std::vector<std::byte> bytes = file.read(entry);
-  if (type == dtype::i32 && entry.dtype == "I64") return narrowed_integers(std::move(bytes), file.path(), entry.name);
+// A tensor of the file as the parameter's dtype, in memory that is used again where nothing is converted.
+inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
+                    std::vector<std::byte>& bytes) {
+  file.read(entry, bytes);
+  if (type == dtype::i32 && entry.dtype == "I64")
+    return void(bytes = narrowed_integers(std::move(bytes), file.path(), entry.name));
   const bool is_double = is_float(type) && entry.dtype == "F64";
   if (is_double) bytes = narrowed_doubles(std::move(bytes));
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  return converted_floats(std::move(bytes), found, type);
+  if (found != type) bytes = converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -450,8 +451,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          problems.sentence(),
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
   }
+  std::vector<std::byte> bytes;  // of one tensor at a time
   for (const auto& [target, entry] : matches) {
-    set_bytes(target->name, detail::read_as(file, *entry, target->type));  // one tensor at a time in memory
+    detail::read_as(file, *entry, target->type, bytes);
+    set_bytes(target->name, bytes);
   }
   return report;
 } catch (...) {
