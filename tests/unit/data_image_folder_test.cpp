@@ -85,6 +85,26 @@ TEST_F(data_image_folder, jpeg_is_read_as_well) {
   EXPECT_EQ(image, std::vector<float>(64, 128.0f / 255));
 }
 
+// Columns of 0 to 255, twice as many as rows.
+TEST_F(data_image_folder, the_middle_of_an_image_is_scaled_in_proportion) {
+  const std::string path = folder / "wide.png";
+  std::vector<float> ramp(128 * 256);
+  for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<float>(i % 256) / 255;
+  data::write_png(path, ramp, {1, 128, 256});
+  const auto same = data::read_centre(path, {1, 100, 101}, 128);  // rows 14 on; columns 77.5 on, rounded to even
+  ASSERT_EQ(same.size(), 100u * 101u);
+  EXPECT_FLOAT_EQ(same[0], 78.0f / 255);
+  EXPECT_FLOAT_EQ(same.back(), 178.0f / 255);
+  const auto half = data::read_centre(path, {3, 32, 32}, 64);  // 64 x 128; columns 48 on, each around two of before
+  ASSERT_EQ(half.size(), 3u * 32u * 32u);
+  EXPECT_NEAR(half[0], 96.5f / 255, 1e-5f);
+  EXPECT_NEAR(half.back(), 158.5f / 255, 1e-5f);
+  EXPECT_EQ(support::refusal([&] {
+              (void)data::read_centre(path, {3, 32, 65}, 64);
+            }),
+            "read_centre: 32x65 pixels of an image of 64 on the shorter side were asked for");
+}
+
 TEST_F(data_image_folder, what_is_no_set_of_images_is_an_error) {
   const auto opened = [&](const std::string& name) {
     return sentence_of([&] { (void)data::image_folder(folder / name, {1, 2, 2}); });

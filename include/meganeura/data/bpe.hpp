@@ -30,8 +30,9 @@ class bpe_tokenizer {
   /// tokens the vocabulary does not have; out_of_memory.
   [[nodiscard]] static bpe_tokenizer parse(std::string_view vocabulary, std::string_view merges,
                                            const std::string& name, const bpe_options& options = {});
+  /// Without merges, an empty path, tokens can be decoded and text is cut into bytes.
   /// errors: as parse; `io`, also for files of more than 64 MiB.
-  [[nodiscard]] static bpe_tokenizer read(const std::string& vocabulary, const std::string& merges,
+  [[nodiscard]] static bpe_tokenizer read(const std::string& vocabulary, const std::string& merges = {},
                                           const bpe_options& options = {});
 
   [[nodiscard]] std::size_t size() const { return tokens_.size(); }  // of the vocabulary

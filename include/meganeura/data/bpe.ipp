@@ -89,7 +89,7 @@ MEGANEURA_INLINE bpe_tokenizer bpe_tokenizer::read(const std::string& vocabulary
     return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
   result.parse_vocabulary(text(io::read_file(vocabulary, most)), vocabulary);
-  result.parse_merges(text(io::read_file(merges, most)), merges);
+  if (!merges.empty()) result.parse_merges(text(io::read_file(merges, most)), merges);
   return result;
 } catch (...) {
   rethrow_as_error("reading a vocabulary");

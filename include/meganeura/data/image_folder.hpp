@@ -81,40 +81,97 @@ inline void scale_image(std::span<const std::uint8_t> pixels, std::size_t rows, 
 
 }  // namespace detail
 
-/// An image of a PNG or JPEG file, scaled to this shape: grey of 1 channel, red, green and blue of 3; opacity is left
-/// out. Returns numbers from 0 to 1, [channels, rows, columns]. errors: `io`; `invalid_file` for what is no such file,
-/// a damaged one and one of more than 2^28 pixels; invalid_argument for other channels and an empty shape;
-/// `unsupported` where stb_image was missing when this was compiled; out_of_memory.
-[[nodiscard]] inline std::vector<float> read_image(const std::string& path, const image_shape& shape) try {
-  if ((shape.channels != 1 && shape.channels != 3) || shape.rows == 0 || shape.columns == 0) {
-    fail(error_category::invalid_argument, "read_image: an image of {}x{}x{} was asked for; it has 1 or 3 channels",
-         shape.channels, shape.rows, shape.columns);
-  }
+namespace detail {
+
+// Pixels of a PNG or JPEG file, [rows, columns, channels].
+struct decoded_image {
+  std::size_t rows = 0, columns = 0;
+  std::vector<std::uint8_t> pixels{};
+};
+
+// errors: those of read_image.
+inline decoded_image decode_image(const std::string& path, std::size_t channels) {
 #ifdef STBI_INCLUDE_STB_IMAGE_H
   const std::vector<std::uint8_t> file = io::read_file(path);
   const bool known = file.size() > 2 && ((file[0] == 0x89 && file[1] == 'P') || (file[0] == 0xff && file[1] == 0xd8));
-  int columns = 0, rows = 0, channels = 0;
+  int columns = 0, rows = 0, found = 0;
   const auto size = static_cast<int>(file.size());  // read_file reads at most 2^30 bytes
   const auto refuse = [&](const char* reason) {
     fail(error_category::invalid_file, "{}: is no PNG or JPEG file that can be read: {}", shown_path(path), reason);
   };
   if (!known) refuse("it does not begin as one");
-  if (stbi_info_from_memory(file.data(), size, &columns, &rows, &channels) == 0) refuse(stbi_failure_reason());
+  if (stbi_info_from_memory(file.data(), size, &columns, &rows, &found) == 0) refuse(stbi_failure_reason());
   if (std::int64_t{columns} * rows > std::int64_t{1} << 28) refuse("it has more than 2^28 pixels");
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(file.data(), size, &columns, &rows, &channels, static_cast<int>(shape.channels)),
-      stbi_image_free);
+      stbi_load_from_memory(file.data(), size, &columns, &rows, &found, static_cast<int>(channels)), stbi_image_free);
   if (pixels == nullptr) refuse(stbi_failure_reason());
   const auto height = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(columns);
-  auto image = allocate_for<float>("read_image", detail::elements_of(shape));
-  detail::scale_image({pixels.get(), height * width * shape.channels}, height, width, shape, image);
-  return image;
+  return {height, width, {pixels.get(), pixels.get() + height * width * channels}};
 #else
+  static_cast<void>(channels);
   fail(error_category::unsupported,
        "{}: cannot be read: this program was compiled without stb_image (Debian: "
        "libstb-dev)",
        shown_path(path));
 #endif
+}
+
+inline void check_image_shape(const char* call, const image_shape& shape) {
+  if ((shape.channels != 1 && shape.channels != 3) || shape.rows == 0 || shape.columns == 0) {
+    fail(error_category::invalid_argument, "{}: an image of {}x{}x{} was asked for; it has 1 or 3 channels", call,
+         shape.channels, shape.rows, shape.columns);
+  }
+}
+
+}  // namespace detail
+
+/// An image of a PNG or JPEG file, scaled to this shape: grey of 1 channel, red, green and blue of 3; opacity is left
+/// out. Returns numbers from 0 to 1, [channels, rows, columns]. errors: `io`; `invalid_file` for what is no such file,
+/// a damaged one and one of more than 2^28 pixels; invalid_argument for other channels and an empty shape;
+/// `unsupported` where stb_image was missing when this was compiled; out_of_memory.
+[[nodiscard]] inline std::vector<float> read_image(const std::string& path, const image_shape& shape) try {
+  detail::check_image_shape("read_image", shape);
+  const auto found = detail::decode_image(path, shape.channels);
+  auto image = allocate_for<float>("read_image", detail::elements_of(shape));
+  detail::scale_image(found.pixels, found.rows, found.columns, shape, image);
+  return image;
+} catch (...) {
+  rethrow_as_error("reading an image");
+}
+
+/// The same, scaled in proportion until the shorter side is `side`, and of that the middle, as classifiers of ImageNet
+/// are evaluated: read_centre("cat.jpg", {3, 224, 224}, 256). errors: as read_image; invalid_argument for a side that
+/// is shorter than the shape's; `invalid_file` for an image that is more than 256 times longer than wide.
+[[nodiscard]] inline std::vector<float> read_centre(const std::string& path, const image_shape& shape,
+                                                    std::size_t side) try {
+  detail::check_image_shape("read_centre", shape);
+  if (side < shape.rows || side < shape.columns) {
+    fail(error_category::invalid_argument,
+         "read_centre: {}x{} pixels of an image of {} on the shorter side were asked for", shape.rows, shape.columns,
+         side);
+  }
+  const auto found = detail::decode_image(path, shape.channels);
+  const std::size_t shorter = std::min(found.rows, found.columns);
+  if (std::max(found.rows, found.columns) / shorter > 256) {
+    fail(error_category::invalid_file, "{}: has {}x{} pixels, too long to take the middle of", shown_path(path),
+         found.rows, found.columns);
+  }
+  const image_shape scaled{shape.channels, side * found.rows / shorter, side * found.columns / shorter};
+  auto whole = allocate_for<float>("read_centre", detail::elements_of(scaled));
+  detail::scale_image(found.pixels, found.rows, found.columns, scaled, whole);
+  auto image = allocate_for<float>("read_centre", detail::elements_of(shape));
+  // What cannot be halved is rounded to even, as torchvision does.
+  const auto half = [](std::size_t from, std::size_t to) {
+    return static_cast<std::size_t>(std::nearbyint(static_cast<double>(from - to) / 2));
+  };
+  const std::size_t top = half(scaled.rows, shape.rows), left = half(scaled.columns, shape.columns);
+  for (std::size_t line = 0; line < shape.channels * shape.rows; ++line) {
+    const std::size_t channel = line / shape.rows, row = line % shape.rows + top;
+    const auto begin =
+        whole.begin() + static_cast<std::ptrdiff_t>((channel * scaled.rows + row) * scaled.columns + left);
+    std::copy_n(begin, shape.columns, image.begin() + static_cast<std::ptrdiff_t>(line * shape.columns));
+  }
+  return image;
 } catch (...) {
   rethrow_as_error("reading an image");
 }
