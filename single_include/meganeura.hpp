@@ -16805,9 +16805,14 @@ struct extraction {
 
 /// Seconds of a node; infinite for what no kernel computes.
 using node_seconds = std::function<double(enode_id)>;
+/// What a growth asks of the choice.
+struct choice_so_far {
+  std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
+  std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
+};
 /// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
-/// classes of these the nodes that name them. Tells each to `offer`, which says whether it is chosen now.
-using growth = std::function<void(const extraction& chosen, const std::function<bool(class_id)>& offer)>;
+/// classes of these the nodes that name them, each of which it offers.
+using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
 /// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far
@@ -26408,6 +26413,8 @@ class extractor {
     return live_[several].uses > 0;
   }
 
+  [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
+
   void repair(int max_passes, int& passes) {
     for (class_id root : roots_) total_ += acquire(root);
     for (passes = 0; passes < max_passes; ++passes) {
@@ -26665,7 +26672,7 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     merged += taken;
     return taken;
   };
-  if (grow) grow(work.result(), offer);
+  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;
@@ -31209,11 +31216,12 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
-/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
-/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
-/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+/// their values as results, and to the class of each value the node that names it there; what the choice refuses is not
+/// built upon. A value that its only readers take from inside of such a region is then left out of its results. What
+/// such a region reads is computed in earlier steps than any of its values is chosen to be, so that no choice is a
+/// circle.
 void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                   const std::function<bool(class_id)>& offer);
+                   const egraph::choice_so_far& choice);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
@@ -31442,8 +31450,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
 
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
-  const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
-    merge_regions(all.graph, chosen, options.region, offer);
+  const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
+    merge_regions(all.graph, chosen, options.region, choice);
   };
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
@@ -39089,12 +39097,11 @@ namespace detail {
 
 class region_merger {
  public:
-  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
-                const std::function<bool(class_id)>& offer)
+  region_merger(engine& g, const extraction& chosen, const region_limits& limits, const egraph::choice_so_far& choice)
       : g_(g),
         chosen_(chosen),
         limits_(limits),
-        offer_(offer),
+        choice_(choice),
         levels_(g.class_slots(), -1),
         readers_(g.class_slots()) {
     for (class_id id : chosen.order) {
@@ -39109,6 +39116,7 @@ class region_merger {
       if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
         begin_group(id);
     }
+    for (const group& each : groups_) leave_out_unread(each.all);
   }
 
  private:
@@ -39176,7 +39184,7 @@ class region_merger {
     joined.all = others.all;
     joined.all.push_back(std::move(joining));
     const std::optional<class_id> made = add(joined.all);
-    if (!made || !offer_(*made)) return false;
+    if (!made || !choice_.offer(*made)) return false;
     others = std::move(joined);
     note_member(which, id, form);
     return true;
@@ -39226,6 +39234,16 @@ class region_merger {
     return true;
   }
 
+  // What members computed inside of others may have been read by these alone.
+  void leave_out_unread(const members& all) {
+    members read;
+    for (const member& each : all) {
+      if (choice_.is_read(each.value)) read.push_back(each);
+    }
+    if (read.size() < 2 || read.size() == all.size()) return;
+    if (const std::optional<class_id> made = add(std::move(read))) (void)choice_.offer(*made);
+  }
+
   // The class of the region with these values as results; nothing where there is no such region.
   std::optional<class_id> add(members values) {
     const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
@@ -39260,7 +39278,7 @@ class region_merger {
   engine& g_;
   const extraction& chosen_;
   const region_limits& limits_;
-  const std::function<bool(class_id)>& offer_;
+  const egraph::choice_so_far& choice_;
   std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
   std::vector<group> groups_;
   std::vector<group_list> readers_;  // of a class: groups that read it or have it
@@ -39269,8 +39287,8 @@ class region_merger {
 }  // namespace detail
 
 MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const std::function<bool(class_id)>& offer) {
-  detail::region_merger(g, chosen, limits, offer).run();
+                                    const egraph::choice_so_far& choice) {
+  detail::region_merger(g, chosen, limits, choice).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

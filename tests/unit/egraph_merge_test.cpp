@@ -125,4 +125,16 @@ TEST(egraph_merge, graphs_that_share_no_reads_are_as_they_were) {
   EXPECT_EQ(to_text(optimised(g).plan), to_text(optimised(g, {"merge_regions"}).plan));
 }
 
+TEST(egraph_merge, a_value_that_is_read_inside_of_the_kernel_alone_is_not_stored) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {64, 256});
+  node_id p = a;
+  for (int i = 0; i < 4; ++i) p = samples::exp(g, g.multiply(p, g.full_like(p, 0.25)));  // too long to be repeated
+  g.add_output("q", g.multiply(p, a));
+  g.add_output("r", g.add(p, a));
+  const outcome found = optimised(g);
+  EXPECT_EQ(found.dispatches, 1u) << to_text(found.plan);
+  EXPECT_EQ(results_of_widest(found.plan), 2u);
+}
+
 }  // namespace

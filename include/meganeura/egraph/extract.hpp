@@ -20,9 +20,14 @@ struct extraction {
 
 /// Seconds of a node; infinite for what no kernel computes.
 using node_seconds = std::function<double(enode_id)>;
+/// What a growth asks of the choice.
+struct choice_so_far {
+  std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
+  std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
+};
 /// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
-/// classes of these the nodes that name them. Tells each to `offer`, which says whether it is chosen now.
-using growth = std::function<void(const extraction& chosen, const std::function<bool(class_id)>& offer)>;
+/// classes of these the nodes that name them, each of which it offers.
+using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
 /// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far

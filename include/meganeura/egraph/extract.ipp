@@ -53,6 +53,8 @@ class extractor {
     return live_[several].uses > 0;
   }
 
+  [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
+
   void repair(int max_passes, int& passes) {
     for (class_id root : roots_) total_ += acquire(root);
     for (passes = 0; passes < max_passes; ++passes) {
@@ -310,7 +312,7 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     merged += taken;
     return taken;
   };
-  if (grow) grow(work.result(), offer);
+  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;

@@ -4,16 +4,15 @@
 #include <meganeura/fusion/engine.hpp>
 #include <meganeura/fusion/region.hpp>
 
-#include <functional>
-
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// For chosen regions that read the same and may run at the same time, adds a class for the region that has all of
-/// their values as results, and to the class of each value the node that names it there. `offer` says of such a class
-/// whether the choice has changed to it; what it refuses is not built upon. What such a region reads is computed in
-/// earlier steps than any of its values is chosen to be, so that no choice is a circle.
+/// their values as results, and to the class of each value the node that names it there; what the choice refuses is not
+/// built upon. A value that its only readers take from inside of such a region is then left out of its results. What
+/// such a region reads is computed in earlier steps than any of its values is chosen to be, so that no choice is a
+/// circle.
 void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                   const std::function<bool(class_id)>& offer);
+                   const egraph::choice_so_far& choice);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 

@@ -15,12 +15,11 @@ namespace detail {
 
 class region_merger {
  public:
-  region_merger(engine& g, const extraction& chosen, const region_limits& limits,
-                const std::function<bool(class_id)>& offer)
+  region_merger(engine& g, const extraction& chosen, const region_limits& limits, const egraph::choice_so_far& choice)
       : g_(g),
         chosen_(chosen),
         limits_(limits),
-        offer_(offer),
+        choice_(choice),
         levels_(g.class_slots(), -1),
         readers_(g.class_slots()) {
     for (class_id id : chosen.order) {
@@ -35,6 +34,7 @@ class region_merger {
       if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
         begin_group(id);
     }
+    for (const group& each : groups_) leave_out_unread(each.all);
   }
 
  private:
@@ -102,7 +102,7 @@ class region_merger {
     joined.all = others.all;
     joined.all.push_back(std::move(joining));
     const std::optional<class_id> made = add(joined.all);
-    if (!made || !offer_(*made)) return false;
+    if (!made || !choice_.offer(*made)) return false;
     others = std::move(joined);
     note_member(which, id, form);
     return true;
@@ -152,6 +152,16 @@ class region_merger {
     return true;
   }
 
+  // What members computed inside of others may have been read by these alone.
+  void leave_out_unread(const members& all) {
+    members read;
+    for (const member& each : all) {
+      if (choice_.is_read(each.value)) read.push_back(each);
+    }
+    if (read.size() < 2 || read.size() == all.size()) return;
+    if (const std::optional<class_id> made = add(std::move(read))) (void)choice_.offer(*made);
+  }
+
   // The class of the region with these values as results; nothing where there is no such region.
   std::optional<class_id> add(members values) {
     const auto elements = [&](const member& each) { return g_.extents(each.value).elements(); };
@@ -186,7 +196,7 @@ class region_merger {
   engine& g_;
   const extraction& chosen_;
   const region_limits& limits_;
-  const std::function<bool(class_id)>& offer_;
+  const egraph::choice_so_far& choice_;
   std::vector<int> levels_;  // the steps before what was chosen; -1: it was not
   std::vector<group> groups_;
   std::vector<group_list> readers_;  // of a class: groups that read it or have it
@@ -195,8 +205,8 @@ class region_merger {
 }  // namespace detail
 
 MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const region_limits& limits,
-                                    const std::function<bool(class_id)>& offer) {
-  detail::region_merger(g, chosen, limits, offer).run();
+                                    const egraph::choice_so_far& choice) {
+  detail::region_merger(g, chosen, limits, choice).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -195,8 +195,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
 
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
-  const auto merge = [&](const extraction& chosen, const std::function<bool(class_id)>& offer) {
-    merge_regions(all.graph, chosen, options.region, offer);
+  const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
+    merge_regions(all.graph, chosen, options.region, choice);
   };
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
