@@ -7,8 +7,8 @@
 #include <meganeura/meganeura.hpp>
 #include <meganeura/models/whisper.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <array>
 #include <cmath>
