@@ -25042,7 +25042,7 @@ MEGANEURA_INLINE void check_writable(const std::string& path) {
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
-/// The checksum as 8 lower-case hexadecimal digits.
+/// The checksum as 8 lower-case hexadecimal digits. Of many bytes several threads compute parts.
 [[nodiscard]] std::string crc32(std::span<const std::byte> bytes);
 
 /// Castagnoli's, as TensorFlow's records have it. source: RFC 3720, appendix B.4.
@@ -34614,6 +34614,36 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of io/crc32.hpp; the one that zlib has is its.
+// Threads that help with work of one call.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// Threads beside the caller's, joined on every way out.
+class helper_threads {
+ public:
+  helper_threads() = default;
+  helper_threads(const helper_threads&) = delete;
+  helper_threads& operator=(const helper_threads&) = delete;
+  ~helper_threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  /// Starts as many as the system grants, `count` at most; false when it granted fewer. The caller does the rest alone.
+  template <class Work>
+  [[nodiscard]] bool start(std::size_t count, const Work& work) noexcept {
+    try {
+      threads_.reserve(count);
+      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(std::cref(work));
+      return true;
+    } catch (const std::exception&) {  // no thread, or no memory for one
+      return false;
+    }
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <zlib.h>
 
@@ -34621,7 +34651,26 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 
 MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
   if (bytes.empty()) return "00000000";  // zlib takes no null pointer for no bytes
-  return fmt::format("{:08x}", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  constexpr std::size_t part_bytes = std::size_t{4} << 20, most_threads = 8;
+  std::vector<uLong> parts((bytes.size() + part_bytes - 1) / part_bytes);
+  const auto part = [&](std::size_t i) {
+    return bytes.subspan(i * part_bytes, std::min(part_bytes, bytes.size() - i * part_bytes));
+  };
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < parts.size(); i = next++)
+      parts[i] = ::crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
+  };
+  {
+    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+    meganeura::detail::helper_threads helpers;
+    (void)helpers.start(std::min({parts.size(), processors, most_threads}) - 1, work);
+    work();
+  }
+  uLong all = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i)
+    all = ::crc32_combine(all, parts[i], static_cast<z_off_t>(part(i).size()));
+  return fmt::format("{:08x}", all);
 }
 
 MEGANEURA_INLINE std::uint32_t crc32c(std::span<const std::byte> bytes) {
@@ -35907,31 +35956,6 @@ MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shar
   return state;
 }
 
-/// Threads beside the caller's, joined on every way out.
-class helper_threads {
- public:
-  helper_threads() = default;
-  helper_threads(const helper_threads&) = delete;
-  helper_threads& operator=(const helper_threads&) = delete;
-  ~helper_threads() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  /// Starts as many as the system grants, `count` at most; false when it granted fewer. The caller does the rest alone.
-  template <class Work>
-  [[nodiscard]] bool start(std::size_t count, const Work& work) noexcept {
-    try {
-      threads_.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(std::cref(work));
-      return true;
-    } catch (const std::exception&) {  // no thread, or no memory for one
-      return false;
-    }
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
 MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                         std::span<const spirv::module> kernels) {
   device->require_alive();
@@ -35955,7 +35979,7 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
     }
   };
   {
-    helper_threads helpers;
+    meganeura::detail::helper_threads helpers;
     const std::size_t wanted =
         device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
     if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // safetensors: what is written is read back, and every way to be damaged is one sentence.
+#include <meganeura/io/crc32.hpp>
 #include <meganeura/io/safetensors.hpp>
 
 #include <support/sentence_of.hpp>
 #include <support/temporary_folder.hpp>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -276,6 +279,15 @@ TEST(io_safetensors, a_tensor_that_changed_on_the_disk_is_refused) {
 }
 
 // What was written and one or two of its bits say nothing wrong: a tensor loses no guard unseen.
+TEST(io_safetensors, checksums_of_many_bytes_are_those_of_their_parts) {
+  std::vector<std::byte> bytes(9'000'001);  // three parts, the last of another length
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  const auto* first = reinterpret_cast<const Bytef*>(bytes.data());
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4 << 20}, std::size_t{(4 << 20) + 1}, bytes.size()}) {
+    EXPECT_EQ(io::crc32(std::span(bytes).first(size)), fmt::format("{:08x}", ::crc32_z(0, first, size))) << size;
+  }
+}
+
 TEST(io_safetensors, a_header_that_changed_on_the_disk_is_refused) {
   const support::temporary_folder folder;
   const std::string path = folder / "m";

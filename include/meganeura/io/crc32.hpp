@@ -11,7 +11,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
-/// The checksum as 8 lower-case hexadecimal digits.
+/// The checksum as 8 lower-case hexadecimal digits. Of many bytes several threads compute parts.
 [[nodiscard]] std::string crc32(std::span<const std::byte> bytes);
 
 /// Castagnoli's, as TensorFlow's records have it. source: RFC 3720, appendix B.4.

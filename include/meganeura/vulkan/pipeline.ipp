@@ -2,6 +2,7 @@
 // Checking, creating and caching compute pipelines.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/core/helper_threads.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/io/user_folder.hpp>
@@ -223,31 +224,6 @@ MEGANEURA_INLINE std::shared_ptr<pipeline_state> create_pipeline(const std::shar
   return state;
 }
 
-/// Threads beside the caller's, joined on every way out.
-class helper_threads {
- public:
-  helper_threads() = default;
-  helper_threads(const helper_threads&) = delete;
-  helper_threads& operator=(const helper_threads&) = delete;
-  ~helper_threads() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  /// Starts as many as the system grants, `count` at most; false when it granted fewer. The caller does the rest alone.
-  template <class Work>
-  [[nodiscard]] bool start(std::size_t count, const Work& work) noexcept {
-    try {
-      threads_.reserve(count);
-      for (std::size_t i = 0; i < count; ++i) threads_.emplace_back(std::cref(work));
-      return true;
-    } catch (const std::exception&) {  // no thread, or no memory for one
-      return false;
-    }
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
 MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                         std::span<const spirv::module> kernels) {
   device->require_alive();
@@ -271,7 +247,7 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
     }
   };
   {
-    helper_threads helpers;
+    meganeura::detail::helper_threads helpers;
     const std::size_t wanted =
         device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
     if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
