@@ -56,7 +56,8 @@ struct block {
 };
 
 /// tokens and token_types [n, t] i32, mask [n, t] i32, 0 where there is no token -> "last_hidden_state" [n, t, width]
-/// and "pooler_output" [n, width], of the first token. source: arXiv 1810.04805.
+/// and "pooler_output" [n, width], of the first token. Nothing is dropped out. Published files have heads besides, and
+/// may call norms gamma and beta: {.strict = false, .rename = from_torch}. source: arXiv 1810.04805.
 template <config C = bert_base_uncased>
 struct encoder {
   static constexpr auto forward(value auto tokens, value auto token_types, value auto mask) {

@@ -58,8 +58,11 @@ struct block {
 };
 
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]; the head is the embedding. With a second input, position [] i32,
-/// tokens continue what ran before, as llama::tied_language_model's. source: Language Models are Unsupervised Multitask
-/// Learners, 2019.
+/// tokens continue what ran before, as llama::tied_language_model's. A text is no longer than `context`: there are no
+/// places behind it. Nothing is dropped out. Published files have masks "h.*.attn.bias" besides, which `.strict =
+/// false` leaves out, and those of a whole language model the prefix "transformer.": {.strict = false, .rename = {{"*",
+/// "transformer.*"}}}.
+/// source: Language Models are Unsupervised Multitask Learners, 2019.
 template <config C = gpt2_124m>
 struct language_model {
   static constexpr auto forward(value auto tokens, value auto... position) {

@@ -53,8 +53,9 @@ struct block {
 
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]. The head is tied to the embedding: one tensor of that full name.
 /// With a second input, position [] i32, tokens [.., seq] continue what ran before: a prompt from position 0 on, then
-/// token by token, each run from where the last one ended, and the logits are those of the whole text. A batch of texts
-/// is fixed when a session is made: session<model> s(gpu, {{"batch", 4}}).
+/// token by token, each run from where the last one ended, and the logits are those of the whole text, as long as that
+/// is no longer than `context`: what lies behind is not kept, and the option `checks` names it. A batch of texts is
+/// fixed when a session is made: session<model> s(gpu, {{"batch", 4}}).
 template <config C>
 struct tied_language_model {
   static constexpr auto forward(value auto tokens, value auto... position) {
