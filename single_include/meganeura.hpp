@@ -5945,6 +5945,12 @@ struct safetensors_tensor {
   std::string crc32{};                // of its bytes, where the file says it; empty: it does not
 };
 
+namespace detail {
+/// The tensor of that name, or null; `by_name` are indices of `tensors`, sorted.
+[[nodiscard]] const safetensors_tensor* find_tensor(std::span<const safetensors_tensor> tensors,
+                                                    std::span<const std::uint32_t> by_name, std::string_view name);
+}  // namespace detail
+
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bits of one element of that dtype, of F4 and F6 fewer than a byte; 0 for a name the format does not have.
@@ -25580,10 +25586,16 @@ MEGANEURA_INLINE void safetensors_file::take_checksums(bool header_is_checked) {
            "none: the file was damaged or changed since; take another copy");
 }
 
+MEGANEURA_INLINE const safetensors_tensor* detail::find_tensor(std::span<const safetensors_tensor> tensors,
+                                                               std::span<const std::uint32_t> by_name,
+                                                               std::string_view name) {
+  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors[i].name; };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_of);
+  return found != by_name.end() && name_of(*found) == name ? &tensors[*found] : nullptr;
+}
+
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
-  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
-  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+  return detail::find_tensor(tensors_, by_name_, name);
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {
@@ -29165,34 +29177,18 @@ inline bool is_readable(std::string_view found, dtype type) {
   return found == io::safetensors_dtype(type) || (type == dtype::i32 && found == "I64");
 }
 
-// Doubles as the nearest floats, in place.
-inline std::vector<std::byte> narrowed_doubles(std::vector<std::byte> bytes) {
-  const std::size_t count = bytes.size() / sizeof(double);
+// Each element as a shorter one, where they lie: convert(element, its place).
+template <class Wide, class Convert>
+std::vector<std::byte> narrowed(std::vector<std::byte> bytes, const Convert& convert) {
+  using narrow = std::invoke_result_t<Convert, Wide, std::size_t>;
+  const std::size_t count = bytes.size() / sizeof(Wide);
   for (std::size_t i = 0; i < count; ++i) {
-    double wide = 0;
-    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
-    const auto narrow = static_cast<float>(wide);
-    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+    Wide element{};
+    std::memcpy(&element, bytes.data() + i * sizeof(Wide), sizeof(Wide));
+    const narrow result = convert(element, i);
+    std::memcpy(bytes.data() + i * sizeof(narrow), &result, sizeof(narrow));
   }
-  bytes.resize(count * sizeof(float));
-  return bytes;
-}
-
-// Integers of 64 bits as 32, in place. errors: invalid_file for one that does not fit.
-inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, const std::string& path,
-                                                std::string_view name) {
-  const std::size_t count = bytes.size() / sizeof(std::int64_t);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t wide = 0;
-    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
-    const auto narrow = static_cast<std::int32_t>(wide);
-    if (narrow != wide) {
-      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
-           shown_path(path), quote(name), wide, i);
-    }
-    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
-  }
-  bytes.resize(count * sizeof(std::int32_t));
+  bytes.resize(count * sizeof(narrow));
   return bytes;
 }
 
@@ -29200,10 +29196,20 @@ inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, co
 inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
                     std::vector<std::byte>& bytes) {
   file.read(entry, bytes);
-  if (type == dtype::i32 && entry.dtype == "I64")
-    return void(bytes = narrowed_integers(std::move(bytes), file.path(), entry.name));
+  if (type == dtype::i32 && entry.dtype == "I64") {
+    bytes = narrowed<std::int64_t>(std::move(bytes), [&](std::int64_t wide, std::size_t i) {
+      const auto result = static_cast<std::int32_t>(wide);
+      if (result == wide) return result;
+      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
+           shown_path(file.path()), quote(entry.name), wide, i);
+    });
+    return;
+  }
   const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double) bytes = narrowed_doubles(std::move(bytes));
+  if (is_double) {
+    const auto nearest = [](double wide, std::size_t) { return static_cast<float>(wide); };
+    bytes = narrowed<double>(std::move(bytes), nearest);
+  }
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
   if (found != type) bytes = converted_floats(std::move(bytes), found, type);
 }
@@ -34471,6 +34477,14 @@ MEGANEURA_INLINE labelled_images make_digits(std::size_t count, std::uint64_t se
 
 namespace meganeura::inline MEGANEURA_ABI::data::detail {
 
+/// The number that `count` bytes from `at` on hold, the lowest byte first.
+template <class Number = std::uint32_t>
+[[nodiscard]] Number little_endian(std::span<const std::uint8_t> bytes, std::size_t at, std::size_t count) {
+  Number result = 0;
+  for (std::size_t i = count; i > 0; --i) result = result << 8 | bytes[at + i - 1];
+  return result;
+}
+
 /// Bytes of elements of `each`: each times the extents. errors: invalid_file, at byte `at`, when they are more than
 /// `most`.
 inline std::uint64_t bytes_of(std::span<const std::size_t> shape, std::uint64_t each, std::uint64_t most,
@@ -34614,7 +34628,7 @@ MEGANEURA_INLINE labelled_images read_idx_pair(const std::string& images, const 
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
 // Bodies of io/crc32.hpp; the one that zlib has is its.
-// Threads that help with work of one call.
+// Work of one call on several threads.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -34643,6 +34657,20 @@ class helper_threads {
   std::vector<std::thread> threads_;
 };
 
+/// Calls work(0) to work(count - 1), each once, on up to so many threads, the caller's among them; false when the
+/// system granted fewer, which then do it all. `work` throws nothing.
+template <class Work>
+bool run_in_parallel(std::size_t count, std::size_t threads, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto some = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  helper_threads helpers;
+  const bool granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
+  some();
+  return granted;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 #include <zlib.h>
@@ -34656,17 +34684,10 @@ MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
   const auto part = [&](std::size_t i) {
     return bytes.subspan(i * part_bytes, std::min(part_bytes, bytes.size() - i * part_bytes));
   };
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < parts.size(); i = next++)
-      parts[i] = ::crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
-  };
-  {
-    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-    meganeura::detail::helper_threads helpers;
-    (void)helpers.start(std::min({parts.size(), processors, most_threads}) - 1, work);
-    work();
-  }
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  meganeura::detail::run_in_parallel(parts.size(), std::min(processors, most_threads), [&](std::size_t i) {
+    parts[i] = ::crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
+  });
   uLong all = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i)
     all = ::crc32_combine(all, parts[i], static_cast<z_off_t>(part(i).size()));
@@ -35968,25 +35989,18 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
   }
   std::vector<pipeline> made(kernels.size());
   std::vector<std::exception_ptr> failures(kernels.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < kernels.size(); i = next++) {
-      try {
-        made[i] = pipeline(create_pipeline(device, kernels[i]));
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
+  const auto work = [&](std::size_t i) {
+    try {
+      made[i] = pipeline(create_pipeline(device, kernels[i]));
+    } catch (...) {
+      failures[i] = std::current_exception();
     }
   };
-  {
-    meganeura::detail::helper_threads helpers;
-    const std::size_t wanted =
-        device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-    if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
-      write_log(device->owner->log(), log_level::warning,
-                "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
-    }
-    work();
+  const std::size_t threads =
+      device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+  if (!meganeura::detail::run_in_parallel(kernels.size(), threads, work)) {
+    write_log(device->owner->log(), log_level::warning,
+              "no further thread could be started to compile {} kernels; fewer threads went on", kernels.size());
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure != nullptr) std::rethrow_exception(failure);
@@ -37476,9 +37490,7 @@ MEGANEURA_INLINE void safetensors_set::open_index(const std::string& index) {
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_set::find(std::string_view name) const {
-  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
-  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+  return detail::find_tensor(tensors_, by_name_, name);
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_tensor& tensor) const {

@@ -3,6 +3,8 @@
 #include <meganeura/models/smollm2.hpp>
 #include <meganeura/nn/losses.hpp>
 
+#include <support/smollm2_reference.hpp>
+
 #include "workload.hpp"
 
 namespace inferena {
@@ -16,17 +18,6 @@ constexpr mn::models::llama::config full = [] {
   c.rope_theta = 1e4f;
   return c;
 }();
-constexpr mn::models::llama::config small{.layers = 2,
-                                          .width = 48,
-                                          .heads = 3,
-                                          .kv_heads = 1,
-                                          .head_dim = 16,
-                                          .hidden = 64,
-                                          .vocab = 128,
-                                          .context = 32,
-                                          .rope_theta = 1e4f,
-                                          .epsilon = 1e-5f};
-
 template <mn::models::llama::config C>
 workload make(int sequence) {
   using model =
@@ -50,6 +41,6 @@ workload make(int sequence) {
 
 }  // namespace
 
-workload smollm2(size of) { return of == size::full ? make<full>(128) : make<small>(16); }
+workload smollm2(size of) { return of == size::full ? make<full>(128) : make<mn::support::tiny_smollm2>(16); }
 
 }  // namespace inferena

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "weights.hpp"
 
+#include <meganeura/core/helper_threads.hpp>
 #include <meganeura/core/stopwatch.hpp>
 
 #include <support/named_weights.hpp>
@@ -17,19 +18,14 @@ namespace mn = meganeura;
 
 namespace {
 
-// Elements of one tensor, in parts of about as many on each of the processors.
+// Elements of one tensor, part by part on all processors.
 void fill_in_parallel(const mn::support::weight_formula& formula, std::span<float> values) {
-  constexpr std::size_t worth_a_thread = 1 << 18;
-  const std::size_t threads =
-      std::clamp<std::size_t>(values.size() / worth_a_thread, 1, std::max(1u, std::thread::hardware_concurrency()));
-  std::vector<std::thread> others;
-  const auto part = [&](std::size_t index) {
-    const std::size_t begin = values.size() * index / threads, end = values.size() * (index + 1) / threads;
-    formula.fill(static_cast<std::uint32_t>(begin), values.subspan(begin, end - begin));
-  };
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(part, i);
-  part(0);
-  for (std::thread& each : others) each.join();
+  constexpr std::size_t part = 1 << 18;
+  mn::detail::run_in_parallel(
+      (values.size() + part - 1) / part, std::max(1u, std::thread::hardware_concurrency()), [&](std::size_t i) {
+        const std::span<float> rest = values.subspan(i * part);
+        formula.fill(static_cast<std::uint32_t>(i * part), rest.first(std::min(part, rest.size())));
+      });
 }
 
 }  // namespace

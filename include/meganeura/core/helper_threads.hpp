@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Threads that help with work of one call.
+// Work of one call on several threads.
 #pragma once
 #include <meganeura/config.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -35,5 +37,19 @@ class helper_threads {
  private:
   std::vector<std::thread> threads_;
 };
+
+/// Calls work(0) to work(count - 1), each once, on up to so many threads, the caller's among them; false when the
+/// system granted fewer, which then do it all. `work` throws nothing.
+template <class Work>
+bool run_in_parallel(std::size_t count, std::size_t threads, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto some = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  helper_threads helpers;
+  const bool granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
+  some();
+  return granted;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail

@@ -16,6 +16,14 @@
 
 namespace meganeura::inline MEGANEURA_ABI::data::detail {
 
+/// The number that `count` bytes from `at` on hold, the lowest byte first.
+template <class Number = std::uint32_t>
+[[nodiscard]] Number little_endian(std::span<const std::uint8_t> bytes, std::size_t at, std::size_t count) {
+  Number result = 0;
+  for (std::size_t i = count; i > 0; --i) result = result << 8 | bytes[at + i - 1];
+  return result;
+}
+
 /// Bytes of elements of `each`: each times the extents. errors: invalid_file, at byte `at`, when they are more than
 /// `most`.
 inline std::uint64_t bytes_of(std::span<const std::size_t> shape, std::uint64_t each, std::uint64_t most,

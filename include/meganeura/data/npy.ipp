@@ -185,12 +185,6 @@ class npy_header {
   const std::string& name_;
 };
 
-inline std::uint32_t little_endian(std::span<const std::uint8_t> bytes, std::size_t at, std::size_t count) {
-  std::uint32_t result = 0;
-  for (std::size_t i = count; i-- > 0;) result = result << 8 | bytes[at + i];
-  return result;
-}
-
 /// Fills `into` or refuses.
 inline void read_all(const byte_source& bytes, std::span<std::uint8_t> into, std::uint64_t at, const std::string& name,
                      std::string_view what) {

@@ -4,6 +4,7 @@
 #include <meganeura/core/allocate.hpp>
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/quote.hpp>
+#include <meganeura/data/exact_bytes.hpp>
 #include <meganeura/data/wav.hpp>
 #include <meganeura/io/file.hpp>
 
@@ -47,11 +48,8 @@ class wav_parser {
   [[nodiscard]] std::string_view text(std::size_t at) const {
     return {reinterpret_cast<const char*>(bytes_.data()) + at, 4};
   }
-  /// Little-endian.
   [[nodiscard]] std::uint64_t number(std::size_t at, std::size_t count) const {
-    std::uint64_t result = 0;
-    for (std::size_t i = count; i > 0; --i) result = result << 8 | bytes_[at + i - 1];
-    return result;
+    return little_endian<std::uint64_t>(bytes_, at, count);
   }
 
   void read_format(std::size_t begin, std::size_t size) {

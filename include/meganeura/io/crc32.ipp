@@ -8,7 +8,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -21,17 +20,10 @@ MEGANEURA_INLINE std::string crc32(std::span<const std::byte> bytes) {
   const auto part = [&](std::size_t i) {
     return bytes.subspan(i * part_bytes, std::min(part_bytes, bytes.size() - i * part_bytes));
   };
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < parts.size(); i = next++)
-      parts[i] = ::crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
-  };
-  {
-    const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-    meganeura::detail::helper_threads helpers;
-    (void)helpers.start(std::min({parts.size(), processors, most_threads}) - 1, work);
-    work();
-  }
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  meganeura::detail::run_in_parallel(parts.size(), std::min(processors, most_threads), [&](std::size_t i) {
+    parts[i] = ::crc32_z(0, reinterpret_cast<const Bytef*>(part(i).data()), part(i).size());
+  });
   uLong all = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i)
     all = ::crc32_combine(all, parts[i], static_cast<z_off_t>(part(i).size()));

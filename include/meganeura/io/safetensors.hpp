@@ -32,6 +32,12 @@ struct safetensors_tensor {
   std::string crc32{};                // of its bytes, where the file says it; empty: it does not
 };
 
+namespace detail {
+/// The tensor of that name, or null; `by_name` are indices of `tensors`, sorted.
+[[nodiscard]] const safetensors_tensor* find_tensor(std::span<const safetensors_tensor> tensors,
+                                                    std::span<const std::uint32_t> by_name, std::string_view name);
+}  // namespace detail
+
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// Bits of one element of that dtype, of F4 and F6 fewer than a byte; 0 for a name the format does not have.

@@ -245,10 +245,16 @@ MEGANEURA_INLINE void safetensors_file::take_checksums(bool header_is_checked) {
            "none: the file was damaged or changed since; take another copy");
 }
 
+MEGANEURA_INLINE const safetensors_tensor* detail::find_tensor(std::span<const safetensors_tensor> tensors,
+                                                               std::span<const std::uint32_t> by_name,
+                                                               std::string_view name) {
+  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors[i].name; };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_of);
+  return found != by_name.end() && name_of(*found) == name ? &tensors[*found] : nullptr;
+}
+
 MEGANEURA_INLINE const safetensors_tensor* safetensors_file::find(std::string_view name) const {
-  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
-  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+  return detail::find_tensor(tensors_, by_name_, name);
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_file::read(const safetensors_tensor& tensor) const {

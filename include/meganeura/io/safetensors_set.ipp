@@ -129,9 +129,7 @@ MEGANEURA_INLINE void safetensors_set::open_index(const std::string& index) {
 }
 
 MEGANEURA_INLINE const safetensors_tensor* safetensors_set::find(std::string_view name) const {
-  const auto name_of = [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; };
-  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  return found != by_name_.end() && name_of(*found) == name ? &tensors_[*found] : nullptr;
+  return detail::find_tensor(tensors_, by_name_, name);
 }
 
 MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_tensor& tensor) const {

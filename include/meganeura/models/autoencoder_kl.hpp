@@ -3,10 +3,10 @@
 #pragma once
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
+#include <meganeura/models/image_parts.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/channel_norm.hpp>
-#include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/ops/rearrange.hpp>
 
@@ -24,10 +24,6 @@ struct config {
   friend constexpr bool operator==(const config&, const config&) = default;
 };
 
-template <fixed_string Name, int Out, int Kernel>
-constexpr auto convolved(value auto x) {
-  return conv2d<Name, Out, conv2d_options{.kernel = Kernel, .padding = Kernel / 2}>(x);
-}
 template <fixed_string Name, config C>
 constexpr auto normed(value auto x) {
   return group_norm<Name, C.groups, group_norm_options{.epsilon = 1e-6f}>(x);
@@ -79,7 +75,7 @@ struct level {
     if constexpr (Level == 3) {
       return y;
     } else {
-      return convolved<"upsamplers.0.conv", width, 3>(repeat_interleave<-1, 2>(repeat_interleave<-2, 2>(y)));
+      return convolved<"upsamplers.0.conv", width, 3>(doubled(y));
     }
   }
 };

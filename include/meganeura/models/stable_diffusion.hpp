@@ -4,10 +4,10 @@
 #include <meganeura/core/constexpr_math.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
+#include <meganeura/models/image_parts.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/channel_norm.hpp>
-#include <meganeura/nn/conv.hpp>
 #include <meganeura/nn/linear.hpp>
 #include <meganeura/nn/norm.hpp>
 #include <meganeura/ops/diagonal.hpp>
@@ -34,11 +34,6 @@ struct config {
   }
   friend constexpr bool operator==(const config&, const config&) = default;
 };
-
-template <fixed_string Name, int Out, int Kernel, int Stride = 1>
-constexpr auto convolved(value auto x) {
-  return conv2d<Name, Out, conv2d_options{.kernel = Kernel, .stride = Stride, .padding = Kernel / 2}>(x);
-}
 
 /// Cosines, then sines of the timestep times frequencies from 1 down to almost 1 / 10000: [n] -> [n, width].
 template <int Width>
@@ -143,9 +138,7 @@ struct downsampler {
 /// By the nearest element.
 template <int Width>
 struct upsampler {
-  static constexpr auto forward(value auto x) {
-    return convolved<"upsamplers.0.conv", Width, 3>(repeat_interleave<-1, 2>(repeat_interleave<-2, 2>(x)));
-  }
+  static constexpr auto forward(value auto x) { return convolved<"upsamplers.0.conv", Width, 3>(doubled(x)); }
 };
 
 /// What is made of x by block number `Block` on the way down, all that lies deeper, and the block on the way up that

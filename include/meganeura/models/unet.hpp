@@ -3,9 +3,9 @@
 #pragma once
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
+#include <meganeura/models/image_parts.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/channel_norm.hpp>
-#include <meganeura/nn/conv.hpp>
 #include <meganeura/ops/rearrange.hpp>
 
 namespace meganeura::inline MEGANEURA_ABI::models::unet {
@@ -23,22 +23,19 @@ struct config {
 };
 
 template <fixed_string Name, int Out, int Kernel = 3, int Stride = 1>
-constexpr auto convolved(value auto x) {
-  return conv2d<Name, Out, conv2d_options{.kernel = Kernel, .stride = Stride, .padding = Kernel / 2, .bias = false}>(x);
+constexpr auto unbiased(value auto x) {
+  return convolved<Name, Out, Kernel, Stride, false>(x);
 }
-
-/// By the nearest element.
-constexpr auto doubled(value auto x) { return repeat_interleave<-1, 2>(repeat_interleave<-2, 2>(x)); }
 
 template <int In, int Out, int Groups>
 struct residual {
   static constexpr auto forward(value auto x) {
-    auto a = convolved<"conv1", Out>(silu(group_norm<"norm1", Groups>(x)));
-    auto b = convolved<"conv2", Out>(silu(group_norm<"norm2", Groups>(a)));
+    auto a = unbiased<"conv1", Out>(silu(group_norm<"norm1", Groups>(x)));
+    auto b = unbiased<"conv2", Out>(silu(group_norm<"norm2", Groups>(a)));
     if constexpr (In == Out) {
       return b + x;
     } else {
-      return b + convolved<"res_conv", Out, 1>(x);
+      return b + unbiased<"res_conv", Out, 1>(x);
     }
   }
 };
@@ -60,7 +57,7 @@ struct level {
     if constexpr (last) {
       return call<"middle", residual<width, width, C.groups>>(x);
     } else {
-      auto half = convolved<numbered<"downsamples", Level>, width, 3, 2>(x);
+      auto half = unbiased<numbered<"downsamples", Level>, width, 3, 2>(x);
       return doubled(call<"", level<C, Level + 1>>(half));
     }
   }
@@ -71,8 +68,8 @@ struct level {
 template <config C = config{}>
 struct denoiser {
   static constexpr auto forward(value auto image) {
-    auto x = call<"", level<C, 0>>(convolved<"conv_in", C.width>(image));
-    return convolved<"conv_out", C.channels>(silu(group_norm<"norm_out", C.groups>(x)));
+    auto x = call<"", level<C, 0>>(unbiased<"conv_in", C.width>(image));
+    return unbiased<"conv_out", C.channels>(silu(group_norm<"norm_out", C.groups>(x)));
   }
 };
 

@@ -188,34 +188,18 @@ inline bool is_readable(std::string_view found, dtype type) {
   return found == io::safetensors_dtype(type) || (type == dtype::i32 && found == "I64");
 }
 
-// Doubles as the nearest floats, in place.
-inline std::vector<std::byte> narrowed_doubles(std::vector<std::byte> bytes) {
-  const std::size_t count = bytes.size() / sizeof(double);
+// Each element as a shorter one, where they lie: convert(element, its place).
+template <class Wide, class Convert>
+std::vector<std::byte> narrowed(std::vector<std::byte> bytes, const Convert& convert) {
+  using narrow = std::invoke_result_t<Convert, Wide, std::size_t>;
+  const std::size_t count = bytes.size() / sizeof(Wide);
   for (std::size_t i = 0; i < count; ++i) {
-    double wide = 0;
-    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
-    const auto narrow = static_cast<float>(wide);
-    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
+    Wide element{};
+    std::memcpy(&element, bytes.data() + i * sizeof(Wide), sizeof(Wide));
+    const narrow result = convert(element, i);
+    std::memcpy(bytes.data() + i * sizeof(narrow), &result, sizeof(narrow));
   }
-  bytes.resize(count * sizeof(float));
-  return bytes;
-}
-
-// Integers of 64 bits as 32, in place. errors: invalid_file for one that does not fit.
-inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, const std::string& path,
-                                                std::string_view name) {
-  const std::size_t count = bytes.size() / sizeof(std::int64_t);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::int64_t wide = 0;
-    std::memcpy(&wide, bytes.data() + i * sizeof(wide), sizeof(wide));
-    const auto narrow = static_cast<std::int32_t>(wide);
-    if (narrow != wide) {
-      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
-           shown_path(path), quote(name), wide, i);
-    }
-    std::memcpy(bytes.data() + i * sizeof(narrow), &narrow, sizeof(narrow));
-  }
-  bytes.resize(count * sizeof(std::int32_t));
+  bytes.resize(count * sizeof(narrow));
   return bytes;
 }
 
@@ -223,10 +207,20 @@ inline std::vector<std::byte> narrowed_integers(std::vector<std::byte> bytes, co
 inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
                     std::vector<std::byte>& bytes) {
   file.read(entry, bytes);
-  if (type == dtype::i32 && entry.dtype == "I64")
-    return void(bytes = narrowed_integers(std::move(bytes), file.path(), entry.name));
+  if (type == dtype::i32 && entry.dtype == "I64") {
+    bytes = narrowed<std::int64_t>(std::move(bytes), [&](std::int64_t wide, std::size_t i) {
+      const auto result = static_cast<std::int32_t>(wide);
+      if (result == wide) return result;
+      fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's i32 cannot hold",
+           shown_path(file.path()), quote(entry.name), wide, i);
+    });
+    return;
+  }
   const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double) bytes = narrowed_doubles(std::move(bytes));
+  if (is_double) {
+    const auto nearest = [](double wide, std::size_t) { return static_cast<float>(wide); };
+    bytes = narrowed<double>(std::move(bytes), nearest);
+  }
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
   if (found != type) bytes = converted_floats(std::move(bytes), found, type);
 }

@@ -9,7 +9,6 @@
 #include <meganeura/vulkan/pipeline_state.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -236,25 +235,18 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
   }
   std::vector<pipeline> made(kernels.size());
   std::vector<std::exception_ptr> failures(kernels.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < kernels.size(); i = next++) {
-      try {
-        made[i] = pipeline(create_pipeline(device, kernels[i]));
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
+  const auto work = [&](std::size_t i) {
+    try {
+      made[i] = pipeline(create_pipeline(device, kernels[i]));
+    } catch (...) {
+      failures[i] = std::current_exception();
     }
   };
-  {
-    meganeura::detail::helper_threads helpers;
-    const std::size_t wanted =
-        device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-    if (!helpers.start(std::min(wanted, kernels.size()) - 1, work)) {
-      write_log(device->owner->log(), log_level::warning,
-                "no further thread could be started to compile {} kernels; fewer threads go on", kernels.size());
-    }
-    work();
+  const std::size_t threads =
+      device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
+  if (!meganeura::detail::run_in_parallel(kernels.size(), threads, work)) {
+    write_log(device->owner->log(), log_level::warning,
+              "no further thread could be started to compile {} kernels; fewer threads went on", kernels.size());
   }
   for (const std::exception_ptr& failure : failures) {
     if (failure != nullptr) std::rethrow_exception(failure);
