@@ -44,23 +44,33 @@ index_map dense_output(const shape& space) {
   return map;
 }
 
-void expect_form(const geometry_case& each, convolution_attribute::form_kind form, dtype type = dtype::f32) {
-  SCOPED_TRACE(std::string(each.name) + " form " + std::to_string(form));
+struct form_problem {
+  graph g;
+  oracle::tensors<double> leaves;
+  std::int64_t terms = 1;  // of a sum
+};
+
+form_problem make_problem(const geometry_case& each, convolution_attribute::form_kind form, dtype type = dtype::f32) {
   const shape y = output_shape(each);
   const bool by_input = form == convolution_attribute::input, by_filter = form == convolution_attribute::filter;
   const shape first = by_input ? y : each.x, second = by_filter ? y : each.w;
   const shape result = by_filter ? each.w : by_input ? each.x : y;
   convolve_attribute attribute{each.geometry, result, dense_output(result), {identity_program(), {}}};
   attribute.primitive.form = form;
-  graph g;
-  const node_id operands[] = {g.input("a", type, first), g.input("b", type, second)};
-  g.add_output("result", g.add_node(op::convolve, type, result, attribute, operands));
+  form_problem made;
+  const node_id operands[] = {made.g.input("a", type, first), made.g.input("b", type, second)};
+  made.g.add_output("result", made.g.add_node(op::convolve, type, result, attribute, operands));
   const std::int64_t taps = each.w.elements() / each.w[0];
-  const std::int64_t length = by_filter ? y.elements() / y[1] : by_input ? taps * each.w[0] : taps;
-  support::expect_matches_oracle(g,
-                                 {{"a", oracle::random_tensor<double>(first, 3, -1, 1, type)},
-                                  {"b", oracle::random_tensor<double>(second, 4, -1, 1, type)}},
-                                 length);
+  made.terms = by_filter ? y.elements() / y[1] : by_input ? taps * each.w[0] : taps;
+  made.leaves = {{"a", oracle::random_tensor<double>(first, 3, -1, 1, type)},
+                 {"b", oracle::random_tensor<double>(second, 4, -1, 1, type)}};
+  return made;
+}
+
+void expect_form(const geometry_case& each, convolution_attribute::form_kind form, dtype type = dtype::f32) {
+  SCOPED_TRACE(std::string(each.name) + " form " + std::to_string(form));
+  const form_problem made = make_problem(each, form, type);
+  support::expect_matches_oracle(made.g, made.leaves, made.terms);
 }
 
 const geometry_case cases[] = {
@@ -154,6 +164,37 @@ TEST(kernels_convolution, a_result_of_another_shape_is_stored_through_its_index_
       support::expect_matches_oracle(g,
                                      {{"x", oracle::random_tensor(each.x, 1)}, {"w", oracle::random_tensor(each.w, 2)}},
                                      each.w.elements() / each.w[0]);
+    }
+  }
+}
+
+// What a denoiser ends with: too few tiles for a device that runs them side by side.
+TEST(kernels_convolution, lanes_share_the_sums_of_few_channels) {
+  const convolution_attribute same{.pad_low = {1, 1}, .pad_high = {1, 1}};
+  const struct {
+    geometry_case geometry;
+    convolution_attribute::form_kind form;
+    bool are_long;  // sums that are worth sharing
+  } all[] = {{{"last of a denoiser", {2, 48, 9, 7}, {4, 48, 3, 3}, same}, convolution_attribute::output, true},
+             {{"into colours", {2, 3, 9, 7}, {64, 3, 3, 3}, same}, convolution_attribute::input, true},
+             {{"depthwise", {1, 6, 9, 7}, {6, 1, 3, 3}, {.groups = 6}}, convolution_attribute::output, false}};
+  for (const auto& [geometry, form, are_long] : all) {
+    SCOPED_TRACE(geometry.name);
+    const form_problem made = make_problem(geometry, form);
+    const auto expected = oracle::interpreter<double>(made.g, made.leaves).run().at("result");
+    device_profile on = support::shared_profile();
+    on.prefers_texel_buffers = false;
+    on.full_occupancy = 65536;
+    const auto groups = [&](bool parallel) {
+      on.parallel = parallel;
+      return kernels::generate(made.g, node_id{2}, on).groups[0];
+    };
+    EXPECT_EQ(groups(true) > groups(false), are_long);
+    on.parallel = true;
+    for (bool shuffle : {false, support::shared_profile().subgroup_shuffle}) {
+      on.subgroup_shuffle = shuffle;
+      const auto actual = support::device_graph(made.g, on).run(made.leaves).at("result");
+      EXPECT_LE(oracle::relative_error(actual, expected), oracle::tolerance(dtype::f32, made.terms)) << shuffle;
     }
   }
 }

@@ -28,6 +28,11 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
+  // Few channels of a small image: lanes that share a tile keep the device busy.
+  constexpr std::int64_t least_terms = 16;
+  const auto is_idle = [&] { return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy; };
+  while (is_idle() && 2 * plan.lanes <= std::min(on.subgroup_size, plan.size) && 2 * plan.lanes * least_terms <= p.k)
+    plan.lanes *= 2;
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
 }
