@@ -17372,7 +17372,7 @@ struct device_options {
   bool disk_cache = true;                            // keep compiled pipelines between runs
   std::string cache_directory{};                     // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
   std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
-  std::uint32_t threads = 0;                         // that create pipelines; 0 = one a processor
+  std::uint32_t threads = 0;                         // that generate kernels and create pipelines; 0 = one a processor
   std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
                                                      // which it would wake late; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
@@ -17418,6 +17418,9 @@ class device {
   /// Starts a copy after everything submitted so far. size 0 means up to the buffer's end.
   [[nodiscard]] read_back_ticket read_back(const buffer& source, std::uint64_t offset = 0,
                                            std::uint64_t size = 0) const;
+
+  /// How many of them a call that prepares may use, at least 1.
+  [[nodiscard]] std::uint32_t threads() const;
 
   /// Created in parallel and in order. errors: unsupported, naming the kernel and the limit.
   [[nodiscard]] std::vector<pipeline> create_pipelines(std::span<const spirv::module> kernels) const;
@@ -27662,7 +27665,7 @@ class device_state {
   VkPhysicalDevice physical = VK_NULL_HANDLE;
   VkDevice handle = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;
-  std::uint32_t threads = 0;
+  std::uint32_t threads = 1;            // of one call that prepares
   std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
@@ -27950,7 +27953,7 @@ struct pipeline_state {
 [[nodiscard]] std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
                                                               const spirv::module& kernel);
 
-/// Creates them on `threads` threads (0 = all processors); the first failure is thrown after all threads ended.
+/// Creates them on the device's threads; the first failure is thrown after all threads ended.
 [[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                      std::span<const spirv::module> kernels);
 
@@ -28097,7 +28100,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
             found[chosen].driver);
 
   state_ = std::make_shared<detail::device_state>();
-  state_->threads = options.threads;
+  state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
@@ -28243,6 +28246,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
   return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
+MEGANEURA_INLINE std::uint32_t device::threads() const { return state()->threads; }
 MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
@@ -31845,8 +31849,8 @@ struct kernel_set {
   std::vector<kernel_dispatch> kernels;  // each was generated once
   std::vector<std::size_t> of_step;      // the place of each step's; 0 of a copy, which needs none
 };
-/// errors: as above.
-[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on);
+/// Generated on up to `threads` threads. errors: as above.
+[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on, std::size_t threads = 1);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
@@ -32060,7 +32064,7 @@ MEGANEURA_INLINE void program::allocate() {
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
   kernels::check_streams(plan_.implementation);
-  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()));
+  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()), device_.threads());
   generated result;
   std::multimap<std::uint64_t, std::size_t> known;
   std::vector<std::size_t> module_of;  // each kernel's
@@ -34658,16 +34662,29 @@ class helper_threads {
 };
 
 /// Calls work(0) to work(count - 1), each once, on up to so many threads, the caller's among them; false when the
-/// system granted fewer, which then do it all. `work` throws nothing.
+/// system granted fewer, which then do it all. When all have ended, what the first of them in order threw is thrown.
 template <class Work>
 bool run_in_parallel(std::size_t count, std::size_t threads, const Work& work) {
+  std::vector<std::exception_ptr> failures(count);
   std::atomic<std::size_t> next{0};
   const auto some = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
   };
-  helper_threads helpers;
-  const bool granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
-  some();
+  bool granted = true;
+  {
+    helper_threads helpers;
+    granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
+    some();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
   return granted;
 }
 
@@ -35988,22 +36005,10 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
          kernel.name, device->facts.name, reason);
   }
   std::vector<pipeline> made(kernels.size());
-  std::vector<std::exception_ptr> failures(kernels.size());
-  const auto work = [&](std::size_t i) {
-    try {
-      made[i] = pipeline(create_pipeline(device, kernels[i]));
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
-  };
-  const std::size_t threads =
-      device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-  if (!meganeura::detail::run_in_parallel(kernels.size(), threads, work)) {
+  const auto work = [&](std::size_t i) { made[i] = pipeline(create_pipeline(device, kernels[i])); };
+  if (!meganeura::detail::run_in_parallel(kernels.size(), device->threads, work)) {
     write_log(device->owner->log(), log_level::warning,
               "no further thread could be started to compile {} kernels; fewer threads went on", kernels.size());
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure != nullptr) std::rethrow_exception(failure);
   }
   return made;
 }
@@ -39613,11 +39618,13 @@ class module_builder {
   void open_scope();
   void close_scope();
   void note_definition(word id);
+  /// Valid until the next call.
+  [[nodiscard]] const words& key_of(std::initializer_list<word> first, std::span<const word> rest);
 
   // Values computed inside a block do not dominate what follows it: a scope remembers what it added to the reuse table.
   struct scope {
     word serial = 0;
-    std::vector<words> reusable;
+    std::vector<const words*> reusable;  // keys of computed_
   };
 
   word next_id_ = 1;
@@ -39629,8 +39636,9 @@ class module_builder {
   std::set<word> capabilities_;
   std::set<std::string> extensions_;
   words names_, decorations_, declarations_, variables_, code_;
-  words interface_;
+  words interface_, key_;
   std::unordered_map<words, word, detail::words_hash> declared_, computed_;
+  std::array<std::array<word, 5>, std::size(detail::scalar_table)> types_{};  // by kind and components
   std::map<word, word> built_ins_;
   std::vector<scope> scopes_;
   std::vector<word> scope_of_;       // by id; 0 = module level
@@ -40699,16 +40707,20 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
 }
 
-MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {
+MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on, std::size_t threads) {
   kernel_set made;
+  std::vector<const plan::step*> asked;
   std::map<std::vector<std::int64_t>, std::size_t> known;
   for (const plan::step& s : p.steps) {
     made.of_step.push_back(0);
     if (s.kind == plan::step::copy) continue;
-    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), made.kernels.size());
-    if (is_new) made.kernels.push_back(generate(p, s, on));
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), asked.size());
+    if (is_new) asked.push_back(&s);
     made.of_step.back() = at->second;
   }
+  made.kernels.resize(asked.size());
+  meganeura::detail::run_in_parallel(asked.size(), threads,
+                                     [&](std::size_t i) { made.kernels[i] = generate(p, *asked[i], on); });
   return made;
 }
 
@@ -42818,6 +42830,11 @@ MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, s
   const std::int64_t tiles = (p.m + plan.rows - 1) / plan.rows * ((p.n + 3) / 4) * p.groups;
   plan.size = std::min(plan.size, on.max_invocations);
   if (by_filter && tiles < 64) plan.lanes = plan.size = std::min(on.subgroup_size, plan.size);
+  // Few channels of a small image: lanes that share a tile keep the device busy.
+  constexpr std::int64_t least_terms = 16;
+  const auto is_idle = [&] { return on.parallel && static_cast<double>(tiles * plan.lanes) < on.full_occupancy; };
+  while (is_idle() && 2 * plan.lanes <= std::min(on.subgroup_size, plan.size) && 2 * plan.lanes * least_terms <= p.k)
+    plan.lanes *= 2;
   return make_within_loop_limit([&] { return detail::make_direct(p, node, types, result_extents, result, plan, on); },
                                 [&] { return plan.share_wider(on); }, on);
 }
@@ -43382,8 +43399,12 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
 
+inline word first_word(op code, std::size_t operands) {
+  return static_cast<word>(operands + 1) << 16 | static_cast<word>(code);
+}
+
 MEGANEURA_INLINE void append(words& out, op code, std::span<const word> operands) {
-  out.push_back((static_cast<word>(operands.size() + 1) << 16) | static_cast<word>(code));
+  out.push_back(first_word(code, operands.size()));
   out.insert(out.end(), operands.begin(), operands.end());
 }
 
@@ -43417,10 +43438,14 @@ MEGANEURA_INLINE word module_builder::glsl_std_450() {
   return glsl_;
 }
 
+MEGANEURA_INLINE const words& module_builder::key_of(std::initializer_list<word> first, std::span<const word> rest) {
+  key_.assign(first);
+  key_.insert(key_.end(), rest.begin(), rest.end());
+  return key_;
+}
+
 MEGANEURA_INLINE word module_builder::declare(op code, std::span<const word> operands, bool typed) {
-  words key{static_cast<word>(code)};
-  key.insert(key.end(), operands.begin(), operands.end());
-  const auto [position, added] = declared_.try_emplace(std::move(key), 0u);
+  const auto [position, added] = declared_.try_emplace(key_of({static_cast<word>(code)}, operands), 0u);
   if (!added) return position->second;
   const word id = fresh_id();
   position->second = id;
@@ -43431,15 +43456,17 @@ MEGANEURA_INLINE word module_builder::declare(op code, std::span<const word> ope
 }
 
 MEGANEURA_INLINE word module_builder::type(data_type type) {
+  word& known = types_[static_cast<std::size_t>(type.kind)][type.components];
+  if (known != 0) return known;
   if (type.components > 1) {
     const word parts[] = {this->type({type.kind, 1}), type.components};
-    return declare(op::type_vector, parts, false);
+    return known = declare(op::type_vector, parts, false);
   }
   const scalar_info& row = info(type.kind);
   require(row.computed);
   const word parts[] = {row.bits, row.is_signed};
   const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
-  return declare(row.declaration, {parts, count}, false);
+  return known = declare(row.declaration, {parts, count}, false);
 }
 
 MEGANEURA_INLINE word module_builder::type_pointer(storage_class storage, word pointee) {
@@ -43469,9 +43496,7 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
 
 MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
   const words members(length, type(element));
-  words key{static_cast<word>(op::type_struct)};
-  key.insert(key.end(), members.begin(), members.end());
-  const bool fresh = !declared_.contains(key);
+  const bool fresh = !declared_.contains(key_of({static_cast<word>(op::type_struct)}, members));
   const word result = declare(op::type_struct, members, false);
   if (!fresh) return result;
   decorate(result, decoration::block);
@@ -43567,23 +43592,21 @@ MEGANEURA_INLINE bool module_builder::visible(word id) const {
 
 MEGANEURA_INLINE word module_builder::emit(op code, word result_type, std::span<const word> operands) {
   const word id = fresh_id();
-  words all{result_type, id};
-  all.insert(all.end(), operands.begin(), operands.end());
-  detail::append(code_, code, all);
+  code_.insert(code_.end(), {detail::first_word(code, operands.size() + 2), result_type, id});
+  code_.insert(code_.end(), operands.begin(), operands.end());
   note_definition(id);
   return id;
 }
 
 MEGANEURA_INLINE word module_builder::emit_pure(op code, word result_type, std::span<const word> operands,
                                                 bool no_contraction) {
-  words key{static_cast<word>(code) | (no_contraction ? 0x10000u : 0u), result_type};
-  key.insert(key.end(), operands.begin(), operands.end());
-  if (const auto found = computed_.find(key); found != computed_.end()) return found->second;
-  const word id = emit(code, result_type, operands);
-  if (no_contraction) decorate(id, decoration::no_contraction);
-  computed_.emplace(key, id);
-  scopes_.back().reusable.push_back(std::move(key));
-  return id;
+  const word kind = static_cast<word>(code) | (no_contraction ? 0x10000u : 0u);
+  const auto [position, added] = computed_.try_emplace(key_of({kind, result_type}, operands), 0u);
+  if (!added) return position->second;
+  scopes_.back().reusable.push_back(&position->first);
+  position->second = emit(code, result_type, operands);
+  if (no_contraction) decorate(position->second, decoration::no_contraction);
+  return position->second;
 }
 
 MEGANEURA_INLINE void module_builder::emit_void(op code, std::span<const word> operands) {
@@ -43596,7 +43619,7 @@ MEGANEURA_INLINE void module_builder::open_scope() {
 }
 
 MEGANEURA_INLINE void module_builder::close_scope() {
-  for (const words& key : scopes_.back().reusable) computed_.erase(key);
+  for (const words* key : scopes_.back().reusable) computed_.erase(computed_.find(*key));
   scope_is_open_[scopes_.back().serial] = false;
   scopes_.pop_back();
 }

@@ -27,7 +27,7 @@ plan::execution_plan stack(const std::vector<std::int64_t>& widths) {
 
 void expect_kernels(const plan::execution_plan& p, std::size_t steps, std::size_t kernels) {
   const device_profile on;
-  const kernels::kernel_set made = kernels::generate(p, on);
+  const kernels::kernel_set made = kernels::generate(p, on, 4);  // threads
   EXPECT_EQ(p.steps.size(), steps);
   EXPECT_EQ(made.kernels.size(), kernels);
   for (std::size_t i = 0; i < p.steps.size(); ++i) {

@@ -39,16 +39,29 @@ class helper_threads {
 };
 
 /// Calls work(0) to work(count - 1), each once, on up to so many threads, the caller's among them; false when the
-/// system granted fewer, which then do it all. `work` throws nothing.
+/// system granted fewer, which then do it all. When all have ended, what the first of them in order threw is thrown.
 template <class Work>
 bool run_in_parallel(std::size_t count, std::size_t threads, const Work& work) {
+  std::vector<std::exception_ptr> failures(count);
   std::atomic<std::size_t> next{0};
   const auto some = [&] {
-    for (std::size_t i = next++; i < count; i = next++) work(i);
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
   };
-  helper_threads helpers;
-  const bool granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
-  some();
+  bool granted = true;
+  {
+    helper_threads helpers;
+    granted = helpers.start(std::max<std::size_t>(std::min(threads, count), 1) - 1, some);
+    some();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
   return granted;
 }
 

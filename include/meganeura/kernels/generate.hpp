@@ -25,8 +25,8 @@ struct kernel_set {
   std::vector<kernel_dispatch> kernels;  // each was generated once
   std::vector<std::size_t> of_step;      // the place of each step's; 0 of a copy, which needs none
 };
-/// errors: as above.
-[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on);
+/// Generated on up to `threads` threads. errors: as above.
+[[nodiscard]] kernel_set generate(const plan::execution_plan& p, const device_profile& on, std::size_t threads = 1);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 

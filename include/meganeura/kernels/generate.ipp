@@ -2,6 +2,7 @@
 // Definitions for kernels/generate.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/helper_threads.hpp>
 #include <meganeura/graph/visit_op.hpp>
 #include <meganeura/kernels/argsort.hpp>
 #include <meganeura/kernels/convolution.hpp>
@@ -85,16 +86,20 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   return make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
 }
 
-MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on) {
+MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on, std::size_t threads) {
   kernel_set made;
+  std::vector<const plan::step*> asked;
   std::map<std::vector<std::int64_t>, std::size_t> known;
   for (const plan::step& s : p.steps) {
     made.of_step.push_back(0);
     if (s.kind == plan::step::copy) continue;
-    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), made.kernels.size());
-    if (is_new) made.kernels.push_back(generate(p, s, on));
+    const auto [at, is_new] = known.emplace(detail::read_by_generators(p, s), asked.size());
+    if (is_new) asked.push_back(&s);
     made.of_step.back() = at->second;
   }
+  made.kernels.resize(asked.size());
+  meganeura::detail::run_in_parallel(asked.size(), threads,
+                                     [&](std::size_t i) { made.kernels[i] = generate(p, *asked[i], on); });
   return made;
 }
 

@@ -166,7 +166,7 @@ MEGANEURA_INLINE void program::allocate() {
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
   kernels::check_streams(plan_.implementation);
-  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()));
+  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()), device_.threads());
   generated result;
   std::multimap<std::uint64_t, std::size_t> known;
   std::vector<std::size_t> module_of;  // each kernel's

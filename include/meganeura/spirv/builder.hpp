@@ -3,9 +3,11 @@
 #pragma once
 #include <meganeura/spirv/opcodes.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -152,11 +154,13 @@ class module_builder {
   void open_scope();
   void close_scope();
   void note_definition(word id);
+  /// Valid until the next call.
+  [[nodiscard]] const words& key_of(std::initializer_list<word> first, std::span<const word> rest);
 
   // Values computed inside a block do not dominate what follows it: a scope remembers what it added to the reuse table.
   struct scope {
     word serial = 0;
-    std::vector<words> reusable;
+    std::vector<const words*> reusable;  // keys of computed_
   };
 
   word next_id_ = 1;
@@ -168,8 +172,9 @@ class module_builder {
   std::set<word> capabilities_;
   std::set<std::string> extensions_;
   words names_, decorations_, declarations_, variables_, code_;
-  words interface_;
+  words interface_, key_;
   std::unordered_map<words, word, detail::words_hash> declared_, computed_;
+  std::array<std::array<word, 5>, std::size(detail::scalar_table)> types_{};  // by kind and components
   std::map<word, word> built_ins_;
   std::vector<scope> scopes_;
   std::vector<word> scope_of_;       // by id; 0 = module level

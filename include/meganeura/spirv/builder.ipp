@@ -11,8 +11,12 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 namespace detail {
 
+inline word first_word(op code, std::size_t operands) {
+  return static_cast<word>(operands + 1) << 16 | static_cast<word>(code);
+}
+
 MEGANEURA_INLINE void append(words& out, op code, std::span<const word> operands) {
-  out.push_back((static_cast<word>(operands.size() + 1) << 16) | static_cast<word>(code));
+  out.push_back(first_word(code, operands.size()));
   out.insert(out.end(), operands.begin(), operands.end());
 }
 
@@ -46,10 +50,14 @@ MEGANEURA_INLINE word module_builder::glsl_std_450() {
   return glsl_;
 }
 
+MEGANEURA_INLINE const words& module_builder::key_of(std::initializer_list<word> first, std::span<const word> rest) {
+  key_.assign(first);
+  key_.insert(key_.end(), rest.begin(), rest.end());
+  return key_;
+}
+
 MEGANEURA_INLINE word module_builder::declare(op code, std::span<const word> operands, bool typed) {
-  words key{static_cast<word>(code)};
-  key.insert(key.end(), operands.begin(), operands.end());
-  const auto [position, added] = declared_.try_emplace(std::move(key), 0u);
+  const auto [position, added] = declared_.try_emplace(key_of({static_cast<word>(code)}, operands), 0u);
   if (!added) return position->second;
   const word id = fresh_id();
   position->second = id;
@@ -60,15 +68,17 @@ MEGANEURA_INLINE word module_builder::declare(op code, std::span<const word> ope
 }
 
 MEGANEURA_INLINE word module_builder::type(data_type type) {
+  word& known = types_[static_cast<std::size_t>(type.kind)][type.components];
+  if (known != 0) return known;
   if (type.components > 1) {
     const word parts[] = {this->type({type.kind, 1}), type.components};
-    return declare(op::type_vector, parts, false);
+    return known = declare(op::type_vector, parts, false);
   }
   const scalar_info& row = info(type.kind);
   require(row.computed);
   const word parts[] = {row.bits, row.is_signed};
   const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
-  return declare(row.declaration, {parts, count}, false);
+  return known = declare(row.declaration, {parts, count}, false);
 }
 
 MEGANEURA_INLINE word module_builder::type_pointer(storage_class storage, word pointee) {
@@ -98,9 +108,7 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
 
 MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
   const words members(length, type(element));
-  words key{static_cast<word>(op::type_struct)};
-  key.insert(key.end(), members.begin(), members.end());
-  const bool fresh = !declared_.contains(key);
+  const bool fresh = !declared_.contains(key_of({static_cast<word>(op::type_struct)}, members));
   const word result = declare(op::type_struct, members, false);
   if (!fresh) return result;
   decorate(result, decoration::block);
@@ -196,23 +204,21 @@ MEGANEURA_INLINE bool module_builder::visible(word id) const {
 
 MEGANEURA_INLINE word module_builder::emit(op code, word result_type, std::span<const word> operands) {
   const word id = fresh_id();
-  words all{result_type, id};
-  all.insert(all.end(), operands.begin(), operands.end());
-  detail::append(code_, code, all);
+  code_.insert(code_.end(), {detail::first_word(code, operands.size() + 2), result_type, id});
+  code_.insert(code_.end(), operands.begin(), operands.end());
   note_definition(id);
   return id;
 }
 
 MEGANEURA_INLINE word module_builder::emit_pure(op code, word result_type, std::span<const word> operands,
                                                 bool no_contraction) {
-  words key{static_cast<word>(code) | (no_contraction ? 0x10000u : 0u), result_type};
-  key.insert(key.end(), operands.begin(), operands.end());
-  if (const auto found = computed_.find(key); found != computed_.end()) return found->second;
-  const word id = emit(code, result_type, operands);
-  if (no_contraction) decorate(id, decoration::no_contraction);
-  computed_.emplace(key, id);
-  scopes_.back().reusable.push_back(std::move(key));
-  return id;
+  const word kind = static_cast<word>(code) | (no_contraction ? 0x10000u : 0u);
+  const auto [position, added] = computed_.try_emplace(key_of({kind, result_type}, operands), 0u);
+  if (!added) return position->second;
+  scopes_.back().reusable.push_back(&position->first);
+  position->second = emit(code, result_type, operands);
+  if (no_contraction) decorate(position->second, decoration::no_contraction);
+  return position->second;
 }
 
 MEGANEURA_INLINE void module_builder::emit_void(op code, std::span<const word> operands) {
@@ -225,7 +231,7 @@ MEGANEURA_INLINE void module_builder::open_scope() {
 }
 
 MEGANEURA_INLINE void module_builder::close_scope() {
-  for (const words& key : scopes_.back().reusable) computed_.erase(key);
+  for (const words* key : scopes_.back().reusable) computed_.erase(computed_.find(*key));
   scope_is_open_[scopes_.back().serial] = false;
   scopes_.pop_back();
 }

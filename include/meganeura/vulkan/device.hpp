@@ -28,7 +28,7 @@ struct device_options {
   bool disk_cache = true;                            // keep compiled pipelines between runs
   std::string cache_directory{};                     // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
   std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
-  std::uint32_t threads = 0;                         // that create pipelines; 0 = one a processor
+  std::uint32_t threads = 0;                         // that generate kernels and create pipelines; 0 = one a processor
   std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
                                                      // which it would wake late; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
@@ -74,6 +74,9 @@ class device {
   /// Starts a copy after everything submitted so far. size 0 means up to the buffer's end.
   [[nodiscard]] read_back_ticket read_back(const buffer& source, std::uint64_t offset = 0,
                                            std::uint64_t size = 0) const;
+
+  /// How many of them a call that prepares may use, at least 1.
+  [[nodiscard]] std::uint32_t threads() const;
 
   /// Created in parallel and in order. errors: unsupported, naming the kernel and the limit.
   [[nodiscard]] std::vector<pipeline> create_pipelines(std::span<const spirv::module> kernels) const;

@@ -8,8 +8,10 @@
 #include <meganeura/vulkan/pipeline_state.hpp>
 #include <meganeura/vulkan/recording_state.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <thread>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
@@ -49,7 +51,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
             found[chosen].driver);
 
   state_ = std::make_shared<detail::device_state>();
-  state_->threads = options.threads;
+  state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
@@ -195,6 +197,7 @@ MEGANEURA_INLINE device_counters device::counters() const {
   return {state()->allocations, state()->pipelines, state()->recordings, state()->submissions};
 }
 
+MEGANEURA_INLINE std::uint32_t device::threads() const { return state()->threads; }
 MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }

@@ -109,7 +109,7 @@ class device_state {
   VkPhysicalDevice physical = VK_NULL_HANDLE;
   VkDevice handle = VK_NULL_HANDLE;
   std::uint32_t queue_family = 0;
-  std::uint32_t threads = 0;
+  std::uint32_t threads = 1;            // of one call that prepares
   std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};

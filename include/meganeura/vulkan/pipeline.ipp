@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <system_error>
-#include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -234,22 +232,10 @@ MEGANEURA_INLINE std::vector<pipeline> create_pipelines(const std::shared_ptr<de
          kernel.name, device->facts.name, reason);
   }
   std::vector<pipeline> made(kernels.size());
-  std::vector<std::exception_ptr> failures(kernels.size());
-  const auto work = [&](std::size_t i) {
-    try {
-      made[i] = pipeline(create_pipeline(device, kernels[i]));
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
-  };
-  const std::size_t threads =
-      device->threads != 0 ? device->threads : std::max(1U, std::thread::hardware_concurrency());
-  if (!meganeura::detail::run_in_parallel(kernels.size(), threads, work)) {
+  const auto work = [&](std::size_t i) { made[i] = pipeline(create_pipeline(device, kernels[i])); };
+  if (!meganeura::detail::run_in_parallel(kernels.size(), device->threads, work)) {
     write_log(device->owner->log(), log_level::warning,
               "no further thread could be started to compile {} kernels; fewer threads went on", kernels.size());
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure != nullptr) std::rethrow_exception(failure);
   }
   return made;
 }

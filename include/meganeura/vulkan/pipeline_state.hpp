@@ -40,7 +40,7 @@ struct pipeline_state {
 [[nodiscard]] std::shared_ptr<pipeline_state> create_pipeline(const std::shared_ptr<device_state>& device,
                                                               const spirv::module& kernel);
 
-/// Creates them on `threads` threads (0 = all processors); the first failure is thrown after all threads ended.
+/// Creates them on the device's threads; the first failure is thrown after all threads ended.
 [[nodiscard]] std::vector<pipeline> create_pipelines(const std::shared_ptr<device_state>& device,
                                                      std::span<const spirv::module> kernels);
 
