@@ -1720,10 +1720,11 @@ struct convolution_attribute {
   std::int64_t pad_high[max_spatial]{};
   std::int64_t dilation[max_spatial]{1, 1, 1};
   std::int64_t groups = 1;
+  bool per_image = false;  // of the form filter alone: each image's own, w [n o, c / groups, k...]
   static constexpr void each(auto& self, auto visit) {
     visit("form", self.form), visit("spatial", self.spatial), visit("stride", self.stride),
         visit("pad_low", self.pad_low), visit("pad_high", self.pad_high), visit("dilation", self.dilation),
-        visit("groups", self.groups);
+        visit("groups", self.groups), visit("per_image", self.per_image);
   }
   friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };
@@ -2411,6 +2412,18 @@ struct implementation_of {
 using convolve_attribute = implementation_of<convolution_attribute>;
 
 namespace detail {
+
+// What per_image asks for, said with groups: of `images`, and of x or y [n, c, ...] as [1, n c, ...].
+constexpr convolution_attribute images_as_groups(convolution_attribute c, std::int64_t images) {
+  c.per_image = false;
+  c.groups *= images;
+  return c;
+}
+constexpr shape images_as_groups(shape of) {
+  const std::int64_t images = of[0];
+  of.set(0, 1), of.set(1, images * of[1]);
+  return of;
+}
 
 /// What nodes of a kind that implements a primitive carry.
 template <op Kind>
@@ -18268,6 +18281,7 @@ enum class structural : std::uint8_t {
   matmul_view,
   relu_mask,
   split_sum,      // a product with few results and a long sum
+  split_filter,   // the gradient of a small filter over several images
   split_reduce,   // few long rows
   merge_regions,  // values computed from the same operands as results of one kernel
 };
@@ -18345,6 +18359,10 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Likewise a filter's gradient: its parts are those of each image.
+struct split_filter : structural_rule<structural::split_filter, op::convolution> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // Rows too few to occupy the device, likewise; what does not divide is a part of its own.
@@ -18437,7 +18455,7 @@ class implementation_pass {
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
+  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>(); }
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -21295,10 +21313,10 @@ struct attribute_printer {
   }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
-    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
+    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}{}",
                        a.form <= convolution_attribute::filter ? forms[a.form] : "unknown form",
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial),
-                       list(a.dilation, a.spatial), a.groups);
+                       list(a.dilation, a.spatial), a.groups, a.per_image ? " per_image" : "");
   }
   std::string operator()(const window_attribute& a) const {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", info(a.kind).name, list(a.window, a.spatial),
@@ -22391,6 +22409,10 @@ inline void expect_countable(int axis, const window_axis& w) {
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  if (c.per_image) {
+    const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];
+    return is_known && convolution_fits(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  }
   for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
     expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
   }
@@ -23342,6 +23364,8 @@ struct gradient_rule<op::convolution> : gradient_step {
   void propagate(node_id id, node_id g) {
     using form = convolution_attribute;
     const form geometry = graph_.get<form>(id);
+    if (geometry.per_image)
+      fail(error_category::unsupported, "a convolution's filter of each image has no gradient yet");
     const node_id first = graph_.operand(id, 0), second = graph_.operand(id, 1);
     const bool wants_first = wants(id, 0), wants_second = wants(id, 1);
     const auto other_form = [&](form::form_kind kind, node_id a, node_id b, node_id target) {
@@ -30494,6 +30518,77 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+  std::int64_t overhead = 0;
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16}};
+
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k, std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+/// `batch` products of [m, n] results, sums of k terms each.
+struct product_extents {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+};
+
+/// A convolution as such: a product each group, of the channels that one side of it has.
+[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
+                                                   const shape& y) {
+  using meganeura::detail::images_as_groups;
+  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
+  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
+  const std::int64_t in = w[1], out = w[0] / c.groups;
+  switch (c.form) {
+    case convolution_attribute::output:
+      return {c.groups, out, out_size, taps * in};
+    case convolution_attribute::input:
+      return {c.groups, in, in_size, taps * out};
+    case convolution_attribute::filter:
+      return {c.groups, out, in * taps, out_size};
+  }
+  return {};
+}
+
+/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
+  return p.m >= 8 || c.form == convolution_attribute::filter;
+}
+
+/// Of a device's best rate, what the product reaches there.
+[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
@@ -30571,8 +30666,12 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
                      : form == convolution_attribute::input ? first
                                                             : second;
     const shape& w = form == convolution_attribute::filter ? own : second;
-    return seconds_with(2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]), g, id,
-                        device);
+    const shape& x = form == convolution_attribute::input ? own : first;
+    const product_extents product = product_of(c.primitive, x, w, y);
+    const bool in_tiles = device.parallel && is_tiled(c.primitive, product);
+    const double share = in_tiles ? product_share(product, device.compute_units) : 1;
+    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    return seconds_with(flops / share, g, id, device);
   }
 };
 
@@ -37571,7 +37670,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
       "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
-      "split_reduce",       "merge_regions"};
+      "split_filter",       "split_reduce",   "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
@@ -38382,43 +38481,6 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-  std::int64_t overhead = 0;
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
-/// an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
-                                               {.side = 64, .share = 0.78, .overhead = 110},
-                                               {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16}};
-
-/// The best of them for `batch` products of [m, n] results, sums of k terms each.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k, std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -38765,8 +38827,7 @@ inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const de
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share =
-        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
+    const double share = product_share({group[0] * parts, group[1], group[2], group[3] / parts}, device.compute_units);
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
     return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };
@@ -38856,6 +38917,37 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
     while (extent % parts != 0) --parts;
   }
   if (parts > 1) add_split(pass, id, longest, parts);
+}
+
+MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const device_profile& device = pass.device();
+  convolution_attribute geometry = g.get<convolution_attribute>(id);
+  if (!device.parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
+  if (geometry.form != convolution_attribute::filter) return;
+  const shape x = g.extents(g.operand(id, 0)), y = g.extents(g.operand(id, 1)), w = g.extents(owner);
+  const std::int64_t images = x[0];
+  if (geometry.per_image || images == 1 || w.rank() == max_rank) return;
+  shape filters = w, parts{images};
+  filters.set(0, images * w[0]);
+  for (const std::int64_t extent : w) parts.push_back(extent);
+  const product_extents whole = product_of(geometry, x, w, y);
+  geometry.per_image = true;
+  const product_extents each = product_of(geometry, x, filters, y);
+  if (each.k < device.split_terms || parts.bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  const auto seconds = [&](const product_extents& p) {
+    const double flops = 2 * static_cast<double>(w.elements()) * static_cast<double>(whole.k);
+    return flops / (device.matmul_flops * product_share(p, device.compute_units));
+  };
+  const double stored = 2 * static_cast<double>(parts.bytes(dtype::f32)) / device.bandwidth;
+  if (seconds(each) + stored + device.launch >= seconds(whole)) return;
+  const rule_mask reasons = bit(structural::split_filter) | g.node(id).reasons;
+  const class_id operands[] = {g.operand(id, 0), g.operand(id, 1)};
+  const class_id made = g.add(op::convolution, dtype::f32, filters, geometry, operands, reasons);
+  const class_id apart = g.add(op::view, dtype::f32, parts, dense_view(parts), std::span(&made, 1), reasons);
+  g.add_to(owner, op::reduce, reduce_attribute{reduce_kind::sum, 1}, std::span(&apart, 1), reasons);
+  pass.note_applied(structural::split_filter);
 }
 
 struct axis_run {  // neighbouring axes
@@ -42154,11 +42246,8 @@ struct convolution_product {
     p.taps *= p.kernel[axis];
     p.out_size *= p.out[axis];
   }
-  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  p.m = by_input ? p.in_channels : p.out_channels;
-  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
-  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
+  const fusion::product_extents product = fusion::product_of(c, x, w, y);
+  p.m = product.m, p.n = product.n, p.k = product.k;
   return p;
 }
 
@@ -42813,14 +42902,18 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 MEGANEURA_INLINE kernel_dispatch make_convolve(const convolve_attribute& node, std::span<const shape> extents,
                                                std::span<const dtype> types, dtype result, const device_profile& on) {
-  const convolution_attribute& c = node.primitive;
+  convolution_attribute c = node.primitive;
   const shape& result_extents = node.space;
   const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  const shape& x = by_input ? result_extents : extents[0];
+  shape x = by_input ? result_extents : extents[0];
   const shape& w = by_filter ? result_extents : extents[1];
-  const shape& y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
+  shape y = by_filter ? extents[1] : by_input ? extents[0] : result_extents;
+  if (c.per_image) {
+    using meganeura::detail::images_as_groups;
+    c = images_as_groups(c, x[0]), x = images_as_groups(x), y = images_as_groups(y);
+  }
   const detail::convolution_product p = detail::make_product(c, x, w, y);
-  if (!on.prefers_texel_buffers && (p.m >= 8 || by_filter)) {
+  if (!on.prefers_texel_buffers && fusion::is_tiled(c, fusion::product_of(c, x, w, y))) {
     detail::tile_plan plan = detail::choose_tiles(p, on);
     return make_within_loop_limit([&] { return detail::make_tiled(p, node, types, result_extents, result, plan, on); },
                                   [&] { return plan.share_wider(on); }, on);

@@ -507,10 +507,27 @@ class interpreter<Real>::definitions {
   // One tap of the filter and one image and group at a time: a small matrix product between the o / groups outputs, the
   // c / groups inputs and the output positions whose input element exists.
   tensor<Real> convolution(node_id id, const convolution_attribute& c, const shape& extents) const {
-    using form = convolution_attribute;
     tensor<Real> result(extents, graph_[id].type);
-    const tensor<Real>& first = operand(id, 0);
-    const tensor<Real>& second = operand(id, 1);
+    if (c.per_image) return filters_of_images(id, c, extents);
+    return convolution(id, c, std::move(result), operand(id, 0), operand(id, 1));
+  }
+
+  // As groups of one image.
+  tensor<Real> filters_of_images(node_id id, const convolution_attribute& c, const shape& extents) const {
+    const auto as_groups = [](tensor<Real> images) {
+      images.extents.set(1, images.extents[0] * images.extents[1]), images.extents.set(0, 1);
+      return images;
+    };
+    convolution_attribute grouped = c;
+    grouped.per_image = false;
+    grouped.groups *= operand(id, 0).extents[0];
+    return convolution(id, grouped, tensor<Real>(extents, graph_[id].type), as_groups(operand(id, 0)),
+                       as_groups(operand(id, 1)));
+  }
+
+  tensor<Real> convolution(node_id id, const convolution_attribute& c, tensor<Real> result, const tensor<Real>& first,
+                           const tensor<Real>& second) const {
+    using form = convolution_attribute;
     const tensor<Real>& x = c.form == form::input ? result : first;
     const tensor<Real>& w = c.form == form::filter ? result : second;
     const tensor<Real>& y = c.form == form::output ? result : c.form == form::input ? first : second;

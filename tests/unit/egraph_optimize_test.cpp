@@ -472,6 +472,46 @@ TEST(egraph_plans, split_sums_agree_in_every_layout) {
   expect_agrees(g, options);
 }
 
+// The filter's gradient, [out, in / groups, 3, 3], of images of the same size, times 2.
+graph filter_gradient(std::int64_t images, std::int64_t in, std::int64_t out, std::int64_t side,
+                      std::int64_t groups = 1) {
+  const convolution_attribute c{
+      .form = convolution_attribute::filter, .stride = {1, 2}, .pad_low = {1, 0}, .pad_high = {1, 1}, .groups = groups};
+  graph g;
+  const node_id x = g.parameter("x", dtype::f32, {images, in, side, side + 2});
+  const node_id y = g.parameter("y", dtype::f32, {images, out, side, side / 2 + 1});
+  const node_id w = g.convolution(x, y, c, {out, in / groups, 3, 3});
+  g.add_output("w", g.add(w, w));
+  return g;
+}
+
+TEST(egraph_plans, gradients_of_small_filters_are_split_by_image_by_cost) {
+  fusion::optimize_report whole, parts;
+  const graph g = filter_gradient(4, 64, 64, 56);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, {.explain = true}, &parts)), 2);  // the doubling with the sum of the parts
+  EXPECT_NE(parts.explain.find("split_filter"), std::string::npos);
+  EXPECT_EQ(kernel_count(fusion::optimize(g, {.disabled = {"split_filter"}}, &whole)), 1);
+  EXPECT_LT(parts.predicted_seconds, 0.6 * whole.predicted_seconds);
+  EXPECT_EQ(kernel_count(fusion::optimize(filter_gradient(1, 64, 64, 56))), 1);      // no parts
+  EXPECT_EQ(kernel_count(fusion::optimize(filter_gradient(4, 2048, 2048, 16))), 1);  // occupies the device as it is
+  fusion::optimize_options sequential;
+  sequential.device.parallel = false;
+  EXPECT_EQ(kernel_count(fusion::optimize(g, sequential)), 1);
+}
+
+TEST(egraph_plans, filters_of_images_agree) {
+  fusion::optimize_options options;
+  options.device.compute_units = 500, options.device.split_terms = 1, options.device.launch = 0;
+  options.device.matmul_flops = 1e6;
+  for (const std::int64_t groups : {1, 2}) {
+    const graph g = filter_gradient(3, 4, 6, 5, groups);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, options, &report);
+    EXPECT_EQ(applied(report, "split_filter"), 1u);
+    expect_agrees(g, options);
+  }
+}
+
 // sum((x - y)^2) of n elements
 graph squared_distance(const shape& extents) {
   graph g;

@@ -54,7 +54,8 @@ form_problem make_problem(const geometry_case& each, convolution_attribute::form
   const shape y = output_shape(each);
   const bool by_input = form == convolution_attribute::input, by_filter = form == convolution_attribute::filter;
   const shape first = by_input ? y : each.x, second = by_filter ? y : each.w;
-  const shape result = by_filter ? each.w : by_input ? each.x : y;
+  shape result = by_filter ? each.w : by_input ? each.x : y;
+  if (each.geometry.per_image) result.set(0, each.x[0] * each.w[0]);
   convolve_attribute attribute{each.geometry, result, dense_output(result), {identity_program(), {}}};
   attribute.primitive.form = form;
   form_problem made;
@@ -108,6 +109,13 @@ TEST(kernels_convolution, gradients_of_the_input) {
 
 TEST(kernels_convolution, gradients_of_the_filter) {
   for (const geometry_case& each : cases) expect_form(each, convolution_attribute::filter);
+}
+
+TEST(kernels_convolution, filters_of_each_image) {
+  for (geometry_case each : cases) {
+    each.geometry.per_image = true;
+    expect_form(each, convolution_attribute::filter);
+  }
 }
 
 TEST(kernels_convolution, half_precision_operands_and_results) {

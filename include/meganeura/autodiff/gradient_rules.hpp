@@ -417,6 +417,8 @@ struct gradient_rule<op::convolution> : gradient_step {
   void propagate(node_id id, node_id g) {
     using form = convolution_attribute;
     const form geometry = graph_.get<form>(id);
+    if (geometry.per_image)
+      fail(error_category::unsupported, "a convolution's filter of each image has no gradient yet");
     const node_id first = graph_.operand(id, 0), second = graph_.operand(id, 1);
     const bool wants_first = wants(id, 0), wants_second = wants(id, 1);
     const auto other_form = [&](form::form_kind kind, node_id a, node_id b, node_id target) {

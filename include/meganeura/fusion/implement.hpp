@@ -38,7 +38,7 @@ class implementation_pass {
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_reduce>(); }
+  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>(); }
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }

@@ -16,7 +16,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
       "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
-      "split_reduce",       "merge_regions"};
+      "split_filter",       "split_reduce",   "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {

@@ -4,6 +4,7 @@
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/cost_terms.hpp>
 #include <meganeura/fusion/implement.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
 #include <cstddef>
@@ -85,8 +86,12 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
                      : form == convolution_attribute::input ? first
                                                             : second;
     const shape& w = form == convolution_attribute::filter ? own : second;
-    return seconds_with(2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]), g, id,
-                        device);
+    const shape& x = form == convolution_attribute::input ? own : first;
+    const product_extents product = product_of(c.primitive, x, w, y);
+    const bool in_tiles = device.parallel && is_tiled(c.primitive, product);
+    const double share = in_tiles ? product_share(product, device.compute_units) : 1;
+    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    return seconds_with(flops / share, g, id, device);
   }
 };
 

@@ -2,6 +2,7 @@
 // How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
 #pragma once
 #include <meganeura/core/division.hpp>
+#include <meganeura/graph/attribute.hpp>
 
 #include <cstdint>
 
@@ -37,6 +38,40 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
     if (tiles.share > best.share) best = tiles;
   }
   return best;
+}
+
+/// `batch` products of [m, n] results, sums of k terms each.
+struct product_extents {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+};
+
+/// A convolution as such: a product each group, of the channels that one side of it has.
+[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
+                                                   const shape& y) {
+  using meganeura::detail::images_as_groups;
+  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
+  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
+  const std::int64_t in = w[1], out = w[0] / c.groups;
+  switch (c.form) {
+    case convolution_attribute::output:
+      return {c.groups, out, out_size, taps * in};
+    case convolution_attribute::input:
+      return {c.groups, in, in_size, taps * out};
+    case convolution_attribute::filter:
+      return {c.groups, out, in * taps, out_size};
+  }
+  return {};
+}
+
+/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
+  return p.m >= 8 || c.form == convolution_attribute::filter;
+}
+
+/// Of a device's best rate, what the product reaches there.
+[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -22,8 +22,7 @@ inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const de
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share =
-        tiles_of_product(group[0] * parts, group[1], group[2], group[3] / parts, device.compute_units).share;
+    const double share = product_share({group[0] * parts, group[1], group[2], group[3] / parts}, device.compute_units);
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
     return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
   };
@@ -113,6 +112,37 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
     while (extent % parts != 0) --parts;
   }
   if (parts > 1) add_split(pass, id, longest, parts);
+}
+
+MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const device_profile& device = pass.device();
+  convolution_attribute geometry = g.get<convolution_attribute>(id);
+  if (!device.parallel || g[owner].type != dtype::f32 || g[owner].decides) return;
+  if (geometry.form != convolution_attribute::filter) return;
+  const shape x = g.extents(g.operand(id, 0)), y = g.extents(g.operand(id, 1)), w = g.extents(owner);
+  const std::int64_t images = x[0];
+  if (geometry.per_image || images == 1 || w.rank() == max_rank) return;
+  shape filters = w, parts{images};
+  filters.set(0, images * w[0]);
+  for (const std::int64_t extent : w) parts.push_back(extent);
+  const product_extents whole = product_of(geometry, x, w, y);
+  geometry.per_image = true;
+  const product_extents each = product_of(geometry, x, filters, y);
+  if (each.k < device.split_terms || parts.bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  const auto seconds = [&](const product_extents& p) {
+    const double flops = 2 * static_cast<double>(w.elements()) * static_cast<double>(whole.k);
+    return flops / (device.matmul_flops * product_share(p, device.compute_units));
+  };
+  const double stored = 2 * static_cast<double>(parts.bytes(dtype::f32)) / device.bandwidth;
+  if (seconds(each) + stored + device.launch >= seconds(whole)) return;
+  const rule_mask reasons = bit(structural::split_filter) | g.node(id).reasons;
+  const class_id operands[] = {g.operand(id, 0), g.operand(id, 1)};
+  const class_id made = g.add(op::convolution, dtype::f32, filters, geometry, operands, reasons);
+  const class_id apart = g.add(op::view, dtype::f32, parts, dense_view(parts), std::span(&made, 1), reasons);
+  g.add_to(owner, op::reduce, reduce_attribute{reduce_kind::sum, 1}, std::span(&apart, 1), reasons);
+  pass.note_applied(structural::split_filter);
 }
 
 struct axis_run {  // neighbouring axes

@@ -29,6 +29,7 @@ enum class structural : std::uint8_t {
   matmul_view,
   relu_mask,
   split_sum,      // a product with few results and a long sum
+  split_filter,   // the gradient of a small filter over several images
   split_reduce,   // few long rows
   merge_regions,  // values computed from the same operands as results of one kernel
 };
@@ -106,6 +107,10 @@ struct relu_mask : structural_rule<structural::relu_mask, op::map> {
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
 // and then the sum of the parts in order.
 struct split_sum : structural_rule<structural::split_sum, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Likewise a filter's gradient: its parts are those of each image.
+struct split_filter : structural_rule<structural::split_filter, op::convolution> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // Rows too few to occupy the device, likewise; what does not divide is a part of its own.

@@ -195,6 +195,18 @@ using convolve_attribute = implementation_of<convolution_attribute>;
 
 namespace detail {
 
+// What per_image asks for, said with groups: of `images`, and of x or y [n, c, ...] as [1, n c, ...].
+constexpr convolution_attribute images_as_groups(convolution_attribute c, std::int64_t images) {
+  c.per_image = false;
+  c.groups *= images;
+  return c;
+}
+constexpr shape images_as_groups(shape of) {
+  const std::int64_t images = of[0];
+  of.set(0, 1), of.set(1, images * of[1]);
+  return of;
+}
+
 /// What nodes of a kind that implements a primitive carry.
 template <op Kind>
 struct implementation_traits {

@@ -113,10 +113,10 @@ struct attribute_printer {
   }
   std::string operator()(const convolution_attribute& a) const {
     constexpr const char* forms[] = {"output", "input", "filter"};
-    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}",
+    return fmt::format("{} stride=[{}] pad=[{}]+[{}] dilation=[{}] groups={}{}",
                        a.form <= convolution_attribute::filter ? forms[a.form] : "unknown form",
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial),
-                       list(a.dilation, a.spatial), a.groups);
+                       list(a.dilation, a.spatial), a.groups, a.per_image ? " per_image" : "");
   }
   std::string operator()(const window_attribute& a) const {
     return fmt::format("{} window=[{}] stride=[{}] pad=[{}]+[{}]", info(a.kind).name, list(a.window, a.spatial),

@@ -106,10 +106,11 @@ struct convolution_attribute {
   std::int64_t pad_high[max_spatial]{};
   std::int64_t dilation[max_spatial]{1, 1, 1};
   std::int64_t groups = 1;
+  bool per_image = false;  // of the form filter alone: each image's own, w [n o, c / groups, k...]
   static constexpr void each(auto& self, auto visit) {
     visit("form", self.form), visit("spatial", self.spatial), visit("stride", self.stride),
         visit("pad_low", self.pad_low), visit("pad_high", self.pad_high), visit("dilation", self.dilation),
-        visit("groups", self.groups);
+        visit("groups", self.groups), visit("per_image", self.per_image);
   }
   friend constexpr bool operator==(const convolution_attribute&, const convolution_attribute&) = default;
 };

@@ -318,6 +318,10 @@ inline void expect_countable(int axis, const window_axis& w) {
 }
 
 inline bool convolution_fits(const convolution_attribute& c, const shape& x, const shape& w, const shape& y) {
+  if (c.per_image) {
+    const bool is_known = c.form == convolution_attribute::filter && x.rank() > 1 && y.rank() > 1 && x[0] == y[0];
+    return is_known && convolution_fits(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  }
   for (int i = 0; i < std::clamp(c.spatial, 0, std::min({max_spatial, x.rank() - 2, w.rank() - 2})); ++i) {
     expect_countable(i, {x[i + 2], w[i + 2], c.dilation[i], c.stride[i], c.pad_low[i], c.pad_high[i]});
   }

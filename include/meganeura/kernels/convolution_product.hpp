@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The three forms of a convolution as one product: its indices, loads and stores.
 #pragma once
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/graph/attribute.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
@@ -61,11 +62,8 @@ struct convolution_product {
     p.taps *= p.kernel[axis];
     p.out_size *= p.out[axis];
   }
-  const std::int64_t outputs = std::int64_t{p.batch} * p.out_size, inputs = std::int64_t{p.batch} * p.in_size;
-  const bool by_input = c.form == convolution_attribute::input, by_filter = c.form == convolution_attribute::filter;
-  p.m = by_input ? p.in_channels : p.out_channels;
-  p.n = by_filter ? std::int64_t{p.in_channels} * p.taps : by_input ? inputs : outputs;
-  p.k = by_filter ? outputs : std::int64_t{p.taps} * (by_input ? p.out_channels : p.in_channels);
+  const fusion::product_extents product = fusion::product_of(c, x, w, y);
+  p.m = product.m, p.n = product.n, p.k = product.k;
   return p;
 }
 
