@@ -17874,7 +17874,8 @@ struct init_options {
 
 /// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
-  bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
+  bool strict = true;      // false: what only one side has, or has in another shape, stays as it is, and
+                           // axes of extent 1 may come and go
   name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
                            // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
   name_patterns ignore{};  // as the model or as the file calls them: neither read nor missed, under both names where
@@ -17886,6 +17887,7 @@ struct load_report {
   std::vector<std::string> missing;     // parameters and states that the file lacks, or has as another one alone: they
                                         // keep their values
   std::vector<std::string> unexpected;  // tensors of the file that the model lacks
+  std::vector<std::string> mis_shaped;  // parameters and states of other extents in the file: they keep their values
   std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
 
@@ -17927,7 +17929,7 @@ class parameters {
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
   /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
-  /// without `strict`, for a file that has nothing of the model.
+  /// without `strict`, for a file that has nothing of the model, or of which nothing fits.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -17978,8 +17980,9 @@ struct fold_options {
 /// Sets the floats of `into`, a model without norms, so that it computes what the model of `from` does in evaluation: a
 /// layer's weight is scaled by the norm's weight / sqrt(running_var + epsilon), its bias is what the norm adds. In
 /// double, rounded once. What no norm follows is copied; states that only `into` has stay.
-/// errors: invalid_argument for a tensor of `into` that `from` lacks without a norm to make it of, another shape, and
-/// tensors without values or not of floats; nothing is changed then.
+/// errors: invalid_argument for a tensor of `into` that `from` lacks without a norm to make it of, for a norm of `from`
+/// that by `norms` is behind no layer and that `into` lacks, another shape, and tensors without values or not of
+/// floats; nothing is changed then.
 void fold_batch_norms(const parameters& from, parameters into, const fold_options& options = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -29220,6 +29223,16 @@ std::vector<std::byte> narrowed(std::vector<std::byte> bytes, const Convert& con
   return bytes;
 }
 
+// A float that rounds to any narrower format as the double does: cut off, and odd where something was.
+inline float rounded_to_odd(double wide) {
+  static_assert(std::numeric_limits<float>::is_iec559, "what is too large becomes infinite");
+  const auto nearest = static_cast<float>(wide);
+  const double back = nearest;
+  if (back == wide || std::isnan(wide)) return nearest;
+  const float cut = std::abs(back) > std::abs(wide) ? std::nextafter(nearest, 0.0f) : nearest;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(cut) | 1U);
+}
+
 // A tensor of the file as the parameter's dtype, in memory that is used again where nothing is converted.
 inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
                     std::vector<std::byte>& bytes) {
@@ -29234,9 +29247,10 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     return;
   }
   const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double) {
-    const auto nearest = [](double wide, std::size_t) { return static_cast<float>(wide); };
-    bytes = narrowed<double>(std::move(bytes), nearest);
+  if (is_double && type == dtype::f32) {
+    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return static_cast<float>(wide); });
+  } else if (is_double) {
+    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return rounded_to_odd(wide); });
   }
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
   if (found != type) bytes = converted_floats(std::move(bytes), found, type);
@@ -29421,6 +29435,8 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
     const bool same_order =
         same_shape || (!options.strict && detail::without_ones(entry->shape) == detail::without_ones(target.extents));
+    if (!same_order) report.mis_shaped.push_back(target.name);
+    if (!same_order && !options.strict) continue;
     if (!same_order || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
         const std::string expected = same_order ? detail::readable_dtypes(target.type) : to_string(target.extents);
@@ -29443,6 +29459,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
+  if (matches.empty() && !report.mis_shaped.empty() && problems.count == 0) {
+    fail(error_category::invalid_file, "{} fits the model nowhere and nothing was loaded: {} has other extents in it",
+         shown_path(path), quote(report.mis_shaped.front()));
+  }
   if (matches.empty() && !report.missing.empty() && problems.count == 0) {
     fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename{}",
          shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()),
@@ -29458,9 +29478,12 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
            shown_path(path));
     }
     const bool other_names = options.strict && (!absent.empty() || !unread.empty());
+    const char* on_shapes = report.mis_shaped.empty()
+                                ? ""
+                                : "; give .ignore for what is meant to differ, or .strict = false to load what fits";
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", shown_path(path),
          problems.sentence(),
-         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
+         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : on_shapes);
   }
   std::vector<std::byte> bytes;  // of one tensor at a time
   for (const auto& [target, entry] : matches) {
@@ -29522,6 +29545,24 @@ inline std::string norm_behind(const parameters& from, const std::string& layer,
   return {};
 }
 
+// Every norm of `from` is in some layer of `into`, or there as it is.
+inline void expect_all_norms(const parameters& from, const parameters& into, const name_map& norms) {
+  std::set<std::string> folded;
+  for (const plan::named_tensor& each : into.layout().tensors)
+    folded.insert(norm_behind(from, each.name.substr(0, each.name.rfind('.')), norms));
+  for (const plan::named_tensor& each : from.layout().tensors) {
+    constexpr std::string_view ending = ".running_var";
+    if (!each.name.ends_with(ending) || into.layout().find(each.name)) continue;
+    const std::string norm = each.name.substr(0, each.name.size() - ending.size());
+    if (folded.contains(norm)) continue;
+    fail(
+        error_category::invalid_argument,
+        "fold_batch_norms: the norm {} of the model with norms is behind no layer of the other one, by `norms`; give a "
+        "rule {{layer, {}}}",
+        quote(norm), quote(norm));
+  }
+}
+
 inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted,
                                         const fold_options& options) {
   const auto expect = [&](bool holds, const char* found) {
@@ -29559,6 +29600,7 @@ MEGANEURA_INLINE void fold_batch_norms(const parameters& from, parameters into, 
     if (each.kind == op::state && !from.layout().find(each.name)) continue;
     all.emplace_back(&each, detail::folded_values(from, each, options));
   }
+  detail::expect_all_norms(from, into, options.norms);
   for (const auto& [tensor, values] : all) into.set(tensor->name, values);
 } catch (...) {
   rethrow_as_error("folding batch norms");
@@ -37476,6 +37518,24 @@ MEGANEURA_INLINE void write_steps(draft& all) { step_writer(all).run(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // Bodies of io/safetensors_set.hpp.
+// JSON from files: its depth is bounded, whatever the text says.
+
+namespace meganeura::inline MEGANEURA_ABI::io::detail {
+
+/// errors: invalid_file, where `what` was expected of the file `name`.
+inline nlohmann::json parse_bounded_json(std::string_view text, const std::string& name, const char* what) {
+  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (level > 16) bad_file(name, 0, what, "JSON nested 17 levels deep");
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text.begin(), text.end(), shallow);
+  } catch (const nlohmann::json::parse_error& problem) {
+    bad_file(name, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
+  }
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io::detail
 
 namespace meganeura::inline MEGANEURA_ABI::io {
 
@@ -37485,42 +37545,33 @@ inline constexpr std::string_view index_ending = ".safetensors.index.json", tens
 inline constexpr std::uint64_t longest_index = 100'000'000;  // as a header
 inline constexpr std::size_t most_files = 10'000;
 
-/// The one file of a folder that is meant: its index, or else its .safetensors.
+/// The one file of a folder that is meant: its index, or else its .safetensors, or else weights in another format,
+/// which are told apart when they are opened.
 inline std::string file_of_folder(const std::string& folder) {
-  std::vector<std::string> indices, files;
+  constexpr std::string_view others[] = {".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".h5"};
+  std::vector<std::string> indices, files, foreign;
   std::error_code problem;
   for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem)) {
     const std::string name = at->path().filename().string();
     if (name.ends_with(index_ending)) indices.push_back(at->path().string());
     if (name.ends_with(tensors_ending)) files.push_back(at->path().string());
+    if (std::ranges::any_of(others, [&](std::string_view each) { return name.ends_with(each); }))
+      foreign.push_back(at->path().string());
   }
   if (problem) fail(error_category::io, "{} cannot be read: {}", shown_path(folder), problem.message());
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
+  if (indices.empty() && files.empty() && foreign.size() == 1) return foreign.front();
   fail(error_category::invalid_file,
        "{} is a folder with {} indices (*{}) and {} files *{}; name one of them, or a folder with one",
        shown_path(folder), indices.size(), index_ending, files.size(), tensors_ending);
 }
 
-/// What nlohmann::json may build of a text: its depth is bounded here.
-inline nlohmann::json parse_index(const std::string& path) {
-  const std::vector<std::uint8_t> text = read_file(path, longest_index);
-  int depth = 0;
-  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
-    depth = std::max(depth, level);
-    if (level > 16) bad_file(path, 0, "an index of .safetensors files", "JSON nested 17 levels deep");
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text.begin(), text.end(), shallow);
-  } catch (const nlohmann::json::parse_error& problem) {
-    bad_file(path, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
-  }
-}
-
 /// Tensors by the file that they are in.
 inline std::map<std::string, std::vector<std::string>> files_of_index(const std::string& path) {
-  const nlohmann::json index = parse_index(path);
+  const std::vector<std::uint8_t> bytes = read_file(path, longest_index);
+  const nlohmann::json index = parse_bounded_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path,
+                                                  "an index of .safetensors files");
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object() || map->empty()) {
     bad_file(path, 0, "an index of .safetensors files, {\"weight_map\": {\"name\": \"file\", ..}}",
@@ -37604,7 +37655,12 @@ MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_
 }
 
 MEGANEURA_INLINE void safetensors_set::read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const {
-  files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor, into);
+  const safetensors_tensor* known = find(tensor.name);
+  if (known == nullptr) {
+    fail(error_category::invalid_argument, "{} has no tensor {}; read what find(name) or tensors() gave",
+         shown_path(path_), quote(tensor.name));
+  }
+  files_[file_of_[static_cast<std::size_t>(known - tensors_.data())]].read(*known, into);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
@@ -41703,15 +41759,14 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   weights.check_values("save_checkpoint", names);
   auto tensors = detail::checkpoint_tensors(weights, &plan::named_tensor::name);
   detail::add_moments(tensors, moments);
-  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
-    values.push_back(tensor.kept ? moments.read(*tensor.kept) : weights.get_bytes(tensor.name));
-    entries.push_back({tensor.name,
-                       io::safetensors_dtype(tensor.type),
-                       {tensor.extents.begin(), tensor.extents.end()},
-                       values.back()});
+    entries.push_back(
+        {tensor.name, io::safetensors_dtype(tensor.type), {tensor.extents.begin(), tensor.extents.end()}, {}});
   }
+  const auto bytes_of = [&](std::size_t i) {
+    return tensors[i].kept ? moments.read(*tensors[i].kept) : weights.get_bytes(tensors[i].name);
+  };
   io::safetensors_metadata metadata{{"format", "pt"},
                                     {detail::checkpoint_key, std::string(detail::checkpoint_format)},
                                     {"optimizer", position.chosen.name()},
@@ -41733,7 +41788,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   }
   for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
     metadata.emplace_back(std::string(detail::group_key) + name, group);
-  io::write_safetensors(path, entries, metadata);
+  io::write_safetensors(path, entries, metadata, bytes_of);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
 }

@@ -61,7 +61,8 @@ TEST(io_safetensors_set, an_index_a_folder_and_a_file_are_read) {
       const auto* found = set.find(name);
       ASSERT_NE(found, nullptr) << name;
       const std::vector<float> expected = counting(6, name[0] == 'b' ? 1.0f : 2.0f);
-      EXPECT_TRUE(std::ranges::equal(set.read(*found), std::as_bytes(std::span(expected)))) << name;
+      const io::safetensors_tensor copy = *found;
+      EXPECT_TRUE(std::ranges::equal(set.read(copy), std::as_bytes(std::span(expected)))) << name;
     }
     EXPECT_EQ(set.find("d"), nullptr);
   }
@@ -75,6 +76,8 @@ TEST(io_safetensors_set, a_folder_needs_one_index_or_one_file) {
     return support::sentence_of([&] { (void)io::safetensors_set::open(folder.path().string()); });
   };
   EXPECT_NE(open().find("is a folder with 0 indices"), std::string::npos) << open();
+  support::write(folder / "pytorch_model.bin", "PK\3\4 and so on");
+  EXPECT_NE(open().find("safetensors.torch.save_file"), std::string::npos) << open();
   write_part(folder / "x.safetensors", {"a"});
   EXPECT_EQ(io::safetensors_set::open(folder.path().string()).tensors().size(), 1u);
   write_part(folder / "y.safetensors", {"b"});

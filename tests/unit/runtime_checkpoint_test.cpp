@@ -136,12 +136,10 @@ TEST(runtime_checkpoint, a_file_of_another_run_is_refused_and_changes_nothing) {
             path +
                 " is a checkpoint of a training run; load it by trainer.load_checkpoint, or its weights alone with "
                 "{.strict = false}");
-  EXPECT_NE(
-      support::sentence_of([&] { other.parameters().load(path, {.strict = false}); }).find("does not fit the model"),
-      std::string::npos);
   EXPECT_NO_THROW(run.parameters().load(path, {.strict = false}));
   EXPECT_EQ(support::everything(other), before);
   EXPECT_EQ(other.steps(), 2u);
+  EXPECT_EQ(other.parameters().load(path, {.strict = false}).mis_shaped.size(), 3u);  // but the bias of two fits
   run.parameters().load(weights);  // and plain weights stay plain weights
 }
 

@@ -296,6 +296,34 @@ TEST(runtime_parameters, loading_renames_ignores_and_reports) {
                                             "missing (nearest: \"head.weight\"); give .rename = from_torch");
 }
 
+TEST(runtime_parameters, what_has_another_shape_is_refused_or_reported) {
+  const support::temporary_folder folder;
+  const std::string path = folder / "m.safetensors";
+  graph theirs, ours, others;
+  for (graph* each : {&theirs, &ours}) each->parameter("trunk.weight", dtype::f32, {2});
+  theirs.parameter("fc.weight", dtype::f32, {3, 2});
+  for (graph* each : {&ours, &others}) each->parameter("fc.weight", dtype::f32, {5, 2});
+  parameters saved = made(theirs), weights = made(ours), head = made(others);
+  saved.init({.seed = 1});
+  saved.save(path);
+  weights.init({.seed = 2});
+  head.init();
+  const std::vector<float> before = weights.get("fc.weight");
+  const auto refusal = [&](parameters& into, bool strict) {
+    return support::sentence_of([&] { into.load(path, {.strict = strict, .ignore = "trunk.*"}); });
+  };
+  EXPECT_EQ(refusal(weights, true),
+            path +
+                " does not fit the model and nothing was loaded; \"fc.weight\": expected [5, 2], "
+                "found [3, 2]; give .ignore for what is meant to differ, or .strict = false to "
+                "load what fits");
+  EXPECT_EQ(weights.load(path, {.strict = false}).mis_shaped, (std::vector<std::string>{"fc.weight"}));
+  EXPECT_EQ(weights.get("trunk.weight"), saved.get("trunk.weight"));
+  EXPECT_EQ(weights.get("fc.weight"), before);
+  EXPECT_EQ(refusal(head, false),
+            path + " fits the model nowhere and nothing was loaded: \"fc.weight\" has other extents in it");
+}
+
 TEST(runtime_parameters, a_file_of_other_names_is_answered_briefly) {
   const support::temporary_folder folder;
   const std::string path = folder / "m.safetensors";
@@ -466,7 +494,7 @@ TEST(runtime_parameters, doubles_and_wide_integers_are_narrowed) {
   const support::temporary_folder folder;
   const std::string path = folder / "m.safetensors";
   parameters weights = made(with_parameters({{"a", dtype::f32}, {"h", dtype::f16}, {"q", dtype::i32}}, 2));
-  const std::vector<double> doubles{1.0 / 3, -2.5};
+  std::vector<double> doubles{1.0 / 3, -2.5};
   std::vector<std::int64_t> wide{-7, 2147483647};
   const auto write = [&] {
     io::write_safetensors(path, std::vector<io::safetensors_entry>{{"a", "F64", {2}, std::as_bytes(std::span(doubles))},
@@ -478,6 +506,17 @@ TEST(runtime_parameters, doubles_and_wide_integers_are_narrowed) {
   EXPECT_EQ(weights.get("a"), (std::vector<float>{1.0f / 3, -2.5f}));
   EXPECT_EQ(weights.get("h"), (std::vector<float>{0.333251953125f, -2.5f}));
   EXPECT_EQ(weights.get_bytes("q"), bytes_of(std::vector<std::int32_t>{-7, 2147483647}));
+  // Just above the middle of two halves, which as floats they are; just below what rounds to infinity; beyond.
+  for (const auto& [found, half] : {std::pair{1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-10f},
+                                    {-1 - 0x1p-11 + 0x1p-40, -1.0f},
+                                    {65520 - 0x1p-30, 65504.0f},
+                                    {0x1p-25 + 0x1p-70, 0x1p-24f},
+                                    {-1e300, -std::numeric_limits<float>::infinity()}}) {
+    doubles[0] = found;
+    write();
+    weights.load(path);
+    EXPECT_EQ(weights.get("h")[0], half) << found;
+  }
   wide[1] += 1;
   write();
   EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),

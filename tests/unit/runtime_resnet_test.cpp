@@ -128,6 +128,23 @@ TEST(runtime_resnet, a_layer_keeps_its_bias_and_a_norm_without_weight_only_moves
   EXPECT_EQ(into.get("fc.weight"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
+TEST(runtime_resnet, a_norm_that_no_layer_takes_up_is_not_lost) {
+  graph with, without;
+  with.parameter("conv_stem.conv1.weight", dtype::f32, {1, 1});  // "*conv*" as "*bn*": "bn_stem.conv1"
+  with.state("conv_stem.bn1.running_mean", dtype::f32, {1});
+  with.state("conv_stem.bn1.running_var", dtype::f32, {1});
+  without.parameter("conv_stem.conv1.weight", dtype::f32, {1, 1});
+  parameters from(support::shared_device(), with), into(support::shared_device(), without);
+  from.init();
+  EXPECT_EQ(support::sentence_of([&] { fold_batch_norms(from, into); }),
+            "fold_batch_norms: the norm \"conv_stem.bn1\" of the model with norms is behind no layer of the other one, "
+            "by `norms`; give a rule {layer, \"conv_stem.bn1\"}");
+  from.set("conv_stem.conv1.weight", std::vector<float>{6});
+  from.set("conv_stem.bn1.running_var", std::vector<float>{4});
+  fold_batch_norms(from, into, {.norms = {{"*.conv1", "*.bn1"}}, .epsilon = 0});
+  EXPECT_EQ(into.get("conv_stem.conv1.weight"), (std::vector<float>{3}));
+}
+
 TEST(runtime_resnet, what_cannot_be_folded_is_said_and_changes_nothing) {
   graph with, without;
   with.parameter("conv.weight", dtype::f32, {2, 1});

@@ -197,7 +197,7 @@ TEST_F(vulkan_device, waiting_for_what_was_never_submitted_is_refused) {
 
 TEST(vulkan_wait, polls_for_as_long_as_it_is_told_and_then_sleeps) {
   for (const std::uint32_t poll : {0U, 1U, 100'000U}) {
-    const vulkan::device gpu({.device = "cpu", .disk_cache = false, .poll_microseconds = poll});
+    const vulkan::device gpu({.disk_cache = false, .poll_microseconds = poll});
     const vulkan::pipeline advance = gpu.create_pipeline(advance_kernel());
     const vulkan::buffer memory = gpu.allocate(1 << 20, vulkan::memory_kind::mapped);
     std::memset(memory.mapped().data(), 0, memory.mapped().size());

@@ -236,7 +236,8 @@ TEST_F(vulkan_cache, no_temporary_file_is_left) {
 TEST_F(vulkan_cache, a_flipped_bit_anywhere_is_noticed) {
   fill_cache();
   const std::vector<char> good = file_bytes();
-  for (std::size_t at = 0; at < good.size(); at += 3) {
+  const std::size_t step = std::max<std::size_t>(3, good.size() / 4000);  // drivers write up to megabytes
+  for (std::size_t at = 0; at < good.size(); at += at < 300 ? 3 : step) {
     std::vector<char> damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
     EXPECT_TRUE(vulkan::detail::unpack_cache(std::as_bytes(std::span(damaged)), gpu_facts()).empty()) << at;

@@ -5,11 +5,11 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/data/bpe.hpp>
 #include <meganeura/data/characters.hpp>
+#include <meganeura/io/bounded_json.hpp>
 #include <meganeura/io/file.hpp>
 
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -96,7 +96,7 @@ MEGANEURA_INLINE bpe_tokenizer bpe_tokenizer::read(const std::string& vocabulary
 }
 
 MEGANEURA_INLINE void bpe_tokenizer::parse_vocabulary(std::string_view text, const std::string& name) {
-  const auto all = nlohmann::json::parse(text, nullptr, false);
+  const auto all = io::detail::parse_bounded_json(text, name, "a JSON object of numbers by token");
   if (!all.is_object() || all.empty()) io::bad_file(name, 0, "a JSON object of numbers by token", "something else");
   for (const auto& [token, number] : all.items()) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {

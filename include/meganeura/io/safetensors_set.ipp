@@ -3,12 +3,12 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/core/quote.hpp>
+#include <meganeura/io/bounded_json.hpp>
 #include <meganeura/io/safetensors_set.hpp>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
@@ -20,42 +20,33 @@ inline constexpr std::string_view index_ending = ".safetensors.index.json", tens
 inline constexpr std::uint64_t longest_index = 100'000'000;  // as a header
 inline constexpr std::size_t most_files = 10'000;
 
-/// The one file of a folder that is meant: its index, or else its .safetensors.
+/// The one file of a folder that is meant: its index, or else its .safetensors, or else weights in another format,
+/// which are told apart when they are opened.
 inline std::string file_of_folder(const std::string& folder) {
-  std::vector<std::string> indices, files;
+  constexpr std::string_view others[] = {".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".h5"};
+  std::vector<std::string> indices, files, foreign;
   std::error_code problem;
   for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem)) {
     const std::string name = at->path().filename().string();
     if (name.ends_with(index_ending)) indices.push_back(at->path().string());
     if (name.ends_with(tensors_ending)) files.push_back(at->path().string());
+    if (std::ranges::any_of(others, [&](std::string_view each) { return name.ends_with(each); }))
+      foreign.push_back(at->path().string());
   }
   if (problem) fail(error_category::io, "{} cannot be read: {}", shown_path(folder), problem.message());
   if (indices.size() == 1) return indices.front();
   if (indices.empty() && files.size() == 1) return files.front();
+  if (indices.empty() && files.empty() && foreign.size() == 1) return foreign.front();
   fail(error_category::invalid_file,
        "{} is a folder with {} indices (*{}) and {} files *{}; name one of them, or a folder with one",
        shown_path(folder), indices.size(), index_ending, files.size(), tensors_ending);
 }
 
-/// What nlohmann::json may build of a text: its depth is bounded here.
-inline nlohmann::json parse_index(const std::string& path) {
-  const std::vector<std::uint8_t> text = read_file(path, longest_index);
-  int depth = 0;
-  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
-    depth = std::max(depth, level);
-    if (level > 16) bad_file(path, 0, "an index of .safetensors files", "JSON nested 17 levels deep");
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text.begin(), text.end(), shallow);
-  } catch (const nlohmann::json::parse_error& problem) {
-    bad_file(path, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
-  }
-}
-
 /// Tensors by the file that they are in.
 inline std::map<std::string, std::vector<std::string>> files_of_index(const std::string& path) {
-  const nlohmann::json index = parse_index(path);
+  const std::vector<std::uint8_t> bytes = read_file(path, longest_index);
+  const nlohmann::json index = parse_bounded_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path,
+                                                  "an index of .safetensors files");
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (!index.is_object() || map == index.end() || !map->is_object() || map->empty()) {
     bad_file(path, 0, "an index of .safetensors files, {\"weight_map\": {\"name\": \"file\", ..}}",
@@ -139,7 +130,12 @@ MEGANEURA_INLINE std::vector<std::byte> safetensors_set::read(const safetensors_
 }
 
 MEGANEURA_INLINE void safetensors_set::read(const safetensors_tensor& tensor, std::vector<std::byte>& into) const {
-  files_[file_of_[static_cast<std::size_t>(&tensor - tensors_.data())]].read(tensor, into);
+  const safetensors_tensor* known = find(tensor.name);
+  if (known == nullptr) {
+    fail(error_category::invalid_argument, "{} has no tensor {}; read what find(name) or tensors() gave",
+         shown_path(path_), quote(tensor.name));
+  }
+  files_[file_of_[static_cast<std::size_t>(known - tensors_.data())]].read(*known, into);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io

@@ -216,15 +216,14 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   weights.check_values("save_checkpoint", names);
   auto tensors = detail::checkpoint_tensors(weights, &plan::named_tensor::name);
   detail::add_moments(tensors, moments);
-  std::vector<std::vector<std::byte>> values;
   std::vector<io::safetensors_entry> entries;
   for (const auto& tensor : tensors) {
-    values.push_back(tensor.kept ? moments.read(*tensor.kept) : weights.get_bytes(tensor.name));
-    entries.push_back({tensor.name,
-                       io::safetensors_dtype(tensor.type),
-                       {tensor.extents.begin(), tensor.extents.end()},
-                       values.back()});
+    entries.push_back(
+        {tensor.name, io::safetensors_dtype(tensor.type), {tensor.extents.begin(), tensor.extents.end()}, {}});
   }
+  const auto bytes_of = [&](std::size_t i) {
+    return tensors[i].kept ? moments.read(*tensors[i].kept) : weights.get_bytes(tensors[i].name);
+  };
   io::safetensors_metadata metadata{{"format", "pt"},
                                     {detail::checkpoint_key, std::string(detail::checkpoint_format)},
                                     {"optimizer", position.chosen.name()},
@@ -246,7 +245,7 @@ MEGANEURA_INLINE void save_checkpoint(const std::string& path, const parameters&
   }
   for (const auto& [name, group] : position.groups.value_or(std::map<std::string, std::string>()))
     metadata.emplace_back(std::string(detail::group_key) + name, group);
-  io::write_safetensors(path, entries, metadata);
+  io::write_safetensors(path, entries, metadata, bytes_of);
 } catch (...) {
   rethrow_as_error("saving a checkpoint");
 }

@@ -17,8 +17,9 @@ struct fold_options {
 /// Sets the floats of `into`, a model without norms, so that it computes what the model of `from` does in evaluation: a
 /// layer's weight is scaled by the norm's weight / sqrt(running_var + epsilon), its bias is what the norm adds. In
 /// double, rounded once. What no norm follows is copied; states that only `into` has stay.
-/// errors: invalid_argument for a tensor of `into` that `from` lacks without a norm to make it of, another shape, and
-/// tensors without values or not of floats; nothing is changed then.
+/// errors: invalid_argument for a tensor of `into` that `from` lacks without a norm to make it of, for a norm of `from`
+/// that by `norms` is behind no layer and that `into` lacks, another shape, and tensors without values or not of
+/// floats; nothing is changed then.
 void fold_batch_norms(const parameters& from, parameters into, const fold_options& options = {});
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <cstddef>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +43,24 @@ inline std::string norm_behind(const parameters& from, const std::string& layer,
     if (each != layer && from.layout().find(each + ".running_var")) return std::move(each);
   }
   return {};
+}
+
+// Every norm of `from` is in some layer of `into`, or there as it is.
+inline void expect_all_norms(const parameters& from, const parameters& into, const name_map& norms) {
+  std::set<std::string> folded;
+  for (const plan::named_tensor& each : into.layout().tensors)
+    folded.insert(norm_behind(from, each.name.substr(0, each.name.rfind('.')), norms));
+  for (const plan::named_tensor& each : from.layout().tensors) {
+    constexpr std::string_view ending = ".running_var";
+    if (!each.name.ends_with(ending) || into.layout().find(each.name)) continue;
+    const std::string norm = each.name.substr(0, each.name.size() - ending.size());
+    if (folded.contains(norm)) continue;
+    fail(
+        error_category::invalid_argument,
+        "fold_batch_norms: the norm {} of the model with norms is behind no layer of the other one, by `norms`; give a "
+        "rule {{layer, {}}}",
+        quote(norm), quote(norm));
+  }
 }
 
 inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted,
@@ -80,6 +100,7 @@ MEGANEURA_INLINE void fold_batch_norms(const parameters& from, parameters into, 
     if (each.kind == op::state && !from.layout().find(each.name)) continue;
     all.emplace_back(&each, detail::folded_values(from, each, options));
   }
+  detail::expect_all_norms(from, into, options.norms);
   for (const auto& [tensor, values] : all) into.set(tensor->name, values);
 } catch (...) {
   rethrow_as_error("folding batch norms");

@@ -27,7 +27,8 @@ struct init_options {
 
 /// e.g. {.rename = from_torch, .ignore = "*.num_batches_tracked"}.
 struct load_options {
-  bool strict = true;      // false: what only one side has stays as it is, and axes of extent 1 may come and go
+  bool strict = true;      // false: what only one side has, or has in another shape, stays as it is, and
+                           // axes of extent 1 may come and go
   name_map rename{};       // what the file calls the parameters; the first name that it has is read, for one of them
                            // unless a rule without '*' says otherwise: {"head.weight", "embed.weight"}
   name_patterns ignore{};  // as the model or as the file calls them: neither read nor missed, under both names where
@@ -39,6 +40,7 @@ struct load_report {
   std::vector<std::string> missing;     // parameters and states that the file lacks, or has as another one alone: they
                                         // keep their values
   std::vector<std::string> unexpected;  // tensors of the file that the model lacks
+  std::vector<std::string> mis_shaped;  // parameters and states of other extents in the file: they keep their values
   std::vector<std::string> reshaped;    // read in spite of other axes of extent 1
 };
 
@@ -80,7 +82,7 @@ class parameters {
   /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
   /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
   /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
-  /// without `strict`, for a file that has nothing of the model.
+  /// without `strict`, for a file that has nothing of the model, or of which nothing fits.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;

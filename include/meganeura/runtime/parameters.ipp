@@ -17,6 +17,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -203,6 +204,16 @@ std::vector<std::byte> narrowed(std::vector<std::byte> bytes, const Convert& con
   return bytes;
 }
 
+// A float that rounds to any narrower format as the double does: cut off, and odd where something was.
+inline float rounded_to_odd(double wide) {
+  static_assert(std::numeric_limits<float>::is_iec559, "what is too large becomes infinite");
+  const auto nearest = static_cast<float>(wide);
+  const double back = nearest;
+  if (back == wide || std::isnan(wide)) return nearest;
+  const float cut = std::abs(back) > std::abs(wide) ? std::nextafter(nearest, 0.0f) : nearest;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(cut) | 1U);
+}
+
 // A tensor of the file as the parameter's dtype, in memory that is used again where nothing is converted.
 inline void read_as(const io::safetensors_set& file, const io::safetensors_tensor& entry, dtype type,
                     std::vector<std::byte>& bytes) {
@@ -217,9 +228,10 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     return;
   }
   const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double) {
-    const auto nearest = [](double wide, std::size_t) { return static_cast<float>(wide); };
-    bytes = narrowed<double>(std::move(bytes), nearest);
+  if (is_double && type == dtype::f32) {
+    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return static_cast<float>(wide); });
+  } else if (is_double) {
+    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return rounded_to_odd(wide); });
   }
   const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
   if (found != type) bytes = converted_floats(std::move(bytes), found, type);
@@ -404,6 +416,8 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     const bool same_shape = std::ranges::equal(entry->shape, target.extents);
     const bool same_order =
         same_shape || (!options.strict && detail::without_ones(entry->shape) == detail::without_ones(target.extents));
+    if (!same_order) report.mis_shaped.push_back(target.name);
+    if (!same_order && !options.strict) continue;
     if (!same_order || !detail::is_readable(entry->dtype, target.type)) {
       problems.add([&] {
         const std::string expected = same_order ? detail::readable_dtypes(target.type) : to_string(target.extents);
@@ -426,6 +440,10 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
     report.unexpected.push_back(entry.name);
     if (options.strict) problems.add([&] { return fmt::format("{} is not in the model", quote(entry.name)); });
   }
+  if (matches.empty() && !report.mis_shaped.empty() && problems.count == 0) {
+    fail(error_category::invalid_file, "{} fits the model nowhere and nothing was loaded: {} has other extents in it",
+         shown_path(path), quote(report.mis_shaped.front()));
+  }
   if (matches.empty() && !report.missing.empty() && problems.count == 0) {
     fail(error_category::invalid_file, "{} has nothing of the model and nothing was loaded: {}; give .rename{}",
          shown_path(path), detail::describe_missing(report.missing.front(), file.tensors()),
@@ -441,9 +459,12 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
            shown_path(path));
     }
     const bool other_names = options.strict && (!absent.empty() || !unread.empty());
+    const char* on_shapes = report.mis_shaped.empty()
+                                ? ""
+                                : "; give .ignore for what is meant to differ, or .strict = false to load what fits";
     fail(error_category::invalid_file, "{} does not fit the model and nothing was loaded{}{}", shown_path(path),
          problems.sentence(),
-         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : "");
+         other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : on_shapes);
   }
   std::vector<std::byte> bytes;  // of one tensor at a time
   for (const auto& [target, entry] : matches) {
