@@ -30,7 +30,8 @@ struct device_options {
   std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
   std::uint32_t threads = 0;                         // that generate kernels and create pipelines; 0 = one a processor
   std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
-                                                     // which it would wake late; empty = 1000, of a software device 0
+                                                     // which it would wake late, and about when it should be over by
+                                                     // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
   log_sink log{};                                    // what the device has to say; empty: nobody hears it
 };

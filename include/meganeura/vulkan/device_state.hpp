@@ -140,7 +140,8 @@ class device_state {
   VkPhysicalDeviceMemoryProperties memory_{};
   VkQueue queue_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
+  std::uint64_t submitted_ = 0;             // the last timeline value handed to the queue
+  std::atomic<std::int64_t> last_wait_{0};  // nanoseconds, of one that had to wait
 
   VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
   std::vector<transfer_commands> retired_;  // oldest first

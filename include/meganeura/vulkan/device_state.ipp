@@ -306,20 +306,32 @@ MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
-  if (poll_microseconds != 0) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(poll_microseconds);
-    do {
-      if (completed() >= value) return;
-    } while (std::chrono::steady_clock::now() < until);
-  }
-  // In slices of a second, so that a loss noticed by another thread ends this wait too.
-  constexpr std::uint64_t slice = 1'000'000'000;
-  while (true) {
-    const VkResult result = call.WaitSemaphores(handle, &info, slice);
+  const auto sleep = [&](std::chrono::nanoseconds most) {
+    const VkResult result = call.WaitSemaphores(handle, &info, static_cast<std::uint64_t>(most.count()));
     check(result, "vkWaitSemaphores");
-    if (result == VK_SUCCESS) return;
-    require_alive();
+    return result == VK_SUCCESS;
+  };
+  const auto poll = [&](std::chrono::nanoseconds most) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    do {
+      if (completed() >= value) return true;
+    } while (std::chrono::steady_clock::now() < until);
+    return false;
+  };
+  const auto is_done = [&] {
+    const std::chrono::nanoseconds polled = std::chrono::microseconds(poll_microseconds), last{last_wait_.load()};
+    // Steps are alike: it may sleep through most of one, but not through its end.
+    if (polled.count() != 0 && last > 2 * polled) return sleep(last - polled) || poll(2 * polled);
+    return polled.count() != 0 && poll(polled);
+  };
+  if (poll_microseconds != 0 && completed() >= value) return;
+  const auto begin = std::chrono::steady_clock::now();
+  bool done = is_done();
+  while (!done) {
+    require_alive();  // in slices of a second, so that a loss noticed by another thread ends this wait too
+    done = sleep(std::chrono::seconds(1));
   }
+  last_wait_ = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
 }
 
 MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
