@@ -17387,7 +17387,8 @@ struct device_options {
   std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
   std::uint32_t threads = 0;                         // that generate kernels and create pipelines; 0 = one a processor
   std::optional<std::uint32_t> poll_microseconds{};  // a wait asks again and again for so long before it sleeps, from
-                                                     // which it would wake late; empty = 1000, of a software device 0
+                                                     // which it would wake late, and about when it should be over by
+                                                     // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
   log_sink log{};                                    // what the device has to say; empty: nobody hears it
 };
@@ -27723,7 +27724,8 @@ class device_state {
   VkPhysicalDeviceMemoryProperties memory_{};
   VkQueue queue_ = VK_NULL_HANDLE;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::uint64_t submitted_ = 0;  // the last timeline value handed to the queue
+  std::uint64_t submitted_ = 0;             // the last timeline value handed to the queue
+  std::atomic<std::int64_t> last_wait_{0};  // nanoseconds, of one that had to wait
 
   VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
   std::vector<transfer_commands> retired_;  // oldest first
@@ -35669,20 +35671,32 @@ MEGANEURA_INLINE void device_state::wait(std::uint64_t value) {
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;
   info.pValues = &value;
-  if (poll_microseconds != 0) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(poll_microseconds);
-    do {
-      if (completed() >= value) return;
-    } while (std::chrono::steady_clock::now() < until);
-  }
-  // In slices of a second, so that a loss noticed by another thread ends this wait too.
-  constexpr std::uint64_t slice = 1'000'000'000;
-  while (true) {
-    const VkResult result = call.WaitSemaphores(handle, &info, slice);
+  const auto sleep = [&](std::chrono::nanoseconds most) {
+    const VkResult result = call.WaitSemaphores(handle, &info, static_cast<std::uint64_t>(most.count()));
     check(result, "vkWaitSemaphores");
-    if (result == VK_SUCCESS) return;
-    require_alive();
+    return result == VK_SUCCESS;
+  };
+  const auto poll = [&](std::chrono::nanoseconds most) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    do {
+      if (completed() >= value) return true;
+    } while (std::chrono::steady_clock::now() < until);
+    return false;
+  };
+  const auto is_done = [&] {
+    const std::chrono::nanoseconds polled = std::chrono::microseconds(poll_microseconds), last{last_wait_.load()};
+    // Steps are alike: it may sleep through most of one, but not through its end.
+    if (polled.count() != 0 && last > 2 * polled) return sleep(last - polled) || poll(2 * polled);
+    return polled.count() != 0 && poll(polled);
+  };
+  if (poll_microseconds != 0 && completed() >= value) return;
+  const auto begin = std::chrono::steady_clock::now();
+  bool done = is_done();
+  while (!done) {
+    require_alive();  // in slices of a second, so that a loss noticed by another thread ends this wait too
+    done = sleep(std::chrono::seconds(1));
   }
+  last_wait_ = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
 }
 
 MEGANEURA_INLINE void device_state::wait_quietly(std::uint64_t value) noexcept {
