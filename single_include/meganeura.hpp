@@ -29487,7 +29487,11 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          problems.sentence(),
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : on_shapes);
   }
-  std::vector<std::byte> bytes;  // of one tensor at a time
+  std::vector<std::byte> bytes;                  // of one tensor at a time
+  for (const auto& [target, entry] : matches) {  // what may not fit is tried before anything changes
+    if (!is_float(target->type) && entry->dtype != io::safetensors_dtype(target->type))
+      detail::read_as(file, *entry, target->type, bytes);
+  }
   for (const auto& [target, entry] : matches) {
     detail::read_as(file, *entry, target->type, bytes);
     set_bytes(target->name, bytes);
@@ -29565,7 +29569,7 @@ inline void expect_all_norms(const parameters& from, const parameters& into, con
   }
 }
 
-inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted,
+inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted, bool has_bias,
                                         const fold_options& options) {
   const auto expect = [&](bool holds, const char* found) {
     if (!holds) {
@@ -29586,6 +29590,7 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
 
   const channel_scale by = scale_of(from, norm, options.epsilon);
   expect(by.scale.size() == static_cast<std::size_t>(wanted.extents[0]), "the norm has another number of channels");
+  expect(has_bias, "its layer has no bias in the model without norms, which has to add what the norm does");
   const std::size_t each = values.size() / by.scale.size();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double scaled = static_cast<double>(values[i]) * by.scale[i / each];
@@ -29597,10 +29602,12 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
 }  // namespace detail
 
 MEGANEURA_INLINE void fold_batch_norms(const parameters& from, parameters into, const fold_options& options) try {
+  const auto has = [&](const std::string& name) { return into.layout().find(name) != nullptr; };
   std::vector<std::pair<const plan::named_tensor*, std::vector<float>>> all;
   for (const plan::named_tensor& each : into.layout().tensors) {
     if (each.kind == op::state && !from.layout().find(each.name)) continue;
-    all.emplace_back(&each, detail::folded_values(from, each, options));
+    all.emplace_back(
+        &each, detail::folded_values(from, each, has(each.name.substr(0, each.name.rfind('.')) + ".bias"), options));
   }
   detail::expect_all_norms(from, into, options.norms);
   for (const auto& [tensor, values] : all) into.set(tensor->name, values);
@@ -37536,14 +37543,30 @@ MEGANEURA_INLINE void write_steps(draft& all) { step_writer(all).run(); }
 
 namespace meganeura::inline MEGANEURA_ABI::io::detail {
 
+/// Whether brackets outside of texts are nested no deeper than that.
+inline bool is_nested_within(std::string_view json, int most) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char character = json[at];
+    if (in_text && character == '\\') {
+      ++at;
+    } else if (character == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (character == '[' || character == '{')) {
+      if (++depth > most) return false;
+    } else if (!in_text && (character == ']' || character == '}')) {
+      --depth;
+    }
+  }
+  return true;
+}
+
 /// errors: invalid_file, where `what` was expected of the file `name`.
 inline nlohmann::json parse_bounded_json(std::string_view text, const std::string& name, const char* what) {
-  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (level > 16) bad_file(name, 0, what, "JSON nested 17 levels deep");
-    return true;
-  };
+  if (!is_nested_within(text, 16)) bad_file(name, 0, what, "JSON nested 17 levels deep");
   try {
-    return nlohmann::json::parse(text.begin(), text.end(), shallow);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& problem) {
     bad_file(name, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
   }
@@ -37556,7 +37579,7 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
 inline constexpr std::string_view index_ending = ".safetensors.index.json", tensors_ending = ".safetensors";
-inline constexpr std::uint64_t longest_index = 100'000'000;  // as a header
+inline constexpr std::uint64_t longest_index = 16'000'000;  // of 100,000 tensors
 inline constexpr std::size_t most_files = 10'000;
 
 /// The one file of a folder that is meant: its index, or else its .safetensors, or else weights in another format,
@@ -37648,9 +37671,9 @@ MEGANEURA_INLINE void safetensors_set::open_index(const std::string& index) {
                            file.tensors().size()));
     }
     if (file.tensors().size() != expected.size()) {
-      const auto stray = std::ranges::find_if(file.tensors(), [&](const safetensors_tensor& each) {
-        return std::ranges::find(expected, each.name) == expected.end();
-      });
+      const std::set<std::string_view> known(expected.begin(), expected.end());
+      const auto stray = std::ranges::find_if(
+          file.tensors(), [&](const safetensors_tensor& each) { return !known.contains(each.name); });
       bad_file(index, 0, fmt::format("all {} tensors of {} in the index", file.tensors().size(), quote(name)),
                fmt::format("{}, without {}", expected.size(), quote(stray->name)));
     }

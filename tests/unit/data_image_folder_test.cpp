@@ -99,10 +99,13 @@ TEST_F(data_image_folder, the_middle_of_an_image_is_scaled_in_proportion) {
   ASSERT_EQ(half.size(), 3u * 32u * 32u);
   EXPECT_NEAR(half[0], 96.5f / 255, 1e-5f);
   EXPECT_NEAR(half.back(), 158.5f / 255, 1e-5f);
-  EXPECT_EQ(support::refusal([&] {
-              (void)data::read_centre(path, {3, 32, 65}, 64);
-            }),
-            "read_centre: 32x65 pixels of an image of 64 on the shorter side were asked for");
+  EXPECT_EQ(
+      support::refusal([&] {
+        (void)data::read_centre(path, {3, 32, 65}, 64);
+      }),
+      "read_centre: 32x65 pixels of an image of 64 on the shorter side were asked for; it is as long as both, and at "
+      "most 2^20");
+  EXPECT_THROW((void)data::read_centre(path, {3, 32, 32}, std::size_t{1} << 63), error);
 }
 
 TEST_F(data_image_folder, what_is_no_set_of_images_is_an_error) {
@@ -129,6 +132,14 @@ TEST_F(data_image_folder, what_is_no_set_of_images_is_an_error) {
   std::vector<std::uint8_t> huge = good;
   huge[18] = huge[22] = 0x60;  // 24,576 more of each
   EXPECT_EQ(read(huge, {1, 2, 2}), no_image + "it has more than 2^28 pixels");
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::vector<std::uint8_t> flipped = good;
+    flipped[at] = static_cast<std::uint8_t>(flipped[at] ^ 1U << at % 8);
+    EXPECT_EQ(read(flipped, {1, 2, 2}).find(no_image), 0u) << at;
+  }
+  image("birds/owl/a.png", std::vector<float>(300, 0.5f), {1, 300, 1});
+  EXPECT_EQ(read(io::read_file(folder / "birds/owl/a.png"), {1, 2, 2}),
+            no_image + "it is more than 256 times longer than wide");
   EXPECT_EQ(read(good, {2, 2, 2}), "read_image: an image of 2x2x2 was asked for; it has 1 or 3 channels");
 }
 

@@ -50,8 +50,9 @@ TEST(data_spectrogram, two_tones_are_as_pytorch_shows_them) {
 TEST(data_spectrogram, silence_is_even_and_too_much_is_refused) {
   for (const float each : data::log_mel_spectrogram({}, {.frames = 10})) EXPECT_FLOAT_EQ(each, -1.5f);  // (-10 + 4) / 4
   EXPECT_EQ(support::refusal([] { (void)data::log_mel_spectrogram(std::vector<float>(321), {.frames = 2}); }),
-            "log_mel_spectrogram: 2 frames of 160 samples cannot show 321; take at least 2 frames, and one part of the "
+            "log_mel_spectrogram: 2 frames of 160 samples cannot show 321; take 2 to 2^40 frames, and one part of the "
             "sound after another");
+  EXPECT_THROW((void)data::log_mel_spectrogram({}, {.mels = 128, .frames = std::size_t{1} << 57}), error);
   EXPECT_EQ(support::refusal([] { (void)data::mel_filters(0); }),
             "mel_filters: 0 bands were asked for; there are 1 to 128");
 }

@@ -143,6 +143,8 @@ TEST(data_wav, what_the_lower_rate_cannot_hold_is_gone) {
   EXPECT_LT(largest_difference(found, std::vector<float>(3200)), 1e-3f);
   EXPECT_EQ(support::refusal([] { (void)data::resample({}, 0, 16000); }),
             "resample: from 0 to 16000 samples a second was asked for; rates are 1 to 1000000");
+  EXPECT_EQ(support::refusal([] { (void)data::resample({}, 1, 16000); }),
+            "resample: from 1 to 16000 samples a second was asked for; 100 times at most");
 }
 
 }  // namespace

@@ -112,7 +112,12 @@ TEST(io_safetensors_set, an_index_that_does_not_fit_its_files_is_refused) {
         << text;
   }
   EXPECT_TRUE(refusal("{\"weight_map\":").starts_with("expected valid JSON")) << folder.refusal();
-  EXPECT_TRUE(refusal(std::string(1000, '[')).starts_with("expected")) << folder.refusal();
+  EXPECT_EQ(refusal(std::string(1000, '[')),
+            "expected an index of .safetensors files, found JSON nested 17 levels deep");
+  EXPECT_EQ(refusal(index_of("\"a\":\"" + std::string(1000, '[') + "\\\"[\"")).find("nested"), std::string::npos);
+  std::string many = "[";
+  for (int i = 0; i < 200'000; ++i) many += "{\"\":{}},";  // the time of one after the other
+  EXPECT_TRUE(refusal(many + "0]").ends_with("JSON without such a map"));
 }
 
 TEST(io_safetensors_set, files_of_other_kinds_are_named) {

@@ -518,9 +518,12 @@ TEST(runtime_parameters, doubles_and_wide_integers_are_narrowed) {
     EXPECT_EQ(weights.get("h")[0], half) << found;
   }
   wide[1] += 1;
+  doubles[0] = 17;
   write();
+  const std::vector<float> before = weights.get("a");
   EXPECT_EQ(support::sentence_of([&] { weights.load(path); }),
             path + ": \"q\" has 2147483648 at element 1, which the model's i32 cannot hold");
+  EXPECT_EQ(weights.get("a"), before) << "nothing was loaded";
 }
 
 TEST(runtime_parameters, a_scalar_is_of_a_step_that_ran_and_of_its_own_type) {

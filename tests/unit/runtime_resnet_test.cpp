@@ -134,6 +134,8 @@ TEST(runtime_resnet, a_norm_that_no_layer_takes_up_is_not_lost) {
   with.state("conv_stem.bn1.running_mean", dtype::f32, {1});
   with.state("conv_stem.bn1.running_var", dtype::f32, {1});
   without.parameter("conv_stem.conv1.weight", dtype::f32, {1, 1});
+  without.parameter("conv_stem.conv1.bias", dtype::f32, {1});
+  with.parameter("conv_stem.conv1.bias", dtype::f32, {1});
   parameters from(support::shared_device(), with), into(support::shared_device(), without);
   from.init();
   EXPECT_EQ(support::sentence_of([&] { fold_batch_norms(from, into); }),
@@ -143,6 +145,20 @@ TEST(runtime_resnet, a_norm_that_no_layer_takes_up_is_not_lost) {
   from.set("conv_stem.bn1.running_var", std::vector<float>{4});
   fold_batch_norms(from, into, {.norms = {{"*.conv1", "*.bn1"}}, .epsilon = 0});
   EXPECT_EQ(into.get("conv_stem.conv1.weight"), (std::vector<float>{3}));
+}
+
+TEST(runtime_resnet, a_layer_that_cannot_add_what_its_norm_does_is_refused) {
+  graph with, without;
+  with.parameter("conv.weight", dtype::f32, {1, 1});
+  with.state("bn.running_mean", dtype::f32, {1});
+  with.state("bn.running_var", dtype::f32, {1});
+  without.parameter("conv.weight", dtype::f32, {1, 1});
+  parameters from(support::shared_device(), with), into(support::shared_device(), without);
+  from.init();
+  EXPECT_EQ(
+      support::sentence_of([&] { fold_batch_norms(from, into); }),
+      "fold_batch_norms: \"conv.weight\" [1, 1] cannot be made: its layer has no bias in the model without norms, "
+      "which has to add what the norm does");
 }
 
 TEST(runtime_resnet, what_cannot_be_folded_is_said_and_changes_nothing) {

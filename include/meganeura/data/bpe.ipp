@@ -82,7 +82,7 @@ MEGANEURA_INLINE bpe_tokenizer bpe_tokenizer::parse(std::string_view vocabulary,
 
 MEGANEURA_INLINE bpe_tokenizer bpe_tokenizer::read(const std::string& vocabulary, const std::string& merges,
                                                    const bpe_options& options) try {
-  constexpr std::uint64_t most = 64 << 20;
+  constexpr std::uint64_t most = 16 << 20;
   bpe_tokenizer result;
   result.options_ = options;
   const auto text = [](const std::vector<std::uint8_t>& bytes) {

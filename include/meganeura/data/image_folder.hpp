@@ -9,6 +9,7 @@
 #include <meganeura/data/augment.hpp>
 #include <meganeura/data/labelled_images.hpp>
 #include <meganeura/data/loader.hpp>
+#include <meganeura/io/crc32.hpp>
 #include <meganeura/io/file.hpp>
 
 #include <algorithm>
@@ -89,6 +90,24 @@ struct decoded_image {
   std::vector<std::uint8_t> pixels{};
 };
 
+// Whether the chunks of a PNG file have the checksums that stand behind them.
+inline bool has_right_sums(std::span<const std::uint8_t> file) {
+  const auto number = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | file[at + i];
+    return value;
+  };
+  constexpr std::size_t signature = 8, around = 12;  // length, type and checksum of a chunk
+  for (std::size_t at = signature; at < file.size();) {
+    if (file.size() - at < around || file.size() - at - around < number(at)) return false;
+    const std::size_t length = number(at);
+    const std::span<const std::byte> summed = std::as_bytes(file.subspan(at + 4, 4 + length));
+    if (io::crc32(summed) != fmt::format("{:08x}", number(at + 8 + length))) return false;
+    at += around + length;
+  }
+  return true;
+}
+
 // errors: those of read_image.
 inline decoded_image decode_image(const std::string& path, std::size_t channels) {
 #ifdef STBI_INCLUDE_STB_IMAGE_H
@@ -97,11 +116,14 @@ inline decoded_image decode_image(const std::string& path, std::size_t channels)
   int columns = 0, rows = 0, found = 0;
   const auto size = static_cast<int>(file.size());  // read_file reads at most 2^30 bytes
   const auto refuse = [&](const char* reason) {
-    fail(error_category::invalid_file, "{}: is no PNG or JPEG file that can be read: {}", shown_path(path), reason);
+    fail(error_category::invalid_file, "{}: is no PNG or JPEG file that can be read: {}", shown_path(path),
+         reason == nullptr || *reason == '\0' ? "it is damaged" : reason);
   };
   if (!known) refuse("it does not begin as one");
   if (stbi_info_from_memory(file.data(), size, &columns, &rows, &found) == 0) refuse(stbi_failure_reason());
   if (std::int64_t{columns} * rows > std::int64_t{1} << 28) refuse("it has more than 2^28 pixels");
+  if (std::max(columns, rows) / std::min(columns, rows) > 256) refuse("it is more than 256 times longer than wide");
+  if (file[0] == 0x89 && !has_right_sums(file)) refuse("a checksum says that it is damaged");  // stb looks at none
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(file.data(), size, &columns, &rows, &found, static_cast<int>(channels)), stbi_image_free);
   if (pixels == nullptr) refuse(stbi_failure_reason());
@@ -127,8 +149,9 @@ inline void check_image_shape(const char* call, const image_shape& shape) {
 
 /// An image of a PNG or JPEG file, scaled to this shape: grey of 1 channel, red, green and blue of 3; opacity is left
 /// out. Returns numbers from 0 to 1, [channels, rows, columns]. errors: `io`; `invalid_file` for what is no such file,
-/// a damaged one and one of more than 2^28 pixels; invalid_argument for other channels and an empty shape;
-/// `unsupported` where stb_image was missing when this was compiled; out_of_memory.
+/// a damaged one (of a JPEG not all damage can be seen), one of more than 2^28 pixels and one that is more than 256
+/// times longer than wide; invalid_argument for other channels and an empty shape; `unsupported` where stb_image was
+/// missing when this was compiled; out_of_memory.
 [[nodiscard]] inline std::vector<float> read_image(const std::string& path, const image_shape& shape) try {
   detail::check_image_shape("read_image", shape);
   const auto found = detail::decode_image(path, shape.channels);
@@ -141,21 +164,19 @@ inline void check_image_shape(const char* call, const image_shape& shape) {
 
 /// The same, scaled in proportion until the shorter side is `side`, and of that the middle, as classifiers of ImageNet
 /// are evaluated: read_centre("cat.jpg", {3, 224, 224}, 256). errors: as read_image; invalid_argument for a side that
-/// is shorter than the shape's; `invalid_file` for an image that is more than 256 times longer than wide.
+/// is shorter than the shape's or above 2^20.
 [[nodiscard]] inline std::vector<float> read_centre(const std::string& path, const image_shape& shape,
                                                     std::size_t side) try {
   detail::check_image_shape("read_centre", shape);
-  if (side < shape.rows || side < shape.columns) {
-    fail(error_category::invalid_argument,
-         "read_centre: {}x{} pixels of an image of {} on the shorter side were asked for", shape.rows, shape.columns,
-         side);
+  if (side < shape.rows || side < shape.columns || side > std::size_t{1} << 20) {
+    fail(
+        error_category::invalid_argument,
+        "read_centre: {}x{} pixels of an image of {} on the shorter side were asked for; it is as long as both, and at "
+        "most 2^20",
+        shape.rows, shape.columns, side);
   }
   const auto found = detail::decode_image(path, shape.channels);
   const std::size_t shorter = std::min(found.rows, found.columns);
-  if (std::max(found.rows, found.columns) / shorter > 256) {
-    fail(error_category::invalid_file, "{}: has {}x{} pixels, too long to take the middle of", shown_path(path),
-         found.rows, found.columns);
-  }
   const image_shape scaled{shape.channels, side * found.rows / shorter, side * found.columns / shorter};
   auto whole = allocate_for<float>("read_centre", detail::elements_of(scaled));
   detail::scale_image(found.pixels, found.rows, found.columns, scaled, whole);

@@ -88,9 +88,9 @@ MEGANEURA_INLINE std::vector<float> mel_filters(std::size_t mels) try {
 MEGANEURA_INLINE std::vector<float> log_mel_spectrogram(std::span<const float> samples,
                                                         const log_mel_options& options) try {
   const std::vector<float> filters = mel_filters(options.mels);
-  if (options.frames < 2 || samples.size() > options.frames * log_mel_hop) {
+  if (options.frames < 2 || options.frames > std::size_t{1} << 40 || samples.size() > options.frames * log_mel_hop) {
     fail(error_category::invalid_argument,
-         "log_mel_spectrogram: {} frames of {} samples cannot show {}; take at least 2 frames, and one part of the "
+         "log_mel_spectrogram: {} frames of {} samples cannot show {}; take 2 to 2^40 frames, and one part of the "
          "sound after another",
          options.frames, log_mel_hop, samples.size());
   }

@@ -27,7 +27,7 @@ struct sound {
 [[nodiscard]] sound read_wav(const std::string& path, std::uint64_t most = std::uint64_t{1} << 30);
 
 /// The same sound at another rate, by a windowed sinc: what the lower rate cannot hold is filtered out. Outside of it
-/// is silence. errors: invalid_argument for rates of 0 or above 1 MHz; out_of_memory.
+/// is silence. errors: invalid_argument for rates of 0, above 1 MHz and more than 100 times as high; out_of_memory.
 [[nodiscard]] std::vector<float> resample(std::span<const float> samples, std::uint32_t from, std::uint32_t to);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data

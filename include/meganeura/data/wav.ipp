@@ -145,6 +145,11 @@ MEGANEURA_INLINE std::vector<float> resample(std::span<const float> samples, std
     fail(error_category::invalid_argument, "resample: from {} to {} samples a second was asked for; rates are 1 to {}",
          from, to, detail::highest_rate);
   }
+  constexpr std::uint32_t most_times = 100;
+  if (to / from > most_times) {
+    fail(error_category::invalid_argument, "resample: from {} to {} samples a second was asked for; {} times at most",
+         from, to, most_times);
+  }
   if (from == to) return {samples.begin(), samples.end()};
   constexpr double zeros = 24, roll_off = 0.95;  // crossings of zero on each side; the share of the band that passes
   const std::size_t common = std::gcd(from, to), phases = to / common, step = from / common;

@@ -10,14 +10,30 @@
 
 namespace meganeura::inline MEGANEURA_ABI::io::detail {
 
+/// Whether brackets outside of texts are nested no deeper than that.
+inline bool is_nested_within(std::string_view json, int most) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char character = json[at];
+    if (in_text && character == '\\') {
+      ++at;
+    } else if (character == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (character == '[' || character == '{')) {
+      if (++depth > most) return false;
+    } else if (!in_text && (character == ']' || character == '}')) {
+      --depth;
+    }
+  }
+  return true;
+}
+
 /// errors: invalid_file, where `what` was expected of the file `name`.
 inline nlohmann::json parse_bounded_json(std::string_view text, const std::string& name, const char* what) {
-  const auto shallow = [&](int level, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (level > 16) bad_file(name, 0, what, "JSON nested 17 levels deep");
-    return true;
-  };
+  if (!is_nested_within(text, 16)) bad_file(name, 0, what, "JSON nested 17 levels deep");
   try {
-    return nlohmann::json::parse(text.begin(), text.end(), shallow);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& problem) {
     bad_file(name, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
   }

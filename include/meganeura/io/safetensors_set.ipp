@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::io {
@@ -17,7 +19,7 @@ namespace meganeura::inline MEGANEURA_ABI::io {
 namespace detail {
 
 inline constexpr std::string_view index_ending = ".safetensors.index.json", tensors_ending = ".safetensors";
-inline constexpr std::uint64_t longest_index = 100'000'000;  // as a header
+inline constexpr std::uint64_t longest_index = 16'000'000;  // of 100,000 tensors
 inline constexpr std::size_t most_files = 10'000;
 
 /// The one file of a folder that is meant: its index, or else its .safetensors, or else weights in another format,
@@ -109,9 +111,9 @@ MEGANEURA_INLINE void safetensors_set::open_index(const std::string& index) {
                            file.tensors().size()));
     }
     if (file.tensors().size() != expected.size()) {
-      const auto stray = std::ranges::find_if(file.tensors(), [&](const safetensors_tensor& each) {
-        return std::ranges::find(expected, each.name) == expected.end();
-      });
+      const std::set<std::string_view> known(expected.begin(), expected.end());
+      const auto stray = std::ranges::find_if(
+          file.tensors(), [&](const safetensors_tensor& each) { return !known.contains(each.name); });
       bad_file(index, 0, fmt::format("all {} tensors of {} in the index", file.tensors().size(), quote(name)),
                fmt::format("{}, without {}", expected.size(), quote(stray->name)));
     }

@@ -63,7 +63,7 @@ inline void expect_all_norms(const parameters& from, const parameters& into, con
   }
 }
 
-inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted,
+inline std::vector<float> folded_values(const parameters& from, const plan::named_tensor& wanted, bool has_bias,
                                         const fold_options& options) {
   const auto expect = [&](bool holds, const char* found) {
     if (!holds) {
@@ -84,6 +84,7 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
 
   const channel_scale by = scale_of(from, norm, options.epsilon);
   expect(by.scale.size() == static_cast<std::size_t>(wanted.extents[0]), "the norm has another number of channels");
+  expect(has_bias, "its layer has no bias in the model without norms, which has to add what the norm does");
   const std::size_t each = values.size() / by.scale.size();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double scaled = static_cast<double>(values[i]) * by.scale[i / each];
@@ -95,10 +96,12 @@ inline std::vector<float> folded_values(const parameters& from, const plan::name
 }  // namespace detail
 
 MEGANEURA_INLINE void fold_batch_norms(const parameters& from, parameters into, const fold_options& options) try {
+  const auto has = [&](const std::string& name) { return into.layout().find(name) != nullptr; };
   std::vector<std::pair<const plan::named_tensor*, std::vector<float>>> all;
   for (const plan::named_tensor& each : into.layout().tensors) {
     if (each.kind == op::state && !from.layout().find(each.name)) continue;
-    all.emplace_back(&each, detail::folded_values(from, each, options));
+    all.emplace_back(
+        &each, detail::folded_values(from, each, has(each.name.substr(0, each.name.rfind('.')) + ".bias"), options));
   }
   detail::expect_all_norms(from, into, options.norms);
   for (const auto& [tensor, values] : all) into.set(tensor->name, values);

@@ -466,7 +466,11 @@ MEGANEURA_INLINE load_report parameters::load(const std::string& path, const loa
          problems.sentence(),
          other_names ? detail::advice_for_names(absent.empty() ? "" : absent.front(), unread, file) : on_shapes);
   }
-  std::vector<std::byte> bytes;  // of one tensor at a time
+  std::vector<std::byte> bytes;                  // of one tensor at a time
+  for (const auto& [target, entry] : matches) {  // what may not fit is tried before anything changes
+    if (!is_float(target->type) && entry->dtype != io::safetensors_dtype(target->type))
+      detail::read_as(file, *entry, target->type, bytes);
+  }
   for (const auto& [target, entry] : matches) {
     detail::read_as(file, *entry, target->type, bytes);
     set_bytes(target->name, bytes);
