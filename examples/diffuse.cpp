@@ -148,14 +148,8 @@ void draw(const options& o) {
 
   for (float& each : latent) each /= Networks::picture.scale;
   mn::session<painter<Networks>> paints(gpu);
-  // Older files call the parts of attention by other names.
   set_weights(paints.parameters(), o, "vae/diffusion_pytorch_model.safetensors",
-              {.rename = {{"*", "*"},
-                          {"*.to_q.*", "*.query.*"},
-                          {"*.to_k.*", "*.key.*"},
-                          {"*.to_v.*", "*.value.*"},
-                          {"*.to_out.0.*", "*.proj_attn.*"}},
-               .ignore = {"encoder.*", "quant_conv.*"}});
+              {.rename = mn::models::autoencoder_kl::published, .ignore = {"encoder.*", "quant_conv.*"}});
   std::vector<float> picture = paints.run(mn::bind<"latent">(latent));
   for (float& each : picture) each = 0.5f + 0.5f * each;
   mn::data::write_png(o.picture, picture, {3, 8 * Networks::side, 8 * Networks::side});

@@ -9,6 +9,7 @@
 #include <meganeura/runtime/session.hpp>
 
 #include <support/inferena_reference.hpp>
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
@@ -57,6 +58,17 @@ constexpr models::vit::config tiny_vit{
 TEST(runtime_transformer_models, gpt2_reproduces_float64_outputs_and_gradients) {
   using net = model<models::gpt2::language_model<tiny_gpt2>, input<"tokens", dtype::i32, dims<sym<"batch">, length>>>;
   expect_reference<net>("gpt2", "output", {bound("tokens", tokens())});
+}
+
+TEST(runtime_transformer_models, a_text_that_is_longer_than_the_context_is_refused) {
+  using net = model<models::gpt2::language_model<tiny_gpt2>, input<"tokens", dtype::i32, dims<sym<"length">>>>;
+  session<net> run(support::shared_device());
+  run.parameters().init();
+  EXPECT_EQ(run.run(bind<"tokens">(std::vector<std::int32_t>(16, 1))).size(), 16u * 50);
+  EXPECT_NE(support::sentence_of([&] {
+              (void)run.run(bind<"tokens">(std::vector<std::int32_t>(17, 1)));
+            }).find("narrow of [16, 32] along axis 0 by rows [17, 32]"),
+            std::string::npos);
 }
 
 TEST(runtime_transformer_models, bert_reproduces_float64_outputs_and_gradients) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The decoder of Stable Diffusion's autoencoder, from latent images to pictures; parameter names are diffusers'.
 #pragma once
+#include <meganeura/core/name_pattern.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
 #include <meganeura/models/image_parts.hpp>
@@ -90,8 +91,16 @@ struct levels {
   }
 };
 
+/// Parts of attention as they are called here and in older files.
+inline constexpr name_rule published[] = {{"*", "*"},
+                                          {"*.to_q.*", "*.query.*"},
+                                          {"*.to_k.*", "*.key.*"},
+                                          {"*.to_v.*", "*.value.*"},
+                                          {"*.to_out.0.*", "*.proj_attn.*"}};
+
 /// latent [n, latent, height, width] f32, divided by the scale -> image [n, 3, 8 height, 8 width], from -1 to 1. Files
-/// hold the encoder besides: load(path, {.ignore = {"encoder.*", "quant_conv.*"}}). source: arXiv 2112.10752.
+/// hold the encoder besides: load(path, {.rename = published, .ignore = {"encoder.*", "quant_conv.*"}}).
+/// source: arXiv 2112.10752.
 template <config C = config{}>
 struct decoder {
   static constexpr auto forward(value auto latent) {

@@ -2,6 +2,7 @@
 // BERT, which reads a text in both directions; parameter names are those of the published checkpoints.
 #pragma once
 #include <meganeura/expr/model.hpp>
+#include <meganeura/models/places.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention_operands.hpp>
 #include <meganeura/nn/embedding.hpp>
@@ -29,9 +30,9 @@ struct embeddings {
   static constexpr auto forward(value auto tokens, value auto token_types) {
     constexpr embedding_options begin{init::normal(0, 0.02)};
     auto words = embedding<"word_embeddings", C.vocab, C.width, begin>(tokens);
-    auto places = embedding<"position_embeddings", C.positions, C.width, begin>(arange_like<-1>(tokens));
+    auto at = places<"position_embeddings.weight", C.positions, C.width, begin.weight>(tokens);
     auto types = embedding<"token_type_embeddings", C.token_types, C.width, begin>(token_types);
-    return layer_norm<"LayerNorm", norm>(words + types + places);
+    return layer_norm<"LayerNorm", norm>(words + types + at);
   }
 };
 
@@ -57,15 +58,20 @@ struct block {
 
 /// tokens and token_types [n, t] i32, mask [n, t] i32, 0 where there is no token -> "last_hidden_state" [n, t, width]
 /// and "pooler_output" [n, width], of the first token. Nothing is dropped out. Published files have heads besides, and
-/// may call norms gamma and beta: {.strict = false, .rename = from_torch}. source: arXiv 1810.04805.
+/// may call norms gamma and beta: {.rename = from_torch, .ignore = {"cls.*", "*.position_ids"}}. source: arXiv
+/// 1810.04805.
 template <config C = bert_base_uncased>
 struct encoder {
   static constexpr auto forward(value auto tokens, value auto token_types, value auto mask) {
-    auto x = call<"bert.embeddings", embeddings<C>>(tokens, token_types);
-    auto seen = unsqueeze<1>(unsqueeze<1>(mask));
-    auto y = repeat<"bert.encoder.layer", C.layers, block<C>>(x, seen);
-    auto first = squeeze<1>(slice<1, 0, 1>(y));
-    return results<"last_hidden_state", "pooler_output">(y, tanh(linear<"bert.pooler.dense", C.width>(first)));
+    MEGANEURA_EXPECT(!is_float(mask.facts().type),
+                     "meganeura: bert::encoder: the mask must be integers or booleans, 0 where there is no token",
+                     mask) {
+      auto x = call<"bert.embeddings", embeddings<C>>(tokens, token_types);
+      auto seen = unsqueeze<1>(unsqueeze<1>(mask));
+      auto y = repeat<"bert.encoder.layer", C.layers, block<C>>(x, seen);
+      auto first = squeeze<1>(slice<1, 0, 1>(y));
+      return results<"last_hidden_state", "pooler_output">(y, tanh(linear<"bert.pooler.dense", C.width>(first)));
+    }
   }
 };
 

@@ -2,6 +2,7 @@
 // CLIP's reader of texts, by which Stable Diffusion knows what to draw; parameter names are transformers'.
 #pragma once
 #include <meganeura/expr/model.hpp>
+#include <meganeura/models/places.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/attention.hpp>
 #include <meganeura/nn/embedding.hpp>
@@ -52,7 +53,7 @@ struct embeddings {
   static constexpr auto forward(value auto tokens) {
     constexpr embedding_options begin{init::normal(0, 0.02)};
     return embedding<"token_embedding", C.vocab, C.width, begin>(tokens) +
-           embedding<"position_embedding", C.positions, C.width, begin>(arange_like<-1>(tokens));
+           places<"position_embedding.weight", C.positions, C.width, begin.weight>(tokens);
   }
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/expr/model.hpp>
 #include <meganeura/models/causal_attention.hpp>
+#include <meganeura/models/places.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/embedding.hpp>
 #include <meganeura/nn/linear.hpp>
@@ -59,16 +60,16 @@ struct block {
 
 /// tokens [.., seq] i32 -> logits [.., seq, vocab]; the head is the embedding. With a second input, position [] i32,
 /// tokens continue what ran before, as llama::tied_language_model's. A text is no longer than `context`: there are no
-/// places behind it. Nothing is dropped out. Published files have masks "h.*.attn.bias" besides, which `.strict =
-/// false` leaves out, and those of a whole language model the prefix "transformer.": {.strict = false, .rename = {{"*",
-/// "transformer.*"}}}.
+/// places behind it. Nothing is dropped out. Published files have masks besides, and those of a whole language model a
+/// prefix:
+/// {.rename = {{"*", "transformer.*"}}, .ignore = {"*.attn.bias", "*.attn.masked_bias"}}.
 /// source: Language Models are Unsupervised Multitask Learners, 2019.
 template <config C = gpt2_124m>
 struct language_model {
   static constexpr auto forward(value auto tokens, value auto... position) {
     constexpr embedding_options begin{init::normal(0, 0.02)};
-    auto places = (arange_like<-1>(tokens) + ... + position);
-    auto x = embedding<"wte", C.vocab, C.width, begin>(tokens) + embedding<"wpe", C.context, C.width, begin>(places);
+    auto x = embedding<"wte", C.vocab, C.width, begin>(tokens) +
+             places<"wpe.weight", C.context, C.width, begin.weight>(tokens, position...);
     auto y = layer_norm<"ln_f">(repeat<"h", C.layers, block<C>>(x, position...));
     return tied_linear(y, shared(parameter<"wte.weight", dims<C.vocab, C.width>>));
   }

@@ -5,7 +5,7 @@
 
 namespace meganeura::inline MEGANEURA_ABI::models::smollm2 {
 
-/// HuggingFaceTB/SmolLM2-135M, -360M and -1.7B.
+/// HuggingFaceTB/SmolLM2-135M, -360M and -1.7B, trained for texts of up to 8192 tokens: a larger `context` keeps more.
 inline constexpr llama::config smollm2_135m{.layers = 30,
                                             .width = 576,
                                             .heads = 9,

@@ -73,15 +73,22 @@ struct action_expert {
 
   static constexpr auto forward(value auto actions, value auto time, value auto context) {
     constexpr linear_options ends{.bias = C.raw_context};
-    auto x = linear<"action_proj", C.width, ends>(actions);
-    if constexpr (C.raw_context) {
-      auto t = linear<"time_out", C.width>(silu(linear<"time_proj", C.width>(time)));
-      return linear<"head", C.actions, ends>(indexed<"layers", C.layers, layer_at>(x + t, context));
-    } else {
-      auto t = linear<"time_proj", C.width, ends>(time);
-      auto wide = linear<"kv_proj", C.width, no_bias>(context);
-      auto y = indexed<"layers", C.layers, layer_at>(x + t, wide);
-      return linear<"head", C.actions, ends>(rms_norm<"norm", norm>(y));
+    constexpr dim numbers = C.actions, words = C.context;
+    MEGANEURA_EXPECT(
+        (actions.facts().shape.last() == numbers && context.facts().shape.last() == words),
+        "meganeura: smolvla::action_expert: an action must have config.actions numbers, and the context be "
+        "config.context wide",
+        actions, context) {
+      auto x = linear<"action_proj", C.width, ends>(actions);
+      if constexpr (C.raw_context) {
+        auto t = linear<"time_out", C.width>(silu(linear<"time_proj", C.width>(time)));
+        return linear<"head", C.actions, ends>(indexed<"layers", C.layers, layer_at>(x + t, context));
+      } else {
+        auto t = linear<"time_proj", C.width, ends>(time);
+        auto wide = linear<"kv_proj", C.width, no_bias>(context);
+        auto y = indexed<"layers", C.layers, layer_at>(x + t, wide);
+        return linear<"head", C.actions, ends>(rms_norm<"norm", norm>(y));
+      }
     }
   }
 };

@@ -176,10 +176,17 @@ struct nested {
 template <config C = config{}>
 struct unet {
   static constexpr auto forward(value auto latent, value auto timestep, value auto context) {
-    constexpr int width = C.widths[0];
-    auto time = call<"time_embedding", time_embedding<4 * width>>(call<"", sinusoids<width>>(timestep));
-    auto x = call<"", nested<C, 0>>(convolved<"conv_in", width, 3>(latent), time, context);
-    return convolved<"conv_out", C.channels, 3>(silu(group_norm<"conv_norm_out", C.groups>(x)));
+    constexpr dim channels = C.channels, words = C.context;
+    MEGANEURA_EXPECT((C.levels() > 0 && latent.facts().shape.rank == 4 && latent.facts().shape[1] == channels &&
+                      context.facts().shape.last() == words),
+                     "meganeura: stable_diffusion::unet: the latent must have config.channels channels, the context be "
+                     "config.context wide, and widths[0] be a width",
+                     latent, context) {
+      constexpr int width = C.widths[0];
+      auto time = call<"time_embedding", time_embedding<4 * width>>(call<"", sinusoids<width>>(timestep));
+      auto x = call<"", nested<C, 0>>(convolved<"conv_in", width, 3>(latent), time, context);
+      return convolved<"conv_out", C.channels, 3>(silu(group_norm<"conv_norm_out", C.groups>(x)));
+    }
   }
 };
 

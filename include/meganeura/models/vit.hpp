@@ -57,15 +57,24 @@ struct encoder {
   }
 };
 
-/// image [n, 3, side, side] f32, scaled as resnet::classifier's -> logits [n, classes]. source: arXiv 2010.11929.
+/// image [n, 3, side, side] f32, scaled as resnet::classifier's -> logits [n, classes]. Files that torchvision
+/// published name layers otherwise: {.rename = {{"*.mlp.0.*", "*.mlp.linear_1.*"}, {"*.mlp.3.*", "*.mlp.linear_2.*"}}}.
+/// source: arXiv 2010.11929.
 template <config C = vit_b_16>
 struct classifier {
   static constexpr auto forward(value auto image) {
-    constexpr conv2d_options cut{.kernel = C.patch, .stride = C.patch};
-    auto patches = transpose(flatten<2, 3>(conv2d<"conv_proj", C.width, cut>(image)));
-    auto token = zeros_like(slice<1, 0, 1>(patches)) + parameter<"class_token", dims<1, 1, C.width>, init::zeros>;
-    auto y = call<"encoder", encoder<C>>(concat<1>(token, patches));
-    return linear<"heads.head", C.classes>(squeeze<1>(slice<1, 0, 1>(y)));
+    constexpr dim side = C.side;
+    MEGANEURA_EXPECT((C.side % C.patch == 0 && image.facts().shape.rank == 4 && image.facts().shape[2] == side &&
+                      image.facts().shape[3] == side),
+                     "meganeura: vit::classifier: the image must be [n, 3, config.side, config.side], and the side a "
+                     "multiple of config.patch",
+                     image) {
+      constexpr conv2d_options cut{.kernel = C.patch, .stride = C.patch};
+      auto patches = transpose(flatten<2, 3>(conv2d<"conv_proj", C.width, cut>(image)));
+      auto token = zeros_like(slice<1, 0, 1>(patches)) + parameter<"class_token", dims<1, 1, C.width>, init::zeros>;
+      auto y = call<"encoder", encoder<C>>(concat<1>(token, patches));
+      return linear<"heads.head", C.classes>(squeeze<1>(slice<1, 0, 1>(y)));
+    }
   }
 };
 

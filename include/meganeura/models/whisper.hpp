@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/expr/model.hpp>
 #include <meganeura/models/causal_attention.hpp>
+#include <meganeura/models/places.hpp>
 #include <meganeura/nn/activation.hpp>
 #include <meganeura/nn/conv_forms.hpp>
 #include <meganeura/nn/embedding.hpp>
@@ -96,16 +97,24 @@ struct encoder_layer {
 };
 
 /// spectrogram [n, mels, frames] f32, log10 of mel bands every 10 ms, scaled as Whisper's -> [n, frames / 2, width].
-/// "embed_positions.weight" holds sinusoids and is not trained: {.frozen = "*embed_positions.weight"}.
+/// "embed_positions.weight" holds sinusoids and is not trained: {.frozen = "*encoder.embed_positions.weight"}
+/// in a transcriber.
 /// source: arXiv 2212.04356.
 template <config C = tiny>
 struct encoder {
   static constexpr auto forward(value auto spectrogram) {
-    constexpr conv_options first{.kernel = 3, .padding = 1}, second{.kernel = 3, .stride = 2, .padding = 1};
-    auto a = gelu(conv1d<"conv1", C.width, first>(spectrogram));
-    auto b = gelu(conv1d<"conv2", C.width, second>(a));
-    auto x = transpose(b) + parameter<"embed_positions.weight", dims<C.positions(), C.width>>;
-    return layer_norm<"layer_norm">(repeat<"layers", C.layers, encoder_layer<C>>(x));
+    constexpr dim mels = C.mels, frames = C.frames;
+    MEGANEURA_EXPECT(
+        (C.frames % 2 == 0 && spectrogram.facts().shape.rank == 3 && spectrogram.facts().shape[1] == mels &&
+         spectrogram.facts().shape[2] == frames),
+        "meganeura: whisper::encoder: the spectrogram must be [n, config.mels, config.frames], and frames even",
+        spectrogram) {
+      constexpr conv_options first{.kernel = 3, .padding = 1}, second{.kernel = 3, .stride = 2, .padding = 1};
+      auto a = gelu(conv1d<"conv1", C.width, first>(spectrogram));
+      auto b = gelu(conv1d<"conv2", C.width, second>(a));
+      auto x = transpose(b) + parameter<"embed_positions.weight", dims<C.positions(), C.width>>;
+      return layer_norm<"layer_norm">(repeat<"layers", C.layers, encoder_layer<C>>(x));
+    }
   }
 };
 
@@ -137,15 +146,15 @@ struct listening_layer {
 template <config C, bool Writes>
 struct decoder {
   static constexpr auto forward(value auto tokens, value auto memory_or_position) {
-    auto places = [&] {
+    auto rows = [&] {
+      constexpr auto of = [](auto... all) { return places<"embed_positions.weight", C.context, C.width>(all...); };
       if constexpr (Writes) {
-        return arange_like<-1>(tokens) + memory_or_position;
+        return of(tokens, memory_or_position);
       } else {
-        return arange_like<-1>(tokens);
+        return of(tokens);
       }
     }();
-    auto x =
-        embedding<"embed_tokens", C.vocab, C.width>(tokens) + embedding<"embed_positions", C.context, C.width>(places);
+    auto x = embedding<"embed_tokens", C.vocab, C.width>(tokens) + rows;
     using layer = std::conditional_t<Writes, writing_layer<C>, decoder_layer<C>>;
     auto y = layer_norm<"layer_norm">(repeat<"layers", C.layers, layer>(x, memory_or_position));
     return tied_linear(y, shared(parameter<"embed_tokens.weight", dims<C.vocab, C.width>>));
@@ -164,12 +173,17 @@ struct transcriber {
 
 /// Two models over the same weights and states write a recording's text: the listener reads it once, spectrogram [1,
 /// mels, frames] -> [frames / 2, width], and the writer continues the text token by token, tokens [t] i32 and the
-/// position [] i32 of the first -> logits [t, vocab], from position 0 on after each listening.
+/// position [] i32 of the first -> logits [t, vocab], from position 0 on after each listening; before any, it writes
+/// of nothing.
 template <config C = tiny>
 struct listener {
   static constexpr auto forward(value auto spectrogram) {
-    auto memory = flatten<0, 1>(call<"model.encoder", encoder<C>>(spectrogram));
-    return repeat<"model.decoder.layers", C.layers, listening_layer<C>>(memory);
+    MEGANEURA_EXPECT((spectrogram.facts().shape[0] == dim(1)),
+                     "meganeura: whisper::listener: it hears one recording, a spectrogram [1, mels, frames]",
+                     spectrogram) {
+      auto memory = flatten<0, 1>(call<"model.encoder", encoder<C>>(spectrogram));
+      return repeat<"model.decoder.layers", C.layers, listening_layer<C>>(memory);
+    }
   }
 };
 template <config C = tiny>
