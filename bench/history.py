@@ -15,6 +15,7 @@ counts. What one side alone has is said and is no failure.
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,6 +28,20 @@ def read(path):
             return json.load(file)
     except (OSError, ValueError) as problem:
         sys.exit(f"history: {path} cannot be read as JSON: {problem}")
+
+
+def last_line(path):
+    """The latest of what `append` wrote."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            line = json.loads([each for each in file if each.strip()][-1])
+    except (OSError, ValueError, IndexError) as problem:
+        sys.exit(f"history: {path} has no line of JSON: {problem}")
+    missing = [key for key in ("device", "size", "precision", "yardstick", "figures") if key not in line] \
+        if isinstance(line, dict) else ["anything"]
+    if missing:
+        sys.exit(f"history: {path} is no file of this program's: its last line lacks {', '.join(missing)}")
+    return line
 
 
 def line_of(result, commit):
@@ -63,23 +78,31 @@ def measured(command):
 
 
 def check(options):
-    baseline = read(options.baseline)
+    if not (math.isfinite(options.factor) and options.factor > 0 and options.runs >= 1):
+        sys.exit(f"history: a factor of {options.factor} and {options.runs} runs were asked for; take a positive number "
+                 "and at least one run")
+    baseline = last_line(options.baseline)
     least = {}
     for run in range(options.runs):
         now = measured(options.command)
-        if ("llvmpipe" in baseline["device"]) != ("llvmpipe" in now["device"]) or baseline["size"] != now["size"]:
-            sys.exit(f"history: the baseline is of {baseline['device']}, {baseline['size']}, and the run of "
-                     f"{now['device']}, {now['size']}; compare alike")
+        kinds = [("llvmpipe" in each["device"], each["size"], each["precision"]) for each in (baseline, now)]
+        if kinds[0] != kinds[1]:
+            sys.exit(f"history: the baseline is of {baseline['device']}, {baseline['size']}, {baseline['precision']}, "
+                     f"and the run of {now['device']}, {now['size']}, {now['precision']}; compare alike")
+        if not baseline["figures"].keys() & now["figures"].keys():
+            sys.exit("history: the baseline and the run have no workload in common")
         ratios = {}
         for name in sorted(baseline["figures"].keys() | now["figures"].keys()):
             if name not in baseline["figures"] or name not in now["figures"]:
                 print(f"history: {name} is {'new' if name in now['figures'] else 'missing'}; it is not compared")
                 continue
+            if baseline["figures"][name].keys() != now["figures"][name].keys():
+                sys.exit(f"history: {name} has other tasks than in the baseline; record one that has them")
             ratio = now["figures"][name]["processor"] / baseline["figures"][name]["processor"]
             ratio *= baseline["yardstick"] / now["yardstick"]
             least[name] = ratios[name] = min(ratio, least.get(name, ratio))
         print("history: times the baseline: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
-        slow = [name for name, ratio in ratios.items() if ratio > options.factor]
+        slow = [name for name, ratio in ratios.items() if not ratio <= options.factor]
         if not slow:
             return 0
         print(f"history: run {run + 1} of {options.runs}: {', '.join(slow)} took more than {options.factor} times the "

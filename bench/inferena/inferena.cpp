@@ -8,15 +8,20 @@
 // {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
 // "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
 #include <meganeura/core/error.hpp>
+#include <meganeura/io/file.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/fold_batch_norms.hpp>
 #include <meganeura/runtime/parameters.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <support/temporary_folder.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -91,27 +96,42 @@ class bench {
   nlohmann::json measured(const workload& of) {
     folder_.emplace();  // nothing is compiled yet
     nlohmann::json result{{"name", of.name}, {"tasks", nlohmann::json::object()}};
-    const auto reference = references_.find(of.name);
+    const auto reference = references_.find(of.reference.empty() ? of.name : of.reference);
     if (options_.is_cold)
       run_tasks(of, {.rounds = 0}, [&](task which, measurement& found, const mn::program&) {
         result["tasks"][to_string(which)]["preparation_cold"] = to_json(found.built);
       });
     const auto weights = run_tasks(of, options_.measure, [&](task which, measurement& found, const mn::program& run) {
-      if (which == task::forward_backward && reference != references_.end())
-        result["check"] = to_json(compare(*reference, run));
+      if (which == task::forward_backward && reference != references_.end() && !of.unfolded)
+        result["check"] = to_json(compare(*reference, run, true));
       nlohmann::json& entry = result["tasks"][to_string(which)];
       entry.update(to_json(found));
       entry[options_.is_cold ? "preparation_warm" : "preparation_cold"] = to_json(found.built);
     });
+    if (of.unfolded && reference != references_.end()) result["check"] = to_json(checked_folded(of, *reference));
     if (options_.is_timed) result["yardstick_ms"] = yardstick();
     result["parameters"] = weights.parameters;
     result["weights"] = {{"generate_ms", weights.times.generate_ms}, {"upload_ms", weights.times.upload_ms}};
-    if (reference != references_.end() && weights.parameters != (*reference)["parameters"].get<std::size_t>()) {
+    if (reference != references_.end() && !of.unfolded &&
+        weights.parameters != (*reference)["parameters"].get<std::size_t>()) {
       result["check"]["passed"] = false;
       result["check"]["problem"] =
           fmt::format("{} parameters and not {}", weights.parameters, (*reference)["parameters"].get<std::size_t>());
     }
     return result;
+  }
+
+  [[nodiscard]] verdict checked_folded(const workload& of, const nlohmann::json& reference) const {
+    const mn::device gpu = open();
+    mn::parameters from(gpu, of.unfolded().graph);
+    fill(from);
+    const prepared made = prepare(of, task::forward_backward);
+    const mn::parameters into(gpu, made.made.graph);
+    mn::fold_batch_norms(from, into);
+    mn::program run(gpu, made.made.graph, into);
+    bind(run, made.made);
+    run.wait(run.submit(made.numbers));
+    return compare(reference, run, false);
   }
 
   // What this machine takes now for something that never changes, on all of its processors: see bench/history.py.
@@ -168,18 +188,43 @@ void write(const std::string& path, const std::string& text) {
     std::cout << text << std::endl;
     return;
   }
-  if (!(std::ofstream(path) << text << '\n')) mn::fail(mn::error_category::io, "{} cannot be written", path);
+  std::ofstream file(path);
+  if (!(file << text << '\n' << std::flush)) mn::fail(mn::error_category::io, "{} cannot be written", path);
+}
+
+// Whatever cannot end well is said before hours of work.
+nlohmann::json checked_before(const options& asked) {
+  for (const std::string& each : asked.models) {
+    std::vector<std::string> names;
+    for (const workload& known : every_workload(size::small)) names.push_back(known.name);
+    if (std::ranges::find(names, each) == names.end()) {
+      mn::fail(mn::error_category::invalid_argument, "there is no workload \"{}\"; there are {}", each,
+               fmt::join(names, ", "));
+    }
+  }
+  for (const std::string& path : {asked.json, asked.markdown}) {
+    if (!path.empty() && path != "-" && !std::filesystem::exists(path)) mn::io::check_writable(path);
+  }
+  if (asked.against.empty()) return {};
+  nlohmann::json pytorch = read_json(asked.against);
+  if (!pytorch.is_object() || !pytorch.contains("info") || !pytorch["info"].is_object() || !pytorch.contains("rows") ||
+      !pytorch["rows"].is_array()) {
+    mn::fail(mn::error_category::invalid_file, "{} has no \"info\" and \"rows\", as pytorch_inferena.py writes them",
+             asked.against);
+  }
+  return pytorch;
 }
 
 // False if a check failed.
 bool benchmark(const options& asked) {
-  const nlohmann::json pytorch = asked.against.empty() ? nlohmann::json() : read_json(asked.against);
+  const nlohmann::json pytorch = checked_before(asked);
   const nlohmann::json report = bench(asked).run();
   write(asked.json, report.dump(1));
   write(asked.markdown, to_markdown(report, pytorch));
-  bool passed = !report["workloads"].empty();
-  if (!passed) std::cerr << "inferena: no workload has such a name\n";
+  bool passed = std::ranges::any_of(report["workloads"], [](const auto& each) { return each.contains("check"); });
+  if (!passed) std::cerr << "inferena: nothing was checked: there are no float64 figures of what was run\n";
   for (const auto& each : report["workloads"]) {
+    if (!each.contains("check")) std::cerr << each["name"].get<std::string>() << ": not checked at this size\n";
     if (!each.contains("check") || each["check"]["passed"]) continue;
     passed = false;
     std::cerr << each["name"].get<std::string>() << ": FAIL: " << each["check"]["problem"].get<std::string>() << '\n';
@@ -197,7 +242,7 @@ int main(int argc, char** argv) try {
   app.add_option("--models", asked.models, "smollm2,resnet50,..; default all")->delimiter(',');
   app.add_flag("--small", asked.is_small, "tiny shapes, for a software device");
   app.add_option("--device", asked.device, "an index, a part of a name, or cpu");
-  app.add_option("--precision", asked.precisions, "exact,fast,half: those that are not there yet are said")
+  app.add_option("--precision", asked.precisions, "exact, which is f32; fast and half are not there yet, which is said")
       ->delimiter(',')
       ->check(CLI::IsMember({"exact", "fast", "half"}));
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);

@@ -16,9 +16,12 @@ namespace resnet = mn::models::resnet;
 constexpr resnet::config small{.depths = {1, 1, 1, 1}, .width = 8, .classes = 10};
 
 template <resnet::config C, int Side>
+using model_of =
+    mn::model<resnet::classifier<C>, mn::input<"image", mn::dtype::f32, mn::dims<mn::sym<"batch">, 3, Side, Side>>>;
+
+template <resnet::config C, int Side>
 workload make(const char* name, int batch) {
-  using model =
-      mn::model<resnet::classifier<C>, mn::input<"image", mn::dtype::f32, mn::dims<mn::sym<"batch">, 3, Side, Side>>>;
+  using model = model_of<C, Side>;
   const auto images = [](int count, double step) {
     return wave("image", std::sin, step, static_cast<std::size_t>(count) * 3 * Side * Side);
   };
@@ -41,14 +44,22 @@ workload make(const char* name, int batch) {
   return result;
 }
 
+// Weights of the plain one, folded, have to give what the plain one gives.
+template <resnet::config Plain, int Side>
+workload make_folded(int batch) {
+  workload result = make<resnet::folded(Plain), Side>("resnet50_folded", batch);
+  result.reference = "resnet50";
+  result.unfolded = make<Plain, Side>("resnet50", batch).training;
+  return result;
+}
+
 }  // namespace
 
 workload resnet50(size of) {
   return of == size::full ? make<resnet::resnet50, 224>("resnet50", 4) : make<small, 64>("resnet50", 2);
 }
 workload resnet50_folded(size of) {
-  return of == size::full ? make<resnet::folded(resnet::resnet50), 224>("resnet50_folded", 4)
-                          : make<resnet::folded(small), 64>("resnet50_folded", 2);
+  return of == size::full ? make_folded<resnet::resnet50, 224>(4) : make_folded<small, 64>(2);
 }
 
 }  // namespace inferena

@@ -35,6 +35,9 @@ struct workload {
   std::function<pass()> training;   // with the loss, as the model is evaluated
   std::function<pass()> step{};     // the same in training, where layers then do something else; empty: as `training`
   std::string frozen{};             // a pattern of parameters that are not trained; empty: none
+  std::string reference{};          // whose figures its outputs are checked by; empty: its own
+  std::function<pass()>
+      unfolded{};  // that one with batch norms, from which weights are folded; empty: they are the same
 };
 
 /// fn(step * i), computed in double and rounded once, as f32.

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""history.py on results that are written here: what it fails on, and what it does not."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HISTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "history.py")
+failures = []
+
+
+def result(tasks, device="llvmpipe", precision="exact", name="net"):
+    entries = {task: {"wall_ms": {"median": ms}, "processor_ms": {"min": ms}} for task, ms in tasks.items()}
+    return {"date": "2026-01-01", "device": device, "driver": "d", "size": "small", "precision": precision,
+            "workloads": [{"name": name, "tasks": entries, "yardstick_ms": 10}]}
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        def path(name, content):
+            where = os.path.join(folder, name)
+            with open(where, "w", encoding="utf-8") as file:
+                file.write(content if isinstance(content, str) else json.dumps(content))
+            return where
+
+        baseline = os.path.join(folder, "baseline")
+        for tasks in ({"a": 1, "b": 1}, {"a": 10, "b": 10}):  # the last line counts
+            subprocess.run([sys.executable, HISTORY, "append", baseline, "--commit", "x", "--json",
+                            path("result", result(tasks))], check=True)
+
+        def expect(code, what, now, *options, base=baseline):
+            program = "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[-1])"
+            done = subprocess.run([sys.executable, HISTORY, "check", "--baseline", base, "--runs", "1", *options, "--",
+                                   sys.executable, "-c", program, path("now", now)], capture_output=True, text=True,
+                                  check=False)
+            if done.returncode != code or "Traceback" in done.stderr:
+                failures.append(f"{what}: {done.returncode} and not {code}\n{done.stdout}{done.stderr}")
+
+        expect(0, "as quick", result({"a": 11, "b": 9}))
+        expect(1, "twice as slow", result({"a": 20, "b": 20}))
+        expect(1, "one task is gone and the other slow", result({"a": 15}))
+        expect(1, "no time", result({"a": float("nan"), "b": 1}))
+        expect(1, "another precision", result({"a": 1, "b": 1}, precision="half"))
+        expect(1, "another device", result({"a": 1, "b": 1}, device="H200"))
+        expect(1, "nothing in common", result({"a": 1, "b": 1}, name="other"))
+        expect(1, "a factor that is none", result({"a": 1, "b": 1}), "--factor", "nan")
+        expect(1, "no run", result({"a": 1, "b": 1}), "--runs", "0")
+        for text in ("", "{}", "[]", "{"):
+            expect(1, f"the baseline {text!r}", result({"a": 1, "b": 1}), base=path("broken", text))
+    print("\n".join(failures) or "history.py judges as it says")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
