@@ -17532,6 +17532,17 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // Batch norms as a part of the convolutions before them: the weights of a model without norms from those of one with.
 // Names by pattern: which ones are meant, and what they are called elsewhere.
+// What one side calls otherwise than the other: a row of tables that models have at hand.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
+/// have as many '*'. A view of them; a name_map has copies.
+struct name_rule {
+  std::string_view here, there;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -17557,12 +17568,6 @@ class name_patterns {
 
  private:
   std::vector<std::string> list_;
-};
-
-/// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
-/// have as many '*'. A view of them; a name_map has copies.
-struct name_rule {
-  std::string_view here, there;
 };
 
 /// Rules in the order in which they are tried; a name as it is comes last, or where a rule {"*", "*"} stands.

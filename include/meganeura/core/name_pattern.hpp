@@ -2,6 +2,7 @@
 // Names by pattern: which ones are meant, and what they are called elsewhere.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/name_rule.hpp>
 
 #include <cstddef>
 #include <initializer_list>
@@ -35,12 +36,6 @@ class name_patterns {
 
  private:
   std::vector<std::string> list_;
-};
-
-/// What a model calls "layers.3.weight" another one calls "blocks.3.w": {"layers.*.weight", "blocks.*.w"}. Both texts
-/// have as many '*'. A view of them; a name_map has copies.
-struct name_rule {
-  std::string_view here, there;
 };
 
 /// Rules in the order in which they are tried; a name as it is comes last, or where a rule {"*", "*"} stands.

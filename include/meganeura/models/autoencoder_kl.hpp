@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The decoder of Stable Diffusion's autoencoder, from latent images to pictures; parameter names are diffusers'.
 #pragma once
-#include <meganeura/core/name_pattern.hpp>
+#include <meganeura/core/name_rule.hpp>
 #include <meganeura/expr/model.hpp>
 #include <meganeura/expr/sequential.hpp>
 #include <meganeura/models/image_parts.hpp>
