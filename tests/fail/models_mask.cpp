@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A mask of floats, which attention would add to its scores.
 // expect: meganeura: bert::encoder: the mask must be integers or booleans, 0 where there is no token
+// bytes: 3500
 #include <meganeura/frontend.hpp>
 #include <meganeura/models/bert.hpp>
 
@@ -17,4 +18,4 @@ inline constexpr mn::models::bert::config tiny{
 inline constexpr auto extents = mn::dims<2, 5>;
 using model = mn::model<mn::models::bert::encoder<tiny>, mn::input<"tokens", mn::dtype::i32, extents>,
                         mn::input<"types", mn::dtype::i32, extents>, mn::input<"mask", type, extents>>;
-static_assert(model::output_list::size == 2);
+static_assert(model::output_list::size >= 1);

@@ -64,8 +64,8 @@ template <config C = bert_base_uncased>
 struct encoder {
   static constexpr auto forward(value auto tokens, value auto token_types, value auto mask) {
     MEGANEURA_EXPECT(!is_float(mask.facts().type),
-                     "meganeura: bert::encoder: the mask must be integers or booleans, 0 where there is no token",
-                     mask) {
+                     "meganeura: bert::encoder: the mask must be integers or booleans, 0 where there is no token", mask)
+    MEGANEURA_EXPECT_PLACES("bert::encoder", C.positions, tokens) {
       auto x = call<"bert.embeddings", embeddings<C>>(tokens, token_types);
       auto seen = unsqueeze<1>(unsqueeze<1>(mask));
       auto y = repeat<"bert.encoder.layer", C.layers, block<C>>(x, seen);

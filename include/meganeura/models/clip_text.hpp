@@ -62,8 +62,10 @@ struct embeddings {
 template <config C = vit_l_14>
 struct encoder {
   static constexpr auto forward(value auto tokens) {
-    auto x = call<"text_model.embeddings", embeddings<C>>(tokens);
-    return layer_norm<"text_model.final_layer_norm">(repeat<"text_model.encoder.layers", C.layers, block<C>>(x));
+    MEGANEURA_EXPECT_PLACES("clip_text::encoder", C.positions, tokens) {
+      auto x = call<"text_model.embeddings", embeddings<C>>(tokens);
+      return layer_norm<"text_model.final_layer_norm">(repeat<"text_model.encoder.layers", C.layers, block<C>>(x));
+    }
   }
 };
 

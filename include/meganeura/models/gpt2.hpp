@@ -67,11 +67,13 @@ struct block {
 template <config C = gpt2_124m>
 struct language_model {
   static constexpr auto forward(value auto tokens, value auto... position) {
-    constexpr embedding_options begin{init::normal(0, 0.02)};
-    auto x = embedding<"wte", C.vocab, C.width, begin>(tokens) +
-             places<"wpe.weight", C.context, C.width, begin.weight>(tokens, position...);
-    auto y = layer_norm<"ln_f">(repeat<"h", C.layers, block<C>>(x, position...));
-    return tied_linear(y, shared(parameter<"wte.weight", dims<C.vocab, C.width>>));
+    MEGANEURA_EXPECT_PLACES("gpt2::language_model", C.context, tokens) {
+      constexpr embedding_options begin{init::normal(0, 0.02)};
+      auto x = embedding<"wte", C.vocab, C.width, begin>(tokens) +
+               places<"wpe.weight", C.context, C.width, begin.weight>(tokens, position...);
+      auto y = layer_norm<"ln_f">(repeat<"h", C.layers, block<C>>(x, position...));
+      return tied_linear(y, shared(parameter<"wte.weight", dims<C.vocab, C.width>>));
+    }
   }
 };
 

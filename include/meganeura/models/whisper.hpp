@@ -146,18 +146,20 @@ struct listening_layer {
 template <config C, bool Writes>
 struct decoder {
   static constexpr auto forward(value auto tokens, value auto memory_or_position) {
-    auto rows = [&] {
-      constexpr auto of = [](auto... all) { return places<"embed_positions.weight", C.context, C.width>(all...); };
-      if constexpr (Writes) {
-        return of(tokens, memory_or_position);
-      } else {
-        return of(tokens);
-      }
-    }();
-    auto x = embedding<"embed_tokens", C.vocab, C.width>(tokens) + rows;
-    using layer = std::conditional_t<Writes, writing_layer<C>, decoder_layer<C>>;
-    auto y = layer_norm<"layer_norm">(repeat<"layers", C.layers, layer>(x, memory_or_position));
-    return tied_linear(y, shared(parameter<"embed_tokens.weight", dims<C.vocab, C.width>>));
+    MEGANEURA_EXPECT_PLACES("whisper::decoder", C.context, tokens) {
+      auto rows = [&] {
+        constexpr auto of = [](auto... all) { return places<"embed_positions.weight", C.context, C.width>(all...); };
+        if constexpr (Writes) {
+          return of(tokens, memory_or_position);
+        } else {
+          return of(tokens);
+        }
+      }();
+      auto x = embedding<"embed_tokens", C.vocab, C.width>(tokens) + rows;
+      using layer = std::conditional_t<Writes, writing_layer<C>, decoder_layer<C>>;
+      auto y = layer_norm<"layer_norm">(repeat<"layers", C.layers, layer>(x, memory_or_position));
+      return tied_linear(y, shared(parameter<"embed_tokens.weight", dims<C.vocab, C.width>>));
+    }
   }
 };
 
