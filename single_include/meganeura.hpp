@@ -7453,11 +7453,11 @@ struct batch_norm {
 
 /// As torch.nn.BatchNorm: (x - mean) / sqrt(variance + epsilon) weight + bias, each channel by itself. Training, mean
 /// and (biased) variance are the batch's, and the running ones move towards it by the momentum, the variance being
-/// unbiased there; evaluating, the running ones are used. batch_norm<"bn">(x), or batch_norm("bn", x) at run time.
-/// shapes: [n, c, ..], unchanged. dtypes: floats, computed in f32; the running ones are f32. gradient: through the
-/// batch's mean and variance. source: arXiv 1502.03167. Other programs' files may hold "num_batches_tracked" besides:
-/// tell load to ignore "*.num_batches_tracked".
-/// errors: "x must be [n, c, ..] with c a number", "x must be floats", "epsilon must be at least 0".
+/// unbiased there (of one value a channel, which PyTorch refuses, it is 0); evaluating, the running ones are used.
+/// batch_norm<"bn">(x), or batch_norm("bn", x) at run time. shapes: [n, c, ..], unchanged. dtypes: floats, computed in
+/// f32; the running ones are f32. gradient: through the batch's mean and variance. source: arXiv 1502.03167. Other
+/// programs' files may hold "num_batches_tracked" besides: tell load to ignore "*.num_batches_tracked". errors: "x must
+/// be [n, c, ..] with c a number", "x must be floats", "epsilon must be at least 0".
 template <detail::name_like Name, value A, class Options = fixed<batch_norm_options{}>>
 [[nodiscard]] constexpr auto batch_norm(const Name& name, A x, Options options = {}) {
   MEGANEURA_EXPECT(detail::has_channels(x.facts().shape),
