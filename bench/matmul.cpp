@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Time of matrix products on a device, every schedule worth measuring, checked first; Eigen beside it.
 #include <meganeura/core/float_format.hpp>
+#include <meganeura/core/helper_threads.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -19,6 +21,7 @@
 #include <iostream>
 #include <limits>
 #include <random>
+#include <thread>
 
 namespace mn = meganeura;
 namespace mk = meganeura::kernels;
@@ -27,9 +30,10 @@ namespace {
 
 struct options {
   std::string device, json, only;
-  std::vector<std::string> sizes;
+  std::vector<std::string> sizes, families;
   int runs = 20;
-  bool chosen_only = false, plain_a = false, plain_b = false, matrix_units = true, eigen = true;
+  std::uint64_t cold_bytes = 0;
+  bool chosen_only = false, matrix_units = true, eigen = true;
 };
 
 struct size {
@@ -37,18 +41,11 @@ struct size {
   [[nodiscard]] double flops() const { return 2.0 * m * n * k; }
 };
 
-size parse(const std::string& text) {
-  size s;
-  if (std::sscanf(text.c_str(), "%ux%ux%u", &s.m, &s.n, &s.k) == 3) return s;
-  if (std::sscanf(text.c_str(), "%u", &s.m) == 1) return {s.m, s.m, s.m};
-  throw mn::error(mn::error_category::invalid_argument,
-                  "a size is written 512 or 64x128x784 (m x n x k), not '" + text + "'");
-}
-
-// How the operands lie in memory: a [m, k] or plain [k, m], b [n, k], as a linear layer keeps its weight, or plain
-// [k, n]. Both plain is the gradient of a weight, whose sum runs over the batch.
+// How the operands lie in memory, as BLAS says it: a [m, k] (n) or [k, m] (t), b [k, n] (n) or [n, k] (t), as a linear
+// layer keeps its weight. tn is the gradient of a weight, whose sum runs over the batch.
 struct layout {
   bool plain_a = false, plain_b = false;
+  [[nodiscard]] std::string name() const { return std::string(plain_a ? "t" : "n") + (plain_b ? "n" : "t"); }
   [[nodiscard]] std::size_t at_a(const size& s, std::size_t m, std::size_t k) const {
     return plain_a ? k * s.m + m : m * s.k + k;
   }
@@ -56,6 +53,29 @@ struct layout {
     return plain_b ? k * s.n + n : n * s.k + k;
   }
 };
+
+struct shape {
+  size s;
+  layout l;
+};
+
+shape parse(const std::string& text) {
+  shape made;
+  char a = 'n', b = 't', rest = 0;
+  size& s = made.s;
+  int read = std::sscanf(text.c_str(), "%ux%ux%u:%c%c%c", &s.m, &s.n, &s.k, &a, &b, &rest);
+  if (read == 1) {
+    read = std::sscanf(text.c_str(), "%u:%c%c%c", &s.m, &a, &b, &rest) + 2;
+    s.n = s.k = s.m;
+  }
+  if (read != 3 && read != 5) s = {};
+  made.l = {a == 't', b == 'n'};
+  if (s.m != 0 && s.n != 0 && s.k != 0 && (a == 't' || a == 'n') && (b == 't' || b == 'n')) return made;
+  throw mn::error(mn::error_category::invalid_argument,
+                  "a size is written 512, 64x128x784 (m x n x k) or 64x128x784:tn (nt, nn, tn, tt: how a and b lie), "
+                  "not '" +
+                      text + "'");
+}
 
 mk::matmul_problem problem_of(const size& s, const layout& l) {
   mk::matmul_problem p;
@@ -104,16 +124,26 @@ std::vector<variant> variants(const options& o, const mn::device_profile& device
     all.push_back({s.label(), "f32", mk::make_matmul(p, s, device)});
     if (o.chosen_only) break;
   }
-  using kind = mk::cooperative_operands;
-  for (const kind operands : {kind::split, kind::rounded, kind::half}) {
+  using kind = mn::product_arithmetic;
+  for (const kind arithmetic : {kind::split, kind::rounded, kind::half}) {
     if (!o.matrix_units) break;
-    constexpr const char* names[] = {"cooperative half", "cooperative rounded", "cooperative split"};
-    for (const auto& s : mk::cooperative_candidates(device, p, operands)) {
-      all.push_back({s.label(), names[static_cast<int>(operands)], mk::make_cooperative_matmul(p, s, device),
-                     operands == kind::half});
+    const std::string family = mn::to_string(mn::product_schedule{arithmetic});
+    std::vector<mn::product_schedule> schedules =
+        mn::fusion::product_schedules(arithmetic, static_cast<std::int64_t>(mk::extent_of(p.k)), device);
+    const auto extent = [](const auto& group) { return static_cast<std::int64_t>(mk::extent_of(group)); };
+    const mn::fusion::product_extents size{extent(p.batch), extent(p.m), extent(p.n), extent(p.k)};
+    std::ranges::stable_sort(
+        schedules, {}, [&](const mn::product_schedule& each) { return mn::fusion::unit_seconds(each, size, device); });
+    for (const mn::product_schedule& schedule : schedules) {
+      if (!mk::cooperative_fits(p, schedule, device)) continue;
+      all.push_back({mn::to_string(schedule), family, mk::make_cooperative_matmul(p, schedule, device),
+                     arithmetic == kind::half});
       if (o.chosen_only) break;
     }
   }
+  std::erase_if(all, [&](const variant& v) {
+    return !o.families.empty() && std::ranges::find(o.families, v.family) == o.families.end();
+  });
   if (!o.only.empty()) std::erase_if(all, [&](const variant& v) { return v.label.find(o.only) == std::string::npos; });
   return all;
 }
@@ -200,10 +230,13 @@ class warm_up {
   double fastest_ = 1;  // seconds a submission
 };
 
+// b lies in memory several times: weights come from memory and not from caches.
 struct bound_operands {
   mn::vulkan::buffer a, b, half_a, half_b, out;
-  [[nodiscard]] std::vector<mn::vulkan::buffer_range> of(const variant& v) const {
-    return {{v.half ? half_a : a}, {v.half ? half_b : b}, {out}};
+  std::uint64_t b_bytes = 0, copies = 1;
+  [[nodiscard]] std::vector<mn::vulkan::buffer_range> of(const variant& v, std::uint64_t run) const {
+    const std::uint64_t bytes = v.half ? b_bytes / 2 : b_bytes;
+    return {{v.half ? half_a : a}, {v.half ? half_b : b, run % copies * bytes, bytes}, {out}};
   }
 };
 
@@ -216,12 +249,20 @@ mn::vulkan::buffer uploaded(const mn::device& gpu, const std::vector<T>& values)
 
 mn::vulkan::recording record(const mn::device& gpu, const mn::vulkan::pipeline& pipeline, const variant& v,
                              const bound_operands& memory, int runs) {
-  mn::vulkan::recorder r(gpu, {.timestamps = true});
+  mn::vulkan::recorder r(gpu, {.duration = true});
   for (int i = 0; i < runs; ++i) {
-    r.dispatch(pipeline, memory.of(v), v.made.groups, v.label);
+    r.dispatch(pipeline, memory.of(v, static_cast<std::uint64_t>(i)), v.made.groups, v.label);
     r.barrier();
   }
   return r.finish();
+}
+
+template <class T>
+std::vector<T> repeated(const std::vector<T>& values, std::uint64_t times) {
+  std::vector<T> all;
+  all.reserve(values.size() * times);
+  for (; times > 0; --times) all.insert(all.end(), values.begin(), values.end());
+  return all;
 }
 
 struct checked_variant {
@@ -230,13 +271,10 @@ struct checked_variant {
   nlohmann::json row;
 };
 
-checked_variant checked(const mn::device& gpu, const variant& v, const operands& in, const bound_operands& memory,
-                        const size& s, const layout& l) {
-  checked_variant result{v, {}, {{"schedule", v.label}, {"family", v.family}, {"operands", v.half ? "f16" : "f32"}}};
-  const auto start = std::chrono::steady_clock::now();
-  result.pipeline = gpu.create_pipeline(v.made.module);
-  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
-  result.row["pipeline_ms"] = passed.count();
+checked_variant checked(const mn::device& gpu, const variant& v, const mn::vulkan::pipeline& pipeline,
+                        const operands& in, const bound_operands& memory, const size& s, const layout& l) {
+  checked_variant result{
+      v, pipeline, {{"schedule", v.label}, {"family", v.family}, {"operands", v.half ? "f16" : "f32"}}};
   mn::vulkan::recorder poison(gpu);
   poison.fill({memory.out}, std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN()));
   gpu.submit(poison.finish());
@@ -249,7 +287,8 @@ checked_variant checked(const mn::device& gpu, const variant& v, const operands&
   return result;
 }
 
-// Every schedule in turn, several times over, all of it in the queue before the first one starts.
+// Every schedule in turn, several times over, all of it in the queue before the first one starts. A time is that of a
+// dispatch and its barrier in a chain of them.
 void time_all(const options& o, const mn::device& gpu, const warm_up& load, std::vector<checked_variant>& all,
               const bound_operands& memory, const size& s) {
   constexpr int rounds = 5;
@@ -264,7 +303,7 @@ void time_all(const options& o, const mn::device& gpu, const warm_up& load, std:
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::vector<double> milliseconds;
     for (std::size_t at = i; at < recorded.size(); at += all.size()) {
-      for (const auto& each : recorded[at].timings()) milliseconds.push_back(each.nanoseconds * 1e-6);
+      milliseconds.push_back(recorded[at].duration() * 1e-6 / runs);
     }
     all[i].row.update(summary(milliseconds, s.flops()));
   }
@@ -318,15 +357,15 @@ std::string rate(const nlohmann::json& row) {
   return tflops < 0.5 ? fmt::format("{:.1f} GFLOP/s", 1000 * tflops) : fmt::format("{:.3g} TFLOP/s", tflops);
 }
 
-void print(const size& s, const nlohmann::json& rows, const nlohmann::json& families) {
+void print(const size& s, const layout& l, const nlohmann::json& rows, const nlohmann::json& families) {
   for (const auto& row : rows) {
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n", s.m, s.n,
-               s.k, row["schedule"].get<std::string>(), row["min_ms"].get<double>(), row["median_ms"].get<double>(),
-               row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4} {}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n", s.m,
+               s.n, s.k, l.name(), row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
+               row["median_ms"].get<double>(), row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
     if (family == "Eigen") continue;
-    fmt::print(stderr, "{:>4} x {:>4} x {:>4}  {}: chosen '{}' {}, best '{}' {}\n", s.m, s.n, s.k, family,
+    fmt::print(stderr, "{:>4} x {:>4} x {:>4} {}  {}: chosen '{}' {}, best '{}' {}\n", s.m, s.n, s.k, l.name(), family,
                entry["chosen"]["schedule"].get<std::string>(), rate(entry["chosen"]),
                entry["best"]["schedule"].get<std::string>(), rate(entry["best"]));
   }
@@ -334,32 +373,40 @@ void print(const size& s, const nlohmann::json& rows, const nlohmann::json& fami
 
 nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l) {
   const operands in = random_operands(s);
-  const bound_operands memory{uploaded(gpu, in.a), uploaded(gpu, in.b), uploaded(gpu, in.half_a),
-                              uploaded(gpu, in.half_b), gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16)};
+  const std::uint64_t bytes = in.b.size() * 4, runs = static_cast<std::uint64_t>(o.runs);
+  const std::uint64_t copies =
+      bytes % 512 == 0 ? std::clamp<std::uint64_t>(mn::ceil_div(o.cold_bytes, bytes), 1, runs) : 1;
+  const bound_operands memory{uploaded(gpu, in.a),
+                              uploaded(gpu, repeated(in.b, copies)),
+                              uploaded(gpu, in.half_a),
+                              uploaded(gpu, repeated(in.half_b, copies)),
+                              gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16),
+                              bytes,
+                              copies};
+  const std::vector<variant> asked = variants(o, mn::make_device_profile(gpu.facts()), problem_of(s, l));
+  std::vector<mn::vulkan::pipeline> pipelines(asked.size());
+  mn::detail::run_in_parallel(asked.size(), std::thread::hardware_concurrency(),
+                              [&](std::size_t i) { pipelines[i] = gpu.create_pipeline(asked[i].made.module); });
+  load.start();
   std::vector<checked_variant> all;
-  for (const variant& v : variants(o, mn::make_device_profile(gpu.facts()), problem_of(s, l)))
-    all.push_back(checked(gpu, v, in, memory, s, l));
+  for (std::size_t i = 0; i < asked.size(); ++i) all.push_back(checked(gpu, asked[i], pipelines[i], in, memory, s, l));
   time_all(o, gpu, load, all, memory, s);
   nlohmann::json rows = nlohmann::json::array();
   for (const checked_variant& each : all) rows.push_back(each.row);
   if (o.eigen && s.flops() < 3e9) rows.push_back(eigen_row(in, s, l));
   const nlohmann::json families = chosen_and_best(rows);
-  print(s, rows, families);
-  return {{"m", s.m}, {"n", s.n}, {"k", s.k}, {"rows", rows}, {"summary", families}};
+  print(s, l, rows, families);
+  return {{"m", s.m}, {"n", s.n}, {"k", s.k}, {"operands", l.name()}, {"rows", rows}, {"summary", families}};
 }
 
 nlohmann::json run(const options& o) {
   const mn::device gpu({.device = o.device});
-  const layout l{o.plain_a, o.plain_b};
-  nlohmann::json report{{"device", gpu.facts().name},
-                        {"driver", gpu.facts().driver},
-                        {"dtype", "f32 results"},
-                        {"a", l.plain_a ? "[k, m]" : "[m, k]"},
-                        {"b", l.plain_b ? "[k, n]" : "[n, k]"}};
-  fmt::print(stderr, "{} / {}, a {}, b {}\n", gpu.facts().name, gpu.facts().driver, report["a"].get<std::string>(),
-             report["b"].get<std::string>());
+  nlohmann::json report{{"device", gpu.facts().name}, {"driver", gpu.facts().driver}, {"dtype", "f32 results"}};
+  fmt::print(stderr, "{} / {}\n", gpu.facts().name, gpu.facts().driver);
+  std::vector<shape> shapes;
+  for (const std::string& text : o.sizes) shapes.push_back(parse(text));
   const warm_up load(gpu);
-  for (const std::string& text : o.sizes) report["sizes"].push_back(measure(o, gpu, load, parse(text), l));
+  for (const shape& each : shapes) report["sizes"].push_back(measure(o, gpu, load, each.s, each.l));
   return report;
 }
 
@@ -372,13 +419,13 @@ int main(int argc, char** argv) {
   CLI::App app("Matrix products: min / median / max time by device timestamps and rate, per size and schedule.");
   app.add_option("--device", o.device, "part of the device's name, or its index");
   app.add_option("--json", o.json, "file to write, or - for standard output")->expected(0, 1)->default_str("-");
-  app.add_option("--sizes", o.sizes, "e.g. 512 64x128x784 (m x n x k)")
+  app.add_option("--sizes", o.sizes, "e.g. 512 64x128x784 (m x n x k) 64x128x784:tn (how a and b lie: nt, nn, tn, tt)")
       ->default_val(std::vector<std::string>{"64x128x784", "128x576x1536", "256", "512"});
   app.add_option("--runs", o.runs, "timed repeats, at least 10")->check(CLI::Range(10, 1000));
+  app.add_option("--families", o.families, "of f32, split, rounded, half: only these")->delimiter(',');
   app.add_option("--only", o.only, "schedules whose label contains this");
   app.add_flag("--chosen", o.chosen_only, "only the schedule the library would choose");
-  app.add_flag("--plain-a", o.plain_a, "a is [k, m] instead of [m, k]");
-  app.add_flag("--plain-b", o.plain_b, "b is [k, n] instead of [n, k]");
+  app.add_option("--cold", o.cold_bytes, "bytes over which copies of b are read in turn, beyond what caches hold");
   app.add_flag("--no-matrix-units", no_units, "leave out cooperative matrices");
   app.add_flag("--no-eigen", no_eigen, "leave out Eigen");
   CLI11_PARSE(app, argc, argv);

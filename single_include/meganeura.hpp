@@ -2378,6 +2378,34 @@ struct epilogue {
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
+/// The arithmetic of a product. All sums are f32.
+enum class product_arithmetic : std::uint8_t {
+  fma,      // f32 multiply-add, outside of matrix units
+  split,    // on matrix units, each operand as two f16 terms, three products: no less accurate than fma
+  rounded,  // on matrix units, operands rounded to f16, one product: no less accurate than TF32
+  half      // on matrix units, of operands that are f16 in memory
+};
+
+/// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
+/// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
+/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16.
+struct product_schedule {
+  product_arithmetic arithmetic = product_arithmetic::fma;
+  std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
+
+  [[nodiscard]] constexpr std::uint32_t subgroups() const {
+    return tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
+  }
+  static void each(auto& self, auto visit) {
+    visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
+        visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
+        visit("slices", self.slices);
+  }
+  friend bool operator==(const product_schedule&, const product_schedule&) = default;
+};
+/// "split 32x32x144 16x16 slices 3"; "fma".
+[[nodiscard]] std::string to_string(const product_schedule& value);
+
 /// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
 /// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
@@ -2386,10 +2414,11 @@ struct matmul_attribute {
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
   epilogue finish;
+  product_schedule schedule;
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
-        visit("output", self.output), visit("finish", self.finish);
+        visit("output", self.output), visit("finish", self.finish), visit("schedule", self.schedule);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -16530,6 +16559,23 @@ template <int Axis = -1, value A, class Low, class High>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+enum class matrix_units : std::uint8_t {
+  none,
+  emulated,    // what kernels for them compute, in workgroup memory: slow, for tests
+  cooperative  // VK_KHR_cooperative_matrix 16x16x16, f16 operands, f32 accumulator, subgroup scope
+};
+
+/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
+struct unit_costs {
+  double once = 0;       // of the whole product, beside a launch
+  double begin = 0;      // factors of rows, the first terms' way from memory, the last sums' way there
+  double step = 0;       // a turn of the loop over k: memory's latency
+  double multiply = 0;   // a term of a result
+  double stage = 0;      // a term of a row
+  double registers = 0;  // an invocation's, beside sums and what is on its way
+  double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
+};
+
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
 struct device_profile {
   // ---- limits
@@ -16545,8 +16591,8 @@ struct device_profile {
   bool subgroup_shuffle = true;
   bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
-  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
-  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
+  meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
+  bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
   // ---- how long things take: measurements may replace these
   bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
@@ -16558,7 +16604,9 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  std::int64_t split_terms = 512;     // least terms of a part of a split sum: fewer do not pay for storing it
+  unit_costs split{1.0e-6, 1.33e-6, 0.144e-6, 2.78e-12, 56e-12, 72, 0.14};  // as measured on an H100
+  unit_costs rounded{1.27e-6, 1.52e-6, 0.064e-6, 1.01e-12, 58e-12, 50, 0.07};
+  std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -17217,7 +17265,8 @@ struct device_facts {
   bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
-  std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
+  bool emulates_matrix_units = false;  // not the driver, but device_options
+  std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 
@@ -17390,7 +17439,8 @@ struct device_options {
                                                      // which it would wake late, and about when it should be over by
                                                      // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};                                    // what the device has to say; empty: nobody hears it
+  bool emulate_matrix_units = false;  // where the device has none: slow, to see what products on them compute
+  log_sink log{};                     // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -17494,6 +17544,17 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   }
 }
 
+inline matrix_units matrix_units_of(const device_facts& facts) {
+  using enum vulkan::component_type;
+  const auto suits = [](const vulkan::cooperative_matrix_shape& shape) {
+    return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == float16 && shape.b == float16 &&
+           shape.c == float32 && shape.result == float32 && shape.scope == vulkan::matrix_scope::subgroup;
+  };
+  if (facts.has_memory_model && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
+    return matrix_units::cooperative;
+  return facts.emulates_matrix_units ? matrix_units::emulated : matrix_units::none;
+}
+
 }  // namespace detail
 
 /// The one place where what a device can do becomes what the other folders see.
@@ -17512,12 +17573,7 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  device.cooperative_matrix_f16 =
-      std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
-        return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
-               shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
-               shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
-      });
+  device.matrix_units = detail::matrix_units_of(facts);
   detail::set_rates(device, facts);
   return device;
 }
@@ -18254,6 +18310,208 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
+// Schedules of products on matrix units: what there is to choose from, and how long each takes.
+// How precisely products are computed: what a user allows.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Of products of f32 whose terms are many enough for it to matter; all else is computed in the dtype it has.
+/// Infinities, NaN and numbers of any size give what they give in f32 either way.
+enum class precision : std::uint8_t {
+  exact,  // errors at or below those of f32 arithmetic; on matrix units three products of f16 terms make one
+  fast    // errors at or below those of TF32: operands are rounded to 11 bits, sums are f32. Several times as fast
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+  std::int64_t overhead = 0;
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16}};
+
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k, std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+/// `batch` products of [m, n] results, sums of k terms each.
+struct product_extents {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+};
+
+[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  product_extents found;
+  found.batch = extent(product.batch_axes);
+  found.m = extent(product.m_axes);
+  found.n = extent(product.n_axes);
+  found.k = extent(product.k_axes);
+  return found;
+}
+
+/// A convolution as such: a product each group, of the channels that one side of it has.
+[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
+                                                   const shape& y) {
+  using meganeura::detail::images_as_groups;
+  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
+  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
+  const std::int64_t in = w[1], out = w[0] / c.groups;
+  switch (c.form) {
+    case convolution_attribute::output:
+      return {c.groups, out, out_size, taps * in};
+    case convolution_attribute::input:
+      return {c.groups, in, in_size, taps * out};
+    case convolution_attribute::filter:
+      return {c.groups, out, in * taps, out_size};
+  }
+  return {};
+}
+
+/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
+  return p.m >= 8 || c.form == convolution_attribute::filter;
+}
+
+/// Of a device's best rate, what the product reaches there.
+[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+#include <cmath>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Bytes of workgroup memory at most, however the operands lie.
+[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
+  const bool half = s.arithmetic == product_arithmetic::half;
+  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit, terms = s.arithmetic == product_arithmetic::split ? 2 : 1;
+  const auto staged = [&](std::uint32_t rows) {
+    const std::uint32_t pad = 8 / unit;
+    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * terms * bytes;
+  };
+  const std::uint32_t exchange =
+      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 4 * (s.tile_m + s.tile_n) + 16);
+}
+
+/// Whether the device has room for it.
+[[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
+  return device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
+         shared_bytes_of(s) <= device.max_shared_bytes &&
+         s.subgroups() * device.subgroup_size <= device.max_invocations;
+}
+
+namespace detail {
+
+struct tile_shape {
+  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
+};
+inline constexpr tile_shape tile_shapes[] = {
+    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},   {32, 32, 16, 32, 4},
+    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},   {128, 64, 32, 32, 1},
+    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 128, 64, 64, 1}, {128, 256, 64, 64, 1}};
+inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
+
+}  // namespace detail
+
+/// What there is to choose from: of each shape the deepest that the device has room for, and the two deepest that leave
+/// no turn of the loop over `k` terms half empty.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
+                                                                     const device_profile& device) {
+  std::vector<product_schedule> found;
+  for (const detail::tile_shape& t : detail::tile_shapes) {
+    int taken = 0, whole = 0;
+    for (const std::uint32_t depth : detail::depths) {
+      const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
+      const std::uint32_t least = 16 * t.slices;
+      if (depth % least != 0 || (depth >= k + least && depth != least) || !fits(s, device)) continue;
+      const bool is_whole = k % depth == 0 && whole < 2;
+      if (taken == 0 || is_whole) found.push_back(s);
+      ++taken, whole += is_whole;
+    }
+  }
+  return found;
+}
+
+/// Seconds beside the launch's, if its operands are in reach: rounds of workgroups that share multiprocessors.
+[[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
+                                         const device_profile& device) {
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = split ? device.split : device.rounded;
+  const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
+  const double own = results / device.subgroup_size * (split && results <= 1024 ? 2 : 1);
+  const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
+  const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
+  // What a multiprocessor of the hardware measured has room for.
+  const double beside = std::max(
+      1.0,
+      std::floor(std::min({2048 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
+  const double together = std::min(each, beside);
+  const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
+  const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
+  const double work =
+      s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staged * costs.stage;
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
+  return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
+}
+
+/// A schedule with its seconds, beside launch and bytes.
+struct product_choice {
+  product_schedule schedule;
+  double seconds = 0;
+};
+
+/// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
+                                                 const device_profile& device) {
+  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
+  if (device.matrix_units != matrix_units::cooperative) return best;
+  const product_arithmetic arithmetic =
+      wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+    const double seconds = unit_seconds(s, p, device);
+    if (seconds < best.seconds) best = {s, seconds};
+  }
+  return best;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
 // that implement a primitive, and what they end with, stands in kernel_family.hpp.
 // The affine maps of views: the one of a dense tensor, and one after another.
@@ -18453,7 +18711,10 @@ struct implementation_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
-  bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
+  meganeura::precision precision = meganeura::precision::exact;
+  bool matrix_units = true;               // products may be computed on them
+  std::optional<std::size_t> schedule{};  // see optimize_options
+  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -18476,6 +18737,8 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
+  /// How a product is best computed.
+  [[nodiscard]] const product_choice& best(const product_extents& product);
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -18549,6 +18812,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
+  std::map<std::array<std::int64_t, 4>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
@@ -18583,14 +18847,19 @@ struct optimize_options {
   exactness tolerance = exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
-  std::size_t max_nodes = 0;      // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;    // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
-  int max_iterations = 8;         // of all rules over all that is new
-  std::size_t max_steps = 0;      // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region{};         // of a fused kernel; a program lowers them to what its device binds
-  std::size_t region_forms = 16;  // fused kernels that are kept for one value
-  device_profile device{};        // what costs are of
-  bool explain = false;           // write optimize_report::explain
+  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  int max_iterations = 8;       // of all rules over all that is new
+  std::size_t max_steps = 0;    // nodes looked at and matches found; 0: 64 for each node of the source
+  meganeura::precision precision = meganeura::precision::exact;  // of products; a program sets it
+  bool matrix_units = true;  // products may be computed on them, where they are quicker and `tolerance` allows
+                             // another order of sums
+  std::optional<std::size_t> schedule{};  // for tests: every product that can has the schedule of this number, counted
+                                          // round, of those for matrix units
+  region_limits region{};                 // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;          // fused kernels that are kept for one value
+  device_profile device{};                // what costs are of
+  bool explain = false;                   // write optimize_report::explain
 };
 
 struct rule_report {
@@ -18820,9 +19089,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
-  bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;                 // a timestamp around every dispatch: each then runs alone
-  bool duration = false;                // two timestamps around each step, which cost little
+  meganeura::precision precision = meganeura::precision::exact;  // of products
+  bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool duration = false;     // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -19672,8 +19942,6 @@ concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimize
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-
-#include <cmath>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -21226,6 +21494,14 @@ MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
+  constexpr const char* names[] = {"fma", "split", "rounded", "half"};
+  const std::string name = names[static_cast<int>(value.arithmetic)];
+  if (value.tile_m == 0) return name;
+  return fmt::format("{} {}x{}x{} {}x{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+                     value.subgroup_n, value.slices > 1 ? fmt::format(" slices {}", value.slices) : std::string());
+}
+
 namespace detail {
 
 class attribute_hasher {
@@ -21340,8 +21616,9 @@ struct attribute_printer {
                        to_string(a.program, results));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program));
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program), a.schedule.tile_m == 0 ? "" : " ",
+                       a.schedule.tile_m == 0 ? "" : meganeura::to_string(a.schedule));
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
@@ -28138,6 +28415,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
+  facts.emulates_matrix_units = options.emulate_matrix_units;
   state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
@@ -30574,77 +30852,6 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-  std::int64_t overhead = 0;
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
-/// an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
-                                               {.side = 64, .share = 0.78, .overhead = 110},
-                                               {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16}};
-
-/// The best of them for `batch` products of [m, n] results, sums of k terms each.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k, std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-/// `batch` products of [m, n] results, sums of k terms each.
-struct product_extents {
-  std::int64_t batch = 1, m = 1, n = 1, k = 1;
-};
-
-/// A convolution as such: a product each group, of the channels that one side of it has.
-[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
-                                                   const shape& y) {
-  using meganeura::detail::images_as_groups;
-  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
-  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
-  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
-  const std::int64_t in = w[1], out = w[0] / c.groups;
-  switch (c.form) {
-    case convolution_attribute::output:
-      return {c.groups, out, out_size, taps * in};
-    case convolution_attribute::input:
-      return {c.groups, in, in_size, taps * out};
-    case convolution_attribute::filter:
-      return {c.groups, out, in * taps, out_size};
-  }
-  return {};
-}
-
-/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
-[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  return p.m >= 8 || c.form == convolution_attribute::filter;
-}
-
-/// Of a device's best rate, what the product reaches there.
-[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
@@ -31587,8 +31794,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, options.device,
-                                          options.tolerance == exactness::exact});
+  const bool keeps_rounding = options.tolerance == exactness::exact;
+  implementation_pass pass(result.graph,
+                           {enabled, options.region, options.region_forms, options.device, options.precision,
+                            options.matrix_units && !keeps_rounding, options.schedule, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -32135,6 +32344,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
+  optimization.precision = options.precision;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_binding_bytes, page_bytes));
@@ -37778,6 +37988,23 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
   return name;
 }
 
+// ---- products -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
+  const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
+  if (!is_new) return at->second;
+  if (options_.matrix_units && options_.schedule) {
+    const auto arithmetic =
+        options_.precision == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+    const std::vector<product_schedule> all = product_schedules(arithmetic, product.k, device());
+    if (!all.empty()) at->second.schedule = all[*options_.schedule % all.size()];
+    return at->second;
+  }
+  device_profile on = device();
+  if (!options_.matrix_units) on.matrix_units = matrix_units::none;
+  return at->second = best_product(product, options_.precision, on);
+}
+
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void implementation_pass::visit(class_id root) {
@@ -38662,6 +38889,7 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+  value.schedule = pass.best(extents_of(value)).schedule;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -38726,19 +38954,13 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 }
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
-                     k = extent(product.k_axes);
+  const product_extents p = extents_of(product);
+  if (product.schedule.tile_m != 0) return unit_seconds(product.schedule, p, device);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share = device.parallel
-                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
-                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  const double share =
+      device.parallel ? product_share(p, device.compute_units)
+                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
   return flops / (device.matmul_flops * share);
 }
 
@@ -38920,14 +39142,14 @@ namespace detail {
 
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
 // their number divides the sum's longest axis.
-inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
+inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
+  const device_profile& device = pass.device();
   std::int64_t group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = product_share({group[0] * parts, group[1], group[2], group[3] / parts}, device.compute_units);
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
+    return pass.best({group[0] * parts, group[1], group[2], group[3] / parts}).seconds + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
@@ -39007,7 +39229,7 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const std::int64_t extent = product.extents[longest];
   std::int64_t parts = 1;
   if (loops.count(1) != 0 && loops.count(2) != 0) {
-    parts = best_parts(loops, extent, pass.device());
+    parts = best_parts(pass, loops, extent);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
@@ -40352,6 +40574,8 @@ class kernel {
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
   void barrier(bool buffers = false);
+  /// The same for the invocations of each subgroup and workgroup memory.
+  void subgroup_barrier();
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {
@@ -40758,7 +40982,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                  dtype result);
 
-/// With the schedule that suits the device.
+/// With the node's schedule or, where it has none, the one that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                           const device_profile& on);
 
@@ -44183,6 +44407,14 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
   builder_.emit_void(op::control_barrier, parts);
 }
 
+MEGANEURA_INLINE void kernel::subgroup_barrier() {
+  constexpr data_type index{scalar_kind::u32, 1};
+  const word scope = builder_.constant(index, 3);  // subgroup
+  const word semantics = 0x108u | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
+  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
+  builder_.emit_void(op::control_barrier, parts);
+}
+
 namespace detail {
 
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.
@@ -46538,6 +46770,27 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 // Definitions for kernels/matmul_node.hpp.
+// Generators of matrix products on matrix units: of f16 operands, or of f32 ones made of scaled f16 terms.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Workgroup memory of the module make_cooperative_matmul would return, in bytes.
+[[nodiscard]] std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& schedule);
+
+/// As make_matmul, strides and offsets counted in elements of the operands. Any size, any strides and any values of
+/// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (elements
+/// above 2^60 or infinite, none above 2^-60, NaN) the workgroup's results are summed in f32. f16 operands need aligned
+/// groups of eight along k or along m (n for b). Staging is in one buffer of workgroup memory with a prefetch into
+/// registers: occupancy and few steps of k, not double buffering, decide on the hardware measured.
+/// errors: invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.
+[[nodiscard]] kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& schedule,
+                                                      const device_profile& device);
+
+/// Whether a schedule for matrix units can run this problem on this device.
+[[nodiscard]] bool cooperative_fits(const matmul_problem& problem, const product_schedule& schedule,
+                                    const device_profile& device);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -46627,6 +46880,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
+  if (node.schedule.tile_m != 0) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
 
@@ -47778,6 +48032,1217 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions of matmul_cooperative.hpp: the loop over k, slices that meet, and the way of the sums to memory.
+// One operand of a product on its way to matrix units: the largest of each row, scaling, f16 terms in workgroup memory.
+// Matrix units as product kernels use them, and the same in workgroup memory for devices without any.
+// Cooperative matrices (VK_KHR_cooperative_matrix): a small matrix held jointly by the invocations of a subgroup.
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+enum class matrix_use : std::uint8_t { a = 0, b = 1, accumulator = 2 };
+enum class matrix_layout : std::uint8_t { row_major = 0, column_major = 1 };
+
+namespace untyped {
+struct matrix_type {
+  scalar_kind kind = scalar_kind::f16;
+  word rows = 16, columns = 16;
+  matrix_use use = matrix_use::a;
+  [[nodiscard]] bool operator==(const matrix_type&) const = default;
+};
+struct matrix_operand {
+  kernel* owner = nullptr;
+  word id = 0;
+  matrix_type type;
+};
+[[nodiscard]] matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value);
+[[nodiscard]] matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
+                                         matrix_layout layout);
+void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride, matrix_layout layout);
+[[nodiscard]] matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
+                                                 const matrix_operand& c);
+[[nodiscard]] matrix_operand matrix_binary(op code, const matrix_operand& a, const matrix_operand& b);
+[[nodiscard]] matrix_operand matrix_scale(const matrix_operand& a, const operand& factor);
+[[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
+[[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
+void matrix_write(word variable, const matrix_operand& what);
+[[nodiscard]] operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
+}  // namespace untyped
+
+/// A subgroup-scope matrix value of scalar T (f16 or f32). Sizes are the shapes the device lists, e.g. 16x16.
+template <kernel_value T>
+class cooperative_matrix : public untyped::matrix_operand {
+ public:
+  explicit cooperative_matrix(const untyped::matrix_operand& untyped) : matrix_operand(untyped) {}
+  [[nodiscard]] static cooperative_matrix fill(kernel& k, word rows, word columns, matrix_use use, const T& value) {
+    return cooperative_matrix(untyped::matrix_fill(k, {T::kind, rows, columns, use}, value));
+  }
+  /// Loads from `from[offset]`; stride counts elements of the memory's type, which may be wider than T (u32x4 staging).
+  template <kernel_value Element>
+  [[nodiscard]] static cooperative_matrix load(const memory<Element>& from, const u32& offset, const u32& stride,
+                                               word rows, word columns, matrix_use use,
+                                               matrix_layout layout = matrix_layout::row_major) {
+    return cooperative_matrix(
+        untyped::matrix_load({T::kind, rows, columns, use}, untyped::locate(from.object(), offset), stride, layout));
+  }
+  template <kernel_value Element>
+  void store(const memory<Element>& to, const u32& offset, const u32& stride,
+             matrix_layout layout = matrix_layout::row_major) const {
+    untyped::matrix_store(untyped::locate(to.object(), offset), *this, stride, layout);
+  }
+  [[nodiscard]] friend cooperative_matrix operator+(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(op::f_add, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const T& factor) {
+    return cooperative_matrix(untyped::matrix_scale(a, factor));
+  }
+};
+
+/// a * b + c on the matrix unit.
+template <kernel_value T, kernel_value Accumulator>
+[[nodiscard]] cooperative_matrix<Accumulator> multiply_add(const cooperative_matrix<T>& a,
+                                                           const cooperative_matrix<T>& b,
+                                                           const cooperative_matrix<Accumulator>& c) {
+  return cooperative_matrix<Accumulator>(untyped::matrix_multiply_add(a, b, c));
+}
+
+/// A mutable matrix. Keep them in a C++ array: an index computed on the device costs a factor of 5 to 15.
+template <kernel_value T>
+class cooperative_variable {
+ public:
+  explicit cooperative_variable(const cooperative_matrix<T>& initial)
+      : owner_(initial.owner), type_(initial.type), variable_(untyped::matrix_variable(*initial.owner, initial.type)) {
+    store(initial);
+  }
+  [[nodiscard]] cooperative_matrix<T> load() const {
+    return cooperative_matrix<T>(untyped::matrix_read(*owner_, variable_, type_));
+  }
+  void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
+  /// One of the components that this invocation holds: rows * columns / subgroup size of them, in an order of the
+  /// device's.
+  [[nodiscard]] T component(word which) const { return T(untyped::matrix_component(*owner_, variable_, type_, which)); }
+
+ private:
+  kernel* owner_;
+  untyped::matrix_type type_;
+  word variable_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// A fragment has so many rows and columns.
+inline constexpr std::uint32_t fragment_side = 16;
+
+/// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
+/// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
+struct staged_place {
+  spirv::u32 offset;
+  std::uint32_t stride = 0;
+  bool along_k = true;
+};
+
+/// VK_KHR_cooperative_matrix: 16x16x16, f16 to f32, held by a subgroup.
+template <spirv::kernel_value Element>
+class cooperative_unit {
+ public:
+  using operand = spirv::cooperative_matrix<spirv::f16>;
+  using sums = spirv::cooperative_variable<spirv::f32>;
+
+  // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
+  cooperative_unit(spirv::kernel& k, std::uint32_t subgroup_size)
+      : k_(k),
+        components_(fragment_side * fragment_side / subgroup_size),
+        zero_(spirv::cooperative_matrix<spirv::f32>::fill(k, fragment_side, fragment_side,
+                                                          spirv::matrix_use::accumulator, 0.0f)) {
+    k.require_subgroup_size(subgroup_size);
+  }
+  [[nodiscard]] sums zero() const { return sums(zero_); }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
+    const bool row_major = at.along_k == (use == spirv::matrix_use::a);
+    return operand::load(from, at.offset, at.stride, fragment_side, fragment_side, use,
+                         row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
+  }
+  void clear(const sums& total) const { total.store(zero_); }
+  /// total += a b on the unit.
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    total.store(spirv::multiply_add(a, b, total.load()));
+  }
+  /// The same, summed outside of the unit, which truncates.
+  void add_product(const sums& total, const operand& a, const operand& b) const {
+    total.store(total.load() + spirv::multiply_add(a, b, zero_));
+  }
+  void scale(const sums& total, float factor) const { total.store(total.load() * spirv::f32(factor)); }
+  void add(const sums& total, const sums& more) const { total.store(total.load() + more.load()); }
+  /// As rows of f32; offset and stride count elements of the memory's type.
+  template <spirv::kernel_value Stored>
+  void store(const sums& total, const spirv::memory<Stored>& to, const spirv::u32& offset, std::uint32_t stride) const {
+    total.load().store(to, offset, stride);
+  }
+  /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    spirv::u32 found = 0;
+    for (std::uint32_t i = 0; i < components_; ++i)
+      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+    return found;
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
+  /// The subgroup sees what its lanes stored.
+  void meet() const { k_.subgroup_barrier(); }
+
+ private:
+  spirv::kernel& k_;
+  std::uint32_t components_;
+  spirv::cooperative_matrix<spirv::f32> zero_;
+};
+
+/// The same operations lane by lane on what is staged: slow, and right wherever kernels run at all.
+template <spirv::kernel_value Element>
+class emulated_unit {
+ public:
+  struct operand {
+    spirv::memory<Element> from;
+    staged_place at;
+  };
+  using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
+
+  emulated_unit(spirv::kernel& k, std::uint32_t subgroup_size) : k_(k), size_(subgroup_size) {}
+  [[nodiscard]] sums zero() const {
+    const sums made = k_.local_array<spirv::f32>(results());
+    clear(made);
+    return made;
+  }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use) const {
+    return {from, at};
+  }
+  void clear(const sums& total) const {
+    each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
+  }
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    k_.for_(0, results() * fragment_side, 1, [&](const spirv::u32& at) {
+      const spirv::u32 i = at / fragment_side, k = at % fragment_side;
+      total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
+    });
+  }
+  void add_product(const sums& total, const operand& a, const operand& b) const { multiply_add(total, a, b); }
+  void scale(const sums& total, float factor) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) * factor; });
+  }
+  void add(const sums& total, const sums& more) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) + more.load(i); });
+  }
+  void store(const sums& total, const spirv::memory<Element>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    constexpr std::uint32_t wide = Element::components;
+    each([&](const spirv::u32& i) {
+      to.component(offset + row(i) * stride + column(i) / wide, column(i) % wide) =
+          spirv::bitcast<spirv::u32>(total.load(i));
+    });
+  }
+  void store(const sums& total, const spirv::memory<spirv::f32>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    each([&](const spirv::u32& i) { to[offset + row(i) * stride + column(i)] = total.load(i); });
+  }
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
+    each([&](const spirv::u32& i) {
+      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
+    });
+    return found.load();
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
+  void meet() const { k_.barrier(); }
+
+ private:
+  [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return k_.local_index() % size_ + i * size_; }
+  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
+  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
+  template <class Body>
+  void each(Body&& body) const {
+    k_.for_(0, results(), 1, std::forward<Body>(body));
+  }
+  // Term k of one row of the operand: rows of a, columns of b.
+  [[nodiscard]] static spirv::f32 term(const operand& of, const spirv::u32& row, const spirv::u32& k) {
+    constexpr std::uint32_t unit = Element::components * 2;
+    const spirv::u32 line = of.at.along_k ? row : k, along = of.at.along_k ? k : row;
+    const spirv::u32 pair =
+        of.from.component(of.at.offset + line * of.at.stride + along / unit, along % unit / 2).load();
+    const spirv::f32x2 both = spirv::unpack_half(pair);
+    return select(along % 2 == 0, both[0], both[1]);
+  }
+
+  spirv::kernel& k_;
+  std::uint32_t size_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+// Groups of `unit` elements are one load and one store into workgroup memory: 8 f16 are 16 bytes, 4 f32 become 8.
+[[nodiscard]] inline std::uint32_t staging_unit(product_arithmetic arithmetic) {
+  return arithmetic == product_arithmetic::half ? 8 : 4;
+}
+[[nodiscard]] inline std::uint32_t term_count(product_arithmetic arithmetic) {
+  return arithmetic == product_arithmetic::split ? 2 : 1;
+}
+
+[[nodiscard]] inline bool strides_allow(const matmul_operand& plan, std::uint32_t unit) {
+  const strided_axes& along = plan.along_k ? plan.k : plan.rows;
+  if (along.back().stride != 1 || along.back().extent % unit != 0 || plan.offset % unit != 0) return false;
+  for (const strided_axes* group : {&plan.batch, &plan.rows, &plan.k}) {
+    for (const strided_axis& axis : *group) {
+      if (&axis != &along.back() && axis.stride % unit != 0) return false;
+    }
+  }
+  return true;
+}
+
+struct staged_shape {
+  std::uint32_t rows = 0, units = 0, stride = 0;  // rows of `units` groups, `stride` groups apart
+  [[nodiscard]] std::uint32_t groups() const { return rows * stride; }
+};
+[[nodiscard]] inline staged_shape stage_shape(const matmul_operand& plan, std::uint32_t tile_rows, std::uint32_t tile_k,
+                                              std::uint32_t unit) {
+  const std::uint32_t rows = plan.along_k ? tile_rows : tile_k;
+  const std::uint32_t units = (plan.along_k ? tile_k : tile_rows) / unit;
+  return {rows, units, units + 8 / unit};  // 16 bytes of padding
+}
+
+/// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
+/// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of a
+/// sample of the row to [2, 4): what two terms lose of smaller elements is below 2^-25, and what is up to 2^14 times as
+/// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums, and
+/// where all of a sample are zeros, whole rows are looked at. Rows whose largest is not in [2^-60, 2^60), infinities
+/// and NaN among them, have no such number.
+class row_scales {
+ public:
+  row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
+      : k_(k),
+        target_(arithmetic == product_arithmetic::split ? 1 : -8),
+        bits_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
+        notes_(k.shared<spirv::u32>(4)),
+        rows_(rows) {}
+
+  /// Every invocation's first, before a barrier.
+  void clear(bool rows) {
+    if (rows) each([&](const spirv::u32& row) { bits_[row] = spirv::u32(0); });
+    for (std::uint32_t i = 0; i < 4; ++i) notes_[i] = spirv::u32(0);
+  }
+  void raise(const spirv::u32& row, const spirv::u32& magnitude) {
+    static_cast<void>(bits_[row].atomic_max(magnitude));
+  }
+  /// From the largest element of a row to the inverse of its factor.
+  void decide(const spirv::u32& row, const spirv::u32& largest) {
+    const spirv::u32 exponent = largest >> 23u;
+    const spirv::boolean fits = exponent >= 67u && exponent < 187u;
+    k_.if_(!fits, [&] { notes_[select(largest == 0u, spirv::u32(zeros), spirv::u32(without))] = spirv::u32(1); });
+    bits_[row] = select(fits, (exponent - static_cast<std::uint32_t>(target_)) << 23u, spirv::u32(127u << 23));
+  }
+  /// Of the rows from `first` to `end`, by what was raised.
+  void decide_all(std::uint32_t first, std::uint32_t end) {
+    each([&](const spirv::u32& row) {
+      const auto one = [&] { decide(row, bits_.load(row)); };
+      if (first == 0 && end == rows_)
+        one();
+      else
+        k_.if_(row >= first && row < end, one);
+    });
+  }
+  void note_overflow() { notes_[overflow] = spirv::u32(1); }
+
+  /// Each is the same for all invocations, behind a barrier.
+  [[nodiscard]] spirv::boolean has_zeros() const { return notes_.load(zeros) != 0u; }
+  [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
+  [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
+
+  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row) const { return spirv::bitcast<spirv::f32>(bits_.load(row)); }
+  /// Both are powers of two: their exponents add up to that of 1, twice.
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const {
+    return spirv::bitcast<spirv::f32>(spirv::u32(254u << 23) - bits_.load(row));
+  }
+
+ private:
+  static constexpr std::uint32_t zeros = 0, without = 1, overflow = 2;
+  template <class Body>
+  void each(const Body& body) {
+    const std::uint32_t threads = k_.local_size()[0];
+    for (std::uint32_t done = 0; done < rows_; done += threads) {
+      const spirv::u32 row = k_.local_index() + done;
+      if (done + threads <= rows_)
+        body(row);
+      else
+        k_.if_(row < rows_, [&] { body(row); });
+    }
+  }
+
+  spirv::kernel& k_;
+  int target_;
+  spirv::memory<spirv::u32> bits_, notes_;
+  std::uint32_t rows_;
+};
+
+/// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands).
+template <spirv::kernel_value Element>
+class cooperative_operand {
+ public:
+  static constexpr std::uint32_t unit = Element::components * 2;
+  static constexpr bool from_half = Element::components == 4;
+
+  cooperative_operand(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t tile_rows,
+                      const product_schedule& s, const device_profile& device)
+      : k_(k),
+        plan_(plan),
+        tile_rows_(tile_rows),
+        tile_k_(s.tile_k),
+        shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
+        terms_(term_count(s.arithmetic)),
+        subgroup_size_(device.subgroup_size),
+        shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
+        grouped_(strides_allow(plan, unit)) {
+    if constexpr (from_half)
+      wide_half_ = k.storage_buffer<spirv::u32x4>(name);
+    else
+      single_ = k.storage_buffer<spirv::f32>(name);
+    if (!from_half && grouped_) wide_ = k.view<spirv::f32x4>(*single_);
+  }
+
+  /// Elements of workgroup memory.
+  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * shape_.groups(); }
+  /// Where in it, and which rows.
+  void begin(const spirv::memory<Element>& staged, std::uint32_t at, const spirv::u32& batch,
+             const spirv::u32& first_row) {
+    staged_ = staged, staged_at_ = at, first_row_ = first_row;
+    base_ = offset_of(plan_.batch, batch) + plan_.offset;
+  }
+
+  /// Whether a sample holds every element.
+  [[nodiscard]] bool sample_is_all() const {
+    const sampling how = sampled();
+    return plan_.along_k ? groups_of_k() <= how.lanes : plan_.k_count <= how.at_once * sampled_terms;
+  }
+
+  /// Whether rows are shared among invocations by atomics, in memory that is cleared before.
+  [[nodiscard]] bool raises() const { return !plan_.along_k || !shuffles_; }
+  /// Looks for the largest element of each row, or of a sample of it, for the row `row + at` of `scales`. Every
+  /// invocation arrives. Where it raises, the rows are decided behind a barrier, otherwise here.
+  void find_largest(row_scales& scales, std::uint32_t at, const spirv::boolean& all) {
+    if constexpr (!from_half) {
+      const sampling how = sampled();
+      const spirv::u32 lane = k_.local_index() % how.lanes, line = k_.local_index() / how.lanes;
+      if (plan_.along_k)
+        find_along_k(scales, at, all, how, lane, line);
+      else
+        find_along_rows(scales, at, all, how, lane, line);
+    }
+  }
+
+  void place() {
+    const std::uint32_t threads = k_.local_size()[0];
+    const std::uint32_t count = shape_.rows * shape_.units;
+    for (std::uint32_t done = 0; done < count; done += threads) {
+      const spirv::u32 index = k_.local_index() + done;
+      const spirv::u32 outer = index / shape_.units;
+      const spirv::u32 inner = index % shape_.units;
+      const spirv::u32 row = plan_.along_k ? outer : inner * unit;
+      piece made{first_row_ + row,
+                 plan_.along_k ? inner * unit : outer,
+                 {},
+                 outer * shape_.stride + inner + staged_at_,
+                 index,
+                 done + threads > count,
+                 {}};
+      made.base = row_base(made.row);
+      pieces_.push_back(made);
+      if constexpr (from_half)
+        words_.push_back(k_.variable<spirv::u32x4>());
+      else
+        floats_.push_back(k_.variable<spirv::f32x4>());
+    }
+    piece_count_ = count;
+  }
+
+  /// What is staged from now on is multiplied by the rows' factors.
+  void scale_by(row_scales& scales, std::uint32_t at) {
+    scales_ = &scales, scales_at_ = at;
+    // Where threads are a multiple of a line's groups, all pieces of one have the same rows.
+    const bool same_rows = !plan_.along_k && k_.local_size()[0] % shape_.units == 0;
+    for (piece& each : pieces_)
+      each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
+  }
+
+  void fetch(const spirv::u32& first_k) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if_needed(pieces_[i], [&] {
+        const spirv::u32 at = first_k + pieces_[i].kk;
+        if constexpr (from_half)
+          words_[i].store(load_half(pieces_[i].base, at));
+        else
+          floats_[i].store(load(pieces_[i].row, pieces_[i].base, at, false));
+      });
+    }
+  }
+
+  void stage() {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if_needed(pieces_[i], [&] { stage_piece(i); });
+    }
+  }
+
+  /// Where the 16x16 fragment at (row, kk) of the tile is staged.
+  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, const spirv::u32& kk) const {
+    const std::uint32_t at = staged_at_ + term * shape_.groups();
+    const spirv::u32 offset = plan_.along_k ? row * shape_.stride + kk / unit : kk * shape_.stride + row / unit;
+    return {offset + at, shape_.stride, plan_.along_k};
+  }
+
+  /// One element, where f32 is in memory.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
+    return single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+  }
+
+ private:
+  struct piece {
+    spirv::u32 row, kk, base, slot, index;  // base: offset of what does not depend on k
+    bool partial = false;
+    std::optional<spirv::f32x4> factors;
+  };
+
+  template <class Body>
+  void if_needed(const piece& p, Body&& body) {
+    if (!p.partial) return static_cast<void>(body());
+    k_.if_(p.index < piece_count_, std::forward<Body>(body));
+  }
+
+  // Neighbouring invocations, `lanes` of them, read along k or along rows; `at_once` rows or terms are read at once.
+  struct sampling {
+    std::uint32_t lanes, at_once;
+  };
+  static constexpr std::uint32_t sampled_terms = 4;  // of each at once, where a row's samples are not neighbours
+  [[nodiscard]] sampling sampled() const {
+    const std::uint32_t lanes =
+        plan_.along_k ? std::min(std::bit_ceil(groups_of_k()), subgroup_size_) : std::bit_ceil(tile_rows_ / unit);
+    return {lanes, std::max(k_.local_size()[0] / lanes, 1u)};
+  }
+  [[nodiscard]] std::uint32_t groups_of_k() const { return ceil_div(plan_.k_count, unit); }
+
+  void find_along_k(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
+                    const spirv::u32& lane, const spirv::u32& line) {
+    const std::uint32_t rows = ceil_div(tile_rows_, how.at_once);
+    std::vector<spirv::u32> row, base;
+    std::vector<spirv::var<spirv::u32>> largest;
+    for (std::uint32_t r = 0; r < rows; ++r) {
+      row.push_back(min(line + r * how.at_once, spirv::u32(tile_rows_ - 1)));
+      base.push_back(row_base(first_row_ + row.back()));
+      largest.push_back(k_.variable<spirv::u32>());
+    }
+    const std::uint32_t count = ceil_div(groups_of_k(), how.lanes);  // groups of a lane
+    // The middle is less often zeros than either end.
+    const spirv::u32 middle = count > 2 ? select(all, spirv::u32(0), spirv::u32(count / 2 * how.lanes)) : spirv::u32(0);
+    passes(all, 1, count, [&](const spirv::u32& pass) {
+      const spirv::u32 first = (pass * how.lanes + lane + middle) * unit;
+      for (std::uint32_t r = 0; r < rows; ++r) {
+        const spirv::u32x4 bits = magnitudes(load(first_row_ + row[r], base[r], first, true));
+        largest[r] = max(largest[r].load(), max(max(bits[0], bits[1]), max(bits[2], bits[3])));
+      }
+    });
+    if (raises()) {
+      for (std::uint32_t r = 0; r < rows; ++r) scales.raise(row[r] + at, largest[r].load());
+      return;
+    }
+    // A lane decides for each row, all at once.
+    for (std::uint32_t first = 0; first < rows; first += how.lanes) {
+      const std::uint32_t together = std::min(rows - first, how.lanes);
+      spirv::u32 own_row = 0, own = 0;
+      for (std::uint32_t i = 0; i < together; ++i) {
+        spirv::u32 found = largest[first + i].load();
+        if (how.lanes == subgroup_size_) {
+          found = k_.subgroup_max(found);
+        } else {
+          for (std::uint32_t mask = 1; mask < how.lanes; mask *= 2)
+            found = max(found, k_.subgroup_shuffle_xor(found, spirv::u32(mask)));
+        }
+        own = i == 0 ? found : select(lane == i, found, own);
+        own_row = i == 0 ? row[first] : select(lane == i, row[first + i], own_row);
+      }
+      k_.if_(lane < together, [&] { scales.decide(own_row + at, own); });
+    }
+  }
+
+  void find_along_rows(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
+                       const spirv::u32& lane, const spirv::u32& line) {
+    const spirv::u32 row = min(lane * unit, spirv::u32(tile_rows_ - unit));
+    const spirv::u32 base = row_base(first_row_ + row);
+    const spirv::var<spirv::u32x4> largest = k_.variable<spirv::u32x4>();
+    const std::uint32_t count = ceil_div(plan_.k_count, how.at_once);  // terms of a line
+    const std::uint32_t taken = std::min(count, sampled_terms);
+    const spirv::u32 stride = select(all, spirv::u32(how.at_once), spirv::u32(count / taken * how.at_once));
+    passes(all, taken, count, [&](const spirv::u32& pass) {
+      const spirv::u32 term = pass * stride + min(line, spirv::u32(how.at_once - 1));
+      largest = max(largest.load(), magnitudes(load(first_row_ + row, base, term, true)));
+    });
+    for (std::uint32_t j = 0; j < unit; ++j) scales.raise(row + (at + j), largest.load()[j]);
+  }
+
+  // body(0), ..., body(few - 1), and on to body(count - 1) for all.
+  template <class Body>
+  void passes(const spirv::boolean& all, std::uint32_t few, std::uint32_t count, const Body& body) {
+    for (std::uint32_t i = 0; i < few; ++i) body(spirv::u32(i));
+    if (few == count) return;
+    const spirv::u32 end = select(all, spirv::u32(count), spirv::u32(few));
+    k_.for_(few, end, 1, body, spirv::unrolling::keep, count);
+  }
+
+  [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
+    return spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
+  }
+  // The piece's first row of the tile; that of another one where the piece is not needed.
+  [[nodiscard]] spirv::u32 tile_row(const piece& p) const {
+    const spirv::u32 row = p.row - first_row_;
+    return p.partial ? min(row, spirv::u32(tile_rows_ - (plan_.along_k ? 1 : unit))) : row;
+  }
+  // Those of its four elements.
+  [[nodiscard]] spirv::f32x4 factors(const spirv::u32& row) const {
+    if (plan_.along_k) return spirv::f32x4(scales_->factor(row + scales_at_));
+    const auto of = [&](std::uint32_t j) { return scales_->factor(row + (scales_at_ + j)); };
+    return vector(of(0), of(1), of(2), of(3));
+  }
+
+  [[nodiscard]] spirv::u32 row_base(const spirv::u32& row) const {
+    if (!grouped_) return base_;
+    return base_ + offset_of(plan_.rows, clamped(row, plan_.row_count, tile_rows_, plan_.along_k ? 1 : unit));
+  }
+  [[nodiscard]] static spirv::u32 clamped(const spirv::u32& at, std::uint32_t count, std::uint32_t tile,
+                                          std::uint32_t width) {
+    return count % tile == 0 ? at : min(at, spirv::u32(count - width));
+  }
+  [[nodiscard]] bool ragged() const { return plan_.k_count % tile_k_ != 0; }
+
+  [[nodiscard]] spirv::u32x4 load_half(const spirv::u32& base, const spirv::u32& at) const {
+    const spirv::u32x4 words = wide_half_->load(
+        (base + offset_of(plan_.k, clamped(at, plan_.k_count, tile_k_, plan_.along_k ? unit : 1))) / 8);
+    return ragged() ? select(vector_of(at < plan_.k_count), words, spirv::u32x4(0u)) : words;
+  }
+
+  // Four elements from (row, at): zeros behind the end of k, or with `repeat` the last ones again.
+  [[nodiscard]] spirv::f32x4 load(const spirv::u32& row, const spirv::u32& base, const spirv::u32& at,
+                                  bool repeat) const {
+    const std::uint32_t tile_k = repeat ? 0 : tile_k_;
+    const auto inside = [&](const spirv::u32& k, std::uint32_t width) {
+      return repeat ? min(k, spirv::u32(plan_.k_count - width)) : clamped(k, plan_.k_count, tile_k, width);
+    };
+    if (grouped_) {
+      const spirv::f32x4 values = wide_->load((base + offset_of(plan_.k, inside(at, plan_.along_k ? unit : 1))) / 4);
+      return repeat || !ragged() ? values : select(vector_of(at < plan_.k_count), values, spirv::f32x4(0.0f));
+    }
+    std::vector<spirv::f32> four;  // separate loads for operands without aligned groups
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      const spirv::u32 own = min(row + (plan_.along_k ? 0 : j), spirv::u32(plan_.row_count - 1));
+      const spirv::u32 k = at + (plan_.along_k ? j : 0);
+      const spirv::f32 value = single_->load(base + offset_of(plan_.rows, own) + offset_of(plan_.k, inside(k, 1)));
+      four.push_back(repeat || !ragged() ? value : select(k < plan_.k_count, value, spirv::f32(0)));
+    }
+    return vector(four[0], four[1], four[2], four[3]);
+  }
+  [[nodiscard]] static spirv::value<spirv::scalar_kind::boolean, 4> vector_of(const spirv::boolean& all) {
+    return vector(all, all, all, all);
+  }
+
+  void stage_piece(std::size_t i) {
+    using namespace spirv;
+    const piece& p = pieces_[i];
+    if constexpr (from_half) {
+      (*staged_)[p.slot] = words_[i].load();
+    } else {
+      f32x4 x = floats_[i].load();
+      if (p.factors) x = x * *p.factors;
+      const auto pack = [&](const f32x4& v) {
+        return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
+      };
+      if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
+      // The high term by clearing bits: of a conversion there and back NVIDIA's driver 580 takes the difference for
+      // zero.
+      const f32x4 high = bitcast<f32x4>(bitcast<u32x4>(x) & u32x4(0xFFFFE000u));
+      (*staged_)[p.slot] = pack(high);
+      (*staged_)[p.slot + shape_.groups()] = pack((x - high) * f32x4(2048.0f));
+    }
+  }
+
+  spirv::kernel& k_;
+  matmul_operand plan_;
+  std::uint32_t tile_rows_, tile_k_;
+  staged_shape shape_;
+  std::uint32_t terms_, subgroup_size_;
+  bool shuffles_, grouped_;
+  std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
+  row_scales* scales_ = nullptr;
+  spirv::u32 first_row_, base_;
+  std::optional<spirv::memory<spirv::u32x4>> wide_half_;
+  std::optional<spirv::memory<spirv::f32>> single_;
+  std::optional<spirv::memory<spirv::f32x4>> wide_;
+  std::optional<spirv::memory<Element>> staged_;
+  std::vector<piece> pieces_;
+  std::vector<spirv::var<spirv::u32x4>> words_;
+  std::vector<spirv::var<spirv::f32x4>> floats_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+[[nodiscard]] inline bool is_scaled(product_arithmetic arithmetic) { return arithmetic != product_arithmetic::half; }
+
+// Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a band of 16 rows.
+[[nodiscard]] inline std::uint32_t exchange_stride(const product_schedule& s, std::uint32_t components) {
+  return ((s.slices > 1 ? s.tile_n : s.subgroup_n) + 4) / components;  // 16 bytes of padding
+}
+[[nodiscard]] inline std::uint32_t exchange_size(const product_schedule& s, std::uint32_t components) {
+  return exchange_stride(s, components) * (s.slices > 1 ? s.slices * s.tile_m : s.subgroups() * fragment_side);
+}
+
+[[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
+                                          const matmul_result& plan) {
+  return !is_scaled(s.arithmetic) && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
+         extent_of(problem.n) % s.tile_n == 0 && plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
+}
+
+/// One kernel. Element: what workgroup memory is made of. Unit: what multiplies.
+template <spirv::kernel_value Element, template <class> class Unit>
+class cooperative_product {
+ public:
+  cooperative_product(spirv::kernel& k, const matmul_problem& problem, const product_schedule& s,
+                      const device_profile& device)
+      : k_(k),
+        problem_(problem),
+        s_(s),
+        device_(device),
+        unit_(k, device.subgroup_size),
+        plan_(plan_result(problem)),
+        m_count_(plan_operand(problem, true).row_count),
+        n_count_(plan_operand(problem, false).row_count),
+        k_count_(plan_operand(problem, true).k_count),
+        left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
+        right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
+        epilogue_(bind_epilogue(problem, k)),
+        out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
+        staged_(k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide)))) {
+    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
+  }
+
+  [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
+  [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, s_.tile_n); }
+
+  void emit(const tile_position& tile) {
+    batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * s_.tile_n;
+    left_.begin(staged_, 0, batch_, first_m_);
+    right_.begin(staged_, left_.staged_size(), batch_, first_n_);
+    left_.place();
+    right_.place();
+    const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
+    const spirv::u32 subgroup = unit_.subgroup();
+    slice_ = s_.slices > 1 ? subgroup / (across * down) : spirv::u32(0);
+    const spirv::u32 place = s_.slices > 1 ? subgroup % (across * down) : subgroup;
+    row_ = place / across * s_.subgroup_m;
+    column_ = place % across * s_.subgroup_n;
+    for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
+      main_.push_back(unit_.zero());
+      if (keeps_low()) low_.push_back(unit_.zero());
+    }
+    if (!scales_) {
+      fetch_first();
+      add_up();
+      return store();
+    }
+    if (samples()) {
+      add_up_until_all_fits();
+    } else {
+      fetch_first();
+      find_scales(spirv::boolean(false));
+      add_up();
+    }
+    k_.if_(
+        scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
+  }
+
+ private:
+  static constexpr std::uint32_t wide = Element::components;
+  using sums = typename Unit<Element>::sums;
+  using operand = typename Unit<Element>::operand;
+
+  [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
+  [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
+  // Products with low terms have a total of their own, unless registers are short: then all of a few terms meet first.
+  [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
+  [[nodiscard]] bool keeps_low() const { return splits() && s_.subgroup_m * s_.subgroup_n <= 1024; }
+
+  [[nodiscard]] bool samples() const { return !(left_.sample_is_all() && right_.sample_is_all()); }
+
+  void fetch_first() {
+    left_.fetch(0);
+    right_.fetch(0);
+  }
+
+  // Behind it all invocations know all factors.
+  void find_scales(const spirv::boolean& all) {
+    scales_->clear(left_.raises() || right_.raises());
+    k_.barrier();
+    left_.find_largest(*scales_, 0, all);
+    right_.find_largest(*scales_, s_.tile_m, all);
+    if (left_.raises() || right_.raises()) {
+      k_.barrier();
+      scales_->decide_all(left_.raises() ? 0 : s_.tile_m, right_.raises() ? s_.tile_m + s_.tile_n : s_.tile_m);
+    }
+    k_.barrier();
+  }
+
+  // With factors by samples, or by all where these do not do.
+  void add_up_until_all_fits() {
+    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), all = k_.variable<spirv::u32>();
+    k_.while_([&] { return tries.load() < 2u; },
+              [&] {
+                tries = tries.load() + 1u;
+                k_.barrier();  // what was noted has been read
+                fetch_first();
+                find_scales(all.load() != 0u);
+                k_.if_(
+                    all.load() == 0u && scales_->has_zeros(), [&] { all = spirv::u32(1); },
+                    [&] {
+                      for (const sums& each : main_) unit_.clear(each);
+                      for (const sums& each : low_) unit_.clear(each);
+                      add_up();
+                      note_overflow();
+                      k_.barrier();
+                      k_.if_(
+                          all.load() == 0u && scales_->overflowed(), [&] { all = spirv::u32(1); },
+                          [&] { tries = spirv::u32(2); });
+                    });
+              },
+              2);
+  }
+
+  // What overflows f16 is an infinity there, and then one or a NaN in the sums.
+  void note_overflow() {
+    spirv::u32 largest = 0;
+    for (const sums& each : main_) largest = max(largest, unit_.largest(each));
+    k_.if_(largest >= 0x7f800000u, [&] { scales_->note_overflow(); });
+  }
+
+  void add_up() {
+    if (scales_) {
+      left_.scale_by(*scales_, 0);
+      right_.scale_by(*scales_, s_.tile_m);
+    }
+    k_.for_(0, k_count_, s_.tile_k, [&](const spirv::u32& first_k) {
+      left_.stage();
+      right_.stage();
+      k_.barrier();
+      const spirv::u32 next = first_k + s_.tile_k;
+      k_.if_(next < k_count_, [&] {
+        left_.fetch(next);
+        right_.fetch(next);
+      });
+      const std::uint32_t share = s_.tile_k / s_.slices;
+      const std::uint32_t step = splits() && !keeps_low() && share % 32 == 0 ? 32 : fragment_side;
+      for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
+      k_.barrier();
+    });
+    if (!keeps_low()) return;
+    for (std::size_t i = 0; i < main_.size(); ++i) {
+      unit_.scale(low_[i], 1.0f / 2048.0f);
+      unit_.add(main_[i], low_[i]);
+    }
+  }
+
+  // `depth` fragments of k, beginning at kk.
+  void multiply(const spirv::u32& kk, std::uint32_t depth) {
+    std::vector<operand> high, low;
+    for (std::uint32_t d = 0; d < depth; ++d) {
+      for (std::uint32_t i = 0; i < rows(); ++i) {
+        high.push_back(load(left_, 0, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
+        if (splits())
+          low.push_back(load(left_, 1, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
+      }
+    }
+    for (std::uint32_t j = 0; j < columns(); ++j) {
+      std::vector<operand> b, b_low;
+      for (std::uint32_t d = 0; d < depth; ++d) {
+        b.push_back(load(right_, 0, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
+        if (splits())
+          b_low.push_back(load(right_, 1, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
+      }
+      for (std::uint32_t i = 0; i < rows(); ++i) {
+        const sums& total = main_[i * columns() + j];
+        if (!splits()) {
+          unit_.multiply_add(total, high[i], b[0]);
+        } else if (keeps_low()) {
+          unit_.add_product(total, high[i], b[0]);
+          unit_.multiply_add(low_[i * columns() + j], high[i], b_low[0]);
+          unit_.multiply_add(low_[i * columns() + j], low[i], b[0]);
+        } else {
+          const sums part = unit_.zero();
+          for (std::uint32_t d = 0; d < depth; ++d) {
+            unit_.multiply_add(part, high[d * rows() + i], b_low[d]);
+            unit_.multiply_add(part, low[d * rows() + i], b[d]);
+          }
+          unit_.scale(part, 1.0f / 2048.0f);
+          for (std::uint32_t d = 0; d < depth; ++d) unit_.multiply_add(part, high[d * rows() + i], b[d]);
+          unit_.add(total, part);
+        }
+      }
+    }
+  }
+  [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
+                             const spirv::u32& kk, spirv::matrix_use use) const {
+    return unit_.load(staged_, from.fragment(term, row, kk), use);
+  }
+
+  void store() {
+    if (s_.slices > 1)
+      store_slices();
+    else if (stores_directly(problem_, s_, plan_))
+      store_directly();
+    else
+      store_bands();
+  }
+
+  void store_directly() {
+    for (std::uint32_t i = 0; i < main_.size(); ++i) {
+      const spirv::u32 m = first_m_ + row_ + i / columns() * fragment_side;
+      const spirv::u32 n = first_n_ + column_ + i % columns() * fragment_side;
+      const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
+      unit_.store(main_[i], out_, offset, plan_.m[0].stride);
+    }
+  }
+
+  // All slices meet in workgroup memory; each invocation adds up theirs for a few results, in their order.
+  void store_slices() {
+    const std::uint32_t stride = exchange_stride(s_, wide);
+    for (std::uint32_t i = 0; i < main_.size(); ++i) {
+      const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * fragment_side;
+      const spirv::u32 n = column_ + i % columns() * fragment_side;
+      unit_.store(main_[i], staged_, m * stride + n / wide, stride);
+    }
+    k_.barrier();
+    store_area(
+        s_.tile_m, s_.tile_n, k_.local_index(), k_.local_size()[0], 0, 0,
+        [&](const spirv::u32& at) { return at * stride; }, s_.slices, s_.tile_m * stride);
+  }
+
+  // Each subgroup's fragments pass through a band of its own, 16 rows at a time.
+  void store_bands() {
+    const std::uint32_t stride = exchange_stride(s_, wide);
+    const spirv::u32 band = unit_.subgroup() * (fragment_side * stride);
+    const spirv::u32 lane = k_.local_index() % device_.subgroup_size;
+    for (std::uint32_t i = 0; i < rows(); ++i) {
+      for (std::uint32_t j = 0; j < columns(); ++j)
+        unit_.store(main_[i * columns() + j], staged_, band + j * fragment_side / wide, stride);
+      unit_.meet();
+      store_area(
+          fragment_side, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * fragment_side, column_,
+          [&](const spirv::u32& at) { return band + at * stride; }, 1, 0);
+      unit_.meet();
+    }
+  }
+
+  // Rows and columns of an area of workgroup memory, shared out to `workers` invocations; the area stands at (m, n) of
+  // the tile, its rows where row_at says, and `parts` of it, `distance` apart, are added up.
+  template <class RowAt>
+  void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
+                  const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
+                  std::uint32_t distance) {
+    const std::uint32_t width = !problem_.epilogue && plan_.width == 4 ? 4 : 1;
+    const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
+    // What an epilogue reads is on its way for several results at once.
+    const std::uint32_t together = std::min(problem_.epilogue ? 4u : 1u, ceil_div(count, workers));
+    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
+      std::vector<result_group> groups;
+      for (std::uint32_t i = 0; i < together; ++i) {
+        const spirv::u32 place = first + (worker + i * workers);
+        const bool is_whole = count % (workers * together) == 0;
+        const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
+        const spirv::u32 row = at / a_row, column = at % a_row * width;
+        result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
+        for (std::uint32_t part = 0; part < parts; ++part) {
+          const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, column, width);
+          if (part == 0) group.sums = more;
+          for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
+        }
+        for (std::uint32_t j = 0; scales_ && j < width; ++j)
+          group.sums[j] = group.sums[j] * scales_->inverse(group.m) * scales_->inverse(group.n + (j + s_.tile_m));
+        groups.push_back(group);
+      }
+      store_results(groups);
+    });
+  }
+
+  // Neighbouring sums of the row that begins at `row`.
+  [[nodiscard]] std::vector<spirv::f32> exchanged(const spirv::u32& row, const spirv::u32& column,
+                                                  std::uint32_t width) const {
+    std::vector<spirv::f32> found;
+    if (width == 1) return {spirv::bitcast<spirv::f32>(staged_.component(row + column / wide, column % wide).load())};
+    for (std::uint32_t i = 0; i < width; i += wide) {
+      const Element both = staged_.load(row + (column + i) / wide);
+      for (std::uint32_t j = 0; j < std::min(wide, width); ++j) found.push_back(spirv::bitcast<spirv::f32>(both[j]));
+    }
+    return found;
+  }
+
+  // Neighbouring sums from (m, n) of the tile on.
+  struct result_group {
+    spirv::u32 m, n;
+    spirv::boolean is_one;  // false: stands for another
+    std::vector<spirv::f32> sums;
+  };
+
+  void store_results(std::vector<result_group>& groups) {
+    const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % s_.tile_n != 0;
+    std::vector<spirv::u32> offsets;
+    for (result_group& group : groups) {
+      spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n;
+      if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
+      if (n_ends) {
+        group.is_one = group.is_one && n < n_count_;
+        n = min(n, spirv::u32(n_count_ - static_cast<std::uint32_t>(group.sums.size())));
+      }
+      offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
+                        problem_.offset_out);
+      for (std::uint32_t i = 0; i < group.sums.size(); ++i)
+        group.sums[i] = epilogue_(group.sums[i], {batch_, m, n + i, offsets.back() + i});
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      k_.if_(groups[i].is_one, [&] {
+        const std::vector<spirv::f32>& found = groups[i].sums;
+        if (found.size() == 1)
+          out_[offsets[i]] = found[0];
+        else
+          k_.view<spirv::f32x4>(out_)[offsets[i] / 4] = vector(found[0], found[1], found[2], found[3]);
+      });
+    }
+  }
+
+  // In f32 from the operands themselves.
+  void store_one_by_one() {
+    const std::uint32_t count = s_.tile_m * s_.tile_n;
+    k_.for_(
+        0, count, k_.local_size()[0],
+        [&](const spirv::u32& first) {
+          const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
+          const spirv::u32 m = place / s_.tile_n, n = place % s_.tile_n;
+          const spirv::u32 last_m = m_count_ - 1, last_n = n_count_ - 1;
+          std::vector<result_group> groups{{m,
+                                            n,
+                                            first + k_.local_index() < count,
+                                            {one_by_one(min(first_m_ + m, last_m), min(first_n_ + n, last_n))}}};
+          store_results(groups);
+        },
+        spirv::unrolling::keep);
+  }
+
+  [[nodiscard]] spirv::f32 one_by_one(const spirv::u32& m, const spirv::u32& n) {
+    const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
+    for_summed(k_, 0, k_count_, 1, {}, running_sums({&sum, 1}),
+               [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); });
+    return sum.load();
+  }
+
+  spirv::kernel& k_;
+  const matmul_problem& problem_;
+  const product_schedule s_;
+  const device_profile& device_;
+  Unit<Element> unit_;
+  matmul_result plan_;
+  std::uint32_t m_count_, n_count_, k_count_;
+  cooperative_operand<Element> left_, right_;
+  matmul_epilogue epilogue_;
+  spirv::memory<spirv::f32> out_;
+  spirv::memory<Element> staged_;
+  std::optional<row_scales> scales_;
+  spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
+  std::vector<sums> main_, low_;
+};
+
+template <spirv::kernel_value Element, template <class> class Unit>
+[[nodiscard]] kernel_dispatch make_cooperative(const matmul_problem& problem, const product_schedule& s,
+                                               const device_profile& device) {
+  spirv::kernel k(describe(problem), {s.subgroups() * device.subgroup_size, 1, 1});
+  cooperative_product<Element, Unit> product(k, problem, s, device);
+  const std::uint64_t tiles = extent_of(problem.batch) * product.tiles_m() * product.tiles_n();
+  const auto groups = spread_groups(tiles, device);
+  const spirv::u32 linear = linear_group(k, groups);
+  if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1],
+            [&] { product.emit(locate_tile(linear, product.tiles_m(), product.tiles_n())); });
+  return {k.finish(), groups};
+}
+
+template <template <class> class Unit>
+[[nodiscard]] kernel_dispatch make_cooperative_on(const matmul_problem& problem, const product_schedule& s,
+                                                  const device_profile& device) {
+  if (is_scaled(s.arithmetic)) return make_cooperative<spirv::u32x2, Unit>(problem, s, device);
+  return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
+}
+
+inline void check_cooperative(const matmul_problem& problem, const product_schedule& s) {
+  const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
+  if (s.arithmetic == product_arithmetic::fma || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
+      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
+         "subgroups",
+         to_string(s));
+  }
+  if (s.arithmetic != product_arithmetic::half) return;
+  if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
+  fail(error_category::invalid_argument,
+       "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "
+       "offsets that are multiples of 8",
+       to_string(s));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& s) {
+  const std::uint32_t unit = detail::staging_unit(s.arithmetic), terms = detail::term_count(s.arithmetic);
+  const std::uint32_t a =
+      detail::stage_shape(detail::plan_operand(problem, true), s.tile_m, s.tile_k, unit).groups() * terms;
+  const std::uint32_t b =
+      detail::stage_shape(detail::plan_operand(problem, false), s.tile_n, s.tile_k, unit).groups() * terms;
+  const std::uint32_t scales = detail::is_scaled(s.arithmetic) ? 4 * (s.tile_m + s.tile_n) + 16 : 0;
+  return std::max(a + b, detail::exchange_size(s, unit / 2)) * unit * 2 + scales;
+}
+
+MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
+                                       const device_profile& device) {
+  if (device.matrix_units == matrix_units::none || 256 % device.subgroup_size != 0) return false;
+  if (cooperative_shared_bytes(problem, s) > device.max_shared_bytes ||
+      s.subgroups() * device.subgroup_size > device.max_invocations)
+    return false;
+  return s.arithmetic != product_arithmetic::half || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
+                                                      detail::strides_allow(detail::plan_operand(problem, false), 8));
+}
+
+MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,
+                                                         const device_profile& device) {
+  detail::check_cooperative(problem, s);
+  // Checked here and not left to the driver: exceeding workgroup memory loses the device without an error.
+  if (!cooperative_fits(problem, s, device)) {
+    fail(error_category::unsupported,
+         "matmul schedule '{}' needs f16 matrix units, {} bytes of workgroup memory and {} invocations; the device has "
+         "{} and {}{}",
+         to_string(s), cooperative_shared_bytes(problem, s), s.subgroups() * device.subgroup_size,
+         device.max_shared_bytes, device.max_invocations,
+         device.matrix_units == matrix_units::none ? ", and no such units" : "");
+  }
+  if (device.matrix_units == matrix_units::emulated)
+    return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);
+  return detail::make_cooperative_on<detail::cooperative_unit>(problem, s, device);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions of cooperative.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
+
+[[nodiscard]] inline word matrix_type_id(kernel& owner, const matrix_type& type) {
+  return owner.builder().type_cooperative_matrix(type.kind, type.rows, type.columns, static_cast<word>(type.use));
+}
+
+[[nodiscard]] inline word matrix_id(const matrix_operand& value) {
+  if (value.owner->builder().visible(value.id)) return value.id;
+  fail(error_category::invalid_argument,
+       "a cooperative matrix computed inside a closed block was used after it; keep it in a variable");
+}
+
+MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value) {
+  const word part = owner.use(value);
+  const word id = matrix_type_id(owner, type);
+  if (value.is_literal()) return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
+  return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
+}
+
+// Non-private access to workgroup memory, as in kernel.ipp; buffers need nothing.
+[[nodiscard]] inline words matrix_memory_operands(kernel& owner, storage_class storage, bool is_store) {
+  if (storage != storage_class::workgroup) return {};
+  return {is_store ? 40u : 48u, owner.builder().constant({scalar_kind::u32, 1}, 2)};
+}
+
+MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
+                                            matrix_layout layout) {
+  kernel& owner = *from.object.owner;
+  const word id = matrix_type_id(owner, type);
+  words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
+              owner.use(stride)};
+  const words extra = matrix_memory_operands(owner, from.object.storage, false);
+  parts.insert(parts.end(), extra.begin(), extra.end());
+  return {&owner, owner.builder().emit(op::cooperative_matrix_load, id, parts), type};
+}
+
+MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride,
+                                   matrix_layout layout) {
+  kernel& owner = *to.object.owner;
+  if (!to.object.writable)
+    fail(error_category::invalid_argument,
+         "a matrix store to read-only binding {} was asked for; declare it with access::write", to.object.binding);
+  words parts{to.pointer, matrix_id(what), owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
+              owner.use(stride)};
+  const words extra = matrix_memory_operands(owner, to.object.storage, true);
+  parts.insert(parts.end(), extra.begin(), extra.end());
+  owner.builder().emit_void(op::cooperative_matrix_store, parts);
+}
+
+MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
+                                                    const matrix_operand& c) {
+  if (a.type.use != matrix_use::a || b.type.use != matrix_use::b || c.type.use != matrix_use::accumulator) {
+    fail(error_category::invalid_argument, "multiply_add takes matrices of use a, b and accumulator, in this order");
+  }
+  if (a.type.columns != b.type.rows || a.type.rows != c.type.rows || b.type.columns != c.type.columns) {
+    fail(error_category::invalid_argument, "multiply_add of {}x{} by {}x{} onto {}x{} was asked for", a.type.rows,
+         a.type.columns, b.type.rows, b.type.columns, c.type.rows, c.type.columns);
+  }
+  const word parts[] = {matrix_id(a), matrix_id(b), matrix_id(c)};
+  return {c.owner,
+          c.owner->builder().emit_pure(op::cooperative_matrix_mul_add, matrix_type_id(*c.owner, c.type), parts),
+          c.type};
+}
+
+MEGANEURA_INLINE matrix_operand matrix_binary(op code, const matrix_operand& a, const matrix_operand& b) {
+  if (a.type != b.type) fail(error_category::invalid_argument, "cooperative matrices of different types were combined");
+  const word parts[] = {matrix_id(a), matrix_id(b)};
+  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, a.type), parts), a.type};
+}
+
+MEGANEURA_INLINE matrix_operand matrix_scale(const matrix_operand& a, const operand& factor) {
+  const word parts[] = {matrix_id(a), a.owner->use(factor)};
+  return {a.owner, a.owner->builder().emit_pure(op::matrix_times_scalar, matrix_type_id(*a.owner, a.type), parts),
+          a.type};
+}
+
+MEGANEURA_INLINE word matrix_variable(kernel& owner, const matrix_type& type) {
+  auto& builder = owner.builder();
+  return builder.function_variable(builder.type_pointer(storage_class::function, matrix_type_id(owner, type)));
+}
+
+MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type) {
+  return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
+}
+
+MEGANEURA_INLINE operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
+  auto& builder = owner.builder();
+  const data_type scalar{type.kind, 1};
+  const word id = builder.type(scalar);
+  const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
+  const word pointer = builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, id), parts);
+  return owner.wrap(scalar, builder.emit(op::load, id, std::span(&pointer, 1)));
+}
+
+MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {
+  const word parts[] = {variable, matrix_id(what)};
+  what.owner->builder().emit_void(op::store, parts);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv::untyped
 #endif  // MEGANEURA_HEADER_ONLY
 #define MEGANEURA_SINGLE_INCLUDE
 #endif

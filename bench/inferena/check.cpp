@@ -24,13 +24,18 @@ std::vector<double> difference(std::vector<double> a, const std::vector<double>&
   return a;
 }
 
+const nlohmann::json typical_of_tf32{{"output_rel_l2", 2e-3}, {"grad_worst_rel_l2", 4e-3}};
+
 class comparison {
  public:
-  comparison(const nlohmann::json& reference, const mn::program& run, bool has_gradients)
+  comparison(const nlohmann::json& reference, const mn::program& run, mn::precision precision, bool has_gradients)
       : reference_(reference), run_(run), has_gradients_(has_gradients) {
-    const nlohmann::json& others = reference["deviation"]["f32"];
-    result_.most_output = std::max(5e-6, 2 * others["output_rel_l2"].get<double>());
-    result_.most_gradient = std::max(1e-5, others["grad_worst_rel_l2"].get<double>());
+    const nlohmann::json& all = reference["deviation"];
+    const bool is_fast = precision == mn::precision::fast;
+    const nlohmann::json& others = is_fast && !all.contains("tf32") ? typical_of_tf32 : all[is_fast ? "tf32" : "f32"];
+    const double output = others["output_rel_l2"], gradient = others["grad_worst_rel_l2"];
+    result_.most_output = is_fast ? output : std::max(5e-6, 2 * output);
+    result_.most_gradient = is_fast ? gradient : std::max(1e-5, gradient);
   }
 
   verdict judge() {
@@ -118,8 +123,8 @@ class comparison {
 
 }  // namespace
 
-verdict compare(const nlohmann::json& reference, const mn::program& run, bool has_gradients) {
-  return comparison(reference, run, has_gradients).judge();
+verdict compare(const nlohmann::json& reference, const mn::program& run, mn::precision precision, bool has_gradients) {
+  return comparison(reference, run, precision, has_gradients).judge();
 }
 
 nlohmann::json to_json(const verdict& of) {

@@ -20,12 +20,14 @@ struct verdict {
   double most_output = 0, most_gradient = 0;
 };
 
-/// In f32: outputs and the loss may be off by 5e-6, or twice what PyTorch's f32 is off where that is more; each
-/// parameter's gradient norm by 1e-5, or by PyTorch's worst, and its first four elements by eight times that of
+/// In f32 (`exact`): outputs and the loss may be off by 5e-6, or twice what PyTorch's f32 is off where that is more;
+/// each parameter's gradient norm by 1e-5, or by PyTorch's worst, and its first four elements by eight times that of
 /// themselves or of a typical element. A norm below 1e-4 of all together is what cancellation left, and is measured
-/// against that much. `run` has outputs "output", "loss" and "grad:NAME" for each parameter that is trained; of another
-/// parametrisation gradients are not compared.
-[[nodiscard]] verdict compare(const nlohmann::json& reference, const meganeura::program& run, bool has_gradients);
+/// against that much. `fast`: all by what PyTorch's TF32 is off, or
+/// by 2e-3 and 4e-3 where that is not known. `run` has outputs "output", "loss" and "grad:NAME" for each parameter that
+/// is trained; of another parametrisation gradients are not compared.
+[[nodiscard]] verdict compare(const nlohmann::json& reference, const meganeura::program& run,
+                              meganeura::precision precision, bool has_gradients);
 
 [[nodiscard]] nlohmann::json to_json(const verdict& of);
 

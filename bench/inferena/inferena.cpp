@@ -3,7 +3,8 @@
 // the same machine where they are given.
 //
 // What --json writes: {"device", "driver", "date", "size", "precision", "notes": [..], "workloads": [{"name",
-// "parameters", "yardstick_ms", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem", "output",
+// "precision", "parameters", "yardstick_ms", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem",
+// "output",
 // "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so on: {"wall_ms", "device_ms":
 // {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
 // "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
@@ -39,7 +40,7 @@ using namespace inferena;
 struct options {
   std::string device, json, markdown, against, reference;
   std::vector<std::string> models, precisions{"exact"};
-  bool is_small = false, is_timed = true, is_cold = true;
+  bool is_small = false, is_timed = true, is_cold = true, matrix_units = true;
   int slowest = 0;
   measure_options measure;
 };
@@ -68,13 +69,12 @@ class bench {
   }
 
   nlohmann::json run() {
-    nlohmann::json report{{"date", today()}, {"size", options_.is_small ? "small" : "full"}, {"precision", "exact"}};
+    nlohmann::json report{{"date", today()},
+                          {"size", options_.is_small ? "small" : "full"},
+                          {"precision", fmt::format("{}", fmt::join(options_.precisions, ", "))}};
     report["notes"] = nlohmann::json::array();
     report["workloads"] = nlohmann::json::array();
-    for (const std::string& each : options_.precisions) {
-      if (each != "exact")
-        report["notes"].push_back(fmt::format("precision {}: not there yet; exact computes in f32", each));
-    }
+    if (!options_.matrix_units) report["notes"].push_back("without matrix units");
     {
       const mn::device gpu = open();
       report["device"] = gpu.facts().name;
@@ -82,8 +82,12 @@ class bench {
     }
     for (const workload& each : every_workload(options_.is_small ? size::small : size::full)) {
       if (!options_.models.empty() && std::ranges::find(options_.models, each.name) == options_.models.end()) continue;
-      std::cerr << each.name << std::endl;
-      report["workloads"].push_back(measured(each));
+      for (const std::string& precision : options_.precisions) {
+        std::cerr << each.name << ", " << precision << std::endl;
+        precision_ = precision == "fast" ? mn::precision::fast : mn::precision::exact;
+        report["workloads"].push_back(measured(each));
+        report["workloads"].back()["precision"] = precision;
+      }
     }
     return report;
   }
@@ -91,6 +95,13 @@ class bench {
  private:
   [[nodiscard]] mn::device open() const {
     return mn::device({.device = options_.device, .cache_directory = folder_->path().string()});
+  }
+
+  [[nodiscard]] mn::program_options program_options() const {
+    mn::program_options made;
+    made.precision = precision_;
+    made.optimize.matrix_units = options_.matrix_units;
+    return made;
   }
 
   nlohmann::json measured(const workload& of) {
@@ -103,7 +114,7 @@ class bench {
       });
     const auto weights = run_tasks(of, options_.measure, [&](task which, measurement& found, const mn::program& run) {
       if (which == task::forward_backward && reference != references_.end() && !of.unfolded)
-        result["check"] = to_json(compare(*reference, run, true));
+        result["check"] = to_json(compare(*reference, run, precision_, true));
       nlohmann::json& entry = result["tasks"][to_string(which)];
       entry.update(to_json(found));
       entry[options_.is_cold ? "preparation_warm" : "preparation_cold"] = to_json(found.built);
@@ -128,10 +139,10 @@ class bench {
     const prepared made = prepare(of, task::forward_backward);
     const mn::parameters into(gpu, made.made.graph);
     mn::fold_batch_norms(from, into);
-    mn::program run(gpu, made.made.graph, into);
+    mn::program run(gpu, made.made.graph, into, program_options());
     bind(run, made.made);
     run.wait(run.submit(made.numbers));
-    return compare(reference, run, false);
+    return compare(reference, run, precision_, false);
   }
 
   // What this machine takes now for something that never changes, on all of its processors: see bench/history.py.
@@ -160,11 +171,15 @@ class bench {
     for (task which : every_task) {
       if (!has(of, which) || (!options_.is_timed && which != task::forward_backward)) continue;
       const prepared made = prepare(of, which);
-      mn::program run(gpu, made.made.graph, weights, {.duration = how.has_timestamps});
+      mn::program_options building = program_options();
+      building.duration = how.has_timestamps;
+      mn::program run(gpu, made.made.graph, weights, building);
       measurement found = measure(run, made, how);
       found.allocated_bytes = gpu.allocated_bytes() - before;
       if (options_.slowest > 0 && how.rounds > 0) {
-        mn::program profiled(gpu, made.made.graph, weights, {.profile = true});
+        building = program_options();
+        building.profile = true;
+        mn::program profiled(gpu, made.made.graph, weights, building);
         for (int i = 0; i < 3; ++i) {
           bind(profiled, made.made);
           profiled.wait(profiled.submit(made.numbers));
@@ -179,6 +194,7 @@ class bench {
 
   options options_;
   nlohmann::json references_;
+  mn::precision precision_ = mn::precision::exact;
   std::optional<mn::support::temporary_folder> folder_{std::in_place};
 };
 
@@ -227,7 +243,8 @@ bool benchmark(const options& asked) {
     if (!each.contains("check")) std::cerr << each["name"].get<std::string>() << ": not checked at this size\n";
     if (!each.contains("check") || each["check"]["passed"]) continue;
     passed = false;
-    std::cerr << each["name"].get<std::string>() << ": FAIL: " << each["check"]["problem"].get<std::string>() << '\n';
+    std::cerr << each["name"].get<std::string>() << ", " << each["precision"].get<std::string>()
+              << ": FAIL: " << each["check"]["problem"].get<std::string>() << '\n';
   }
   return passed;
 }
@@ -242,9 +259,10 @@ int main(int argc, char** argv) try {
   app.add_option("--models", asked.models, "smollm2,resnet50,..; default all")->delimiter(',');
   app.add_flag("--small", asked.is_small, "tiny shapes, for a software device");
   app.add_option("--device", asked.device, "an index, a part of a name, or cpu");
-  app.add_option("--precision", asked.precisions, "exact, which is f32; fast and half are not there yet, which is said")
+  app.add_option("--precision", asked.precisions, "exact, fast, or both: see meganeura::precision")
       ->delimiter(',')
-      ->check(CLI::IsMember({"exact", "fast", "half"}));
+      ->check(CLI::IsMember({"exact", "fast"}));
+  app.add_flag("!--no-matrix-units", asked.matrix_units, "products by f32 multiply-add alone");
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-timing", asked.is_timed, "check alone");

@@ -25,7 +25,7 @@ std::string shown(double ms) {
 }
 
 std::string times_table(const nlohmann::json& report, const nlohmann::json& rows) {
-  std::vector<std::string> names{"workload", "task",         "ms",     "min to max",
+  std::vector<std::string> names{"workload", "precision",    "task",   "ms",        "min to max",
                                  "device",   "back to back", "groups", "dispatches"};
   const std::vector<std::string> precisions = {"f32", "tf32", "bf16"};
   if (!rows.empty()) {
@@ -39,6 +39,7 @@ std::string times_table(const nlohmann::json& report, const nlohmann::json& rows
       const nlohmann::json &wall = (*found)["wall_ms"], &device = (*found)["device_ms"];
       const double ours = wall["median"];
       std::vector<std::string> cells{workload["name"],
+                                     workload["precision"],
                                      to_string(which),
                                      shown(ours),
                                      shown(wall["min"]) + " to " + shown(wall["max"]),
@@ -59,7 +60,7 @@ std::string times_table(const nlohmann::json& report, const nlohmann::json& rows
 }
 
 std::string preparation_table(const nlohmann::json& report) {
-  std::vector<std::string> names{"workload", "task", "pipelines from", "total ms"};
+  std::vector<std::string> names{"workload", "precision", "task", "pipelines from", "total ms"};
   for (const auto& each : meganeura::build_phases) names.emplace_back(each.name);
   std::string text = head(names);
   for (const auto& workload : report["workloads"]) {
@@ -69,7 +70,7 @@ std::string preparation_table(const nlohmann::json& report) {
       for (const char* kind : {"cold", "warm"}) {
         const auto times = found->find(std::string("preparation_") + kind);
         if (times == found->end()) continue;
-        std::vector<std::string> cells{workload["name"], to_string(which),
+        std::vector<std::string> cells{workload["name"], workload["precision"], to_string(which),
                                        std::string(kind) == "cold" ? "the compiler" : "the cache",
                                        shown((*times)["total"])};
         for (const auto& each : meganeura::build_phases) cells.push_back(shown((*times)[each.name]));
@@ -81,7 +82,7 @@ std::string preparation_table(const nlohmann::json& report) {
 }
 
 std::string memory_table(const nlohmann::json& report, const nlohmann::json& rows) {
-  std::string text = head({"workload", "task", "planned MB", "allocated MB", "PyTorch f32 MB"});
+  std::string text = head({"workload", "precision", "task", "planned MB", "allocated MB", "PyTorch f32 MB"});
   for (const auto& workload : report["workloads"]) {
     for (task which : every_task) {
       const auto found = workload["tasks"].find(to_string(which));
@@ -94,7 +95,7 @@ std::string memory_table(const nlohmann::json& report, const nlohmann::json& row
         if (has_one && each.contains(key) && each[key].is_number())
           theirs = fmt::format("{:.0f}", each[key].get<double>() * 1.048576);
       }
-      text += row({workload["name"], to_string(which),
+      text += row({workload["name"], workload["precision"], to_string(which),
                    fmt::format("{:.1f}", (*found)["predicted_bytes"].get<double>() / 1e6),
                    fmt::format("{:.1f}", (*found)["allocated_bytes"].get<double>() / 1e6), theirs});
     }
@@ -103,18 +104,19 @@ std::string memory_table(const nlohmann::json& report, const nlohmann::json& row
 }
 
 std::string check_table(const nlohmann::json& report) {
-  std::string text = head({"workload", "verdict", "outputs off by", "loss", "worst gradient norm", "of"});
+  std::string text = head({"workload", "precision", "verdict", "outputs off by", "loss", "worst gradient norm", "of"});
   for (const auto& workload : report["workloads"]) {
     const auto found = workload.find("check");
     if (found == workload.end()) {
-      text += row({workload["name"], "not checked: no float64 figures of this size", "", "", "", ""});
+      text += row(
+          {workload["name"], workload["precision"], "not checked: no float64 figures of this size", "", "", "", ""});
       continue;
     }
     const bool passed = (*found)["passed"];
-    text += row({workload["name"], passed ? "PASS" : "FAIL: " + (*found)["problem"].get<std::string>(),
-                 fmt::format("{:.1e}", (*found)["output"].get<double>()),
-                 fmt::format("{:.1e}", (*found)["loss"].get<double>()),
-                 fmt::format("{:.1e}", (*found)["gradient_norm"].get<double>()), (*found)["worst_parameter"]});
+    text += row(
+        {workload["name"], workload["precision"], passed ? "PASS" : "FAIL: " + (*found)["problem"].get<std::string>(),
+         fmt::format("{:.1e}", (*found)["output"].get<double>()), fmt::format("{:.1e}", (*found)["loss"].get<double>()),
+         fmt::format("{:.1e}", (*found)["gradient_norm"].get<double>()), (*found)["worst_parameter"]});
   }
   return text;
 }
@@ -125,7 +127,8 @@ std::string kernel_tables(const nlohmann::json& report) {
     for (task which : every_task) {
       const auto found = workload["tasks"].find(to_string(which));
       if (found == workload["tasks"].end() || !found->contains("slowest")) continue;
-      text += fmt::format("\n{}, {}\n\n", workload["name"].get<std::string>(), to_string(which)) +
+      text += fmt::format("\n{}, {}, {}\n\n", workload["name"].get<std::string>(),
+                          workload["precision"].get<std::string>(), to_string(which)) +
               head({"kernel", "count", "us", "MB", "GFLOP", "times the floor"});
       for (const auto& each : (*found)["slowest"]) {
         text += row({each["kernel"], std::to_string(each["count"].get<int>()), shown(each["us"]),

@@ -17,22 +17,45 @@ class checked_device : public vulkan::device {
   ~checked_device() { EXPECT_EQ(validation_messages(), 0u); }
 };
 
-/// One device for all tests of a program: opening it costs more than they do. Checked when the program ends.
+/// Checked when the program ends.
+inline const vulkan::device& checked_at_the_end(const vulkan::device& made) {
+  class silence : public ::testing::Environment {
+   public:
+    explicit silence(const vulkan::device& of) : of_(of) {}
+    void TearDown() override { EXPECT_EQ(of_.validation_messages(), 0u); }
+
+   private:
+    const vulkan::device& of_;
+  };
+  ::testing::AddGlobalTestEnvironment(new silence(made));
+  return made;
+}
+
+inline vulkan::device_options shared_options() {
+  vulkan::device_options options;
+  options.disk_cache = false;
+  options.log = [](log_level level, std::string_view text) {
+    if (level >= log_level::warning) std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  };
+  return options;
+}
+
+/// One device for all tests of a program: opening it costs more than they do.
 inline const vulkan::device& shared_device() {
+  static const vulkan::device made{shared_options()};
+  static const vulkan::device& checked = checked_at_the_end(made);
+  return checked;
+}
+
+/// The same with matrix units, emulated where it has none.
+inline const vulkan::device& shared_unit_device() {
   static const vulkan::device made{[] {
-    vulkan::device_options options;
-    options.disk_cache = false;
-    options.log = [](log_level level, std::string_view text) {
-      if (level >= log_level::warning) std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
-    };
+    vulkan::device_options options = shared_options();
+    options.emulate_matrix_units = true;
     return options;
   }()};
-  class silence : public ::testing::Environment {
-    void TearDown() override { EXPECT_EQ(made.validation_messages(), 0u); }
-  };
-  static const auto* registered = ::testing::AddGlobalTestEnvironment(new silence);
-  static_cast<void>(registered);
-  return made;
+  static const vulkan::device& checked = checked_at_the_end(made);
+  return checked;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

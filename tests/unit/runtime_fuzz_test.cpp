@@ -22,8 +22,7 @@ using namespace meganeura;
 using support::sample;
 using support::verdict;
 
-void check_on_device(sample& s, verdict& v) {
-  const device& gpu = support::shared_device();
+void check_on_device(const device& gpu, sample& s, verdict& v) {
   parameters weights(gpu, s.source);
   for (const plan::named_tensor& each : weights.layout().tensors)
     weights.set_bytes(each.name, support::stored_bytes(s.leaves.at(each.name)));
@@ -43,15 +42,30 @@ void check_on_device(sample& s, verdict& v) {
   }
 }
 
-TEST(runtime_fuzz, random_graphs_agree_on_the_device) {
-  const support::check run = [](std::uint64_t seed, int steps, int only_output, verdict& v) {
+// `prepare(sample, seed)` changes options.
+template <class Prepare>
+void fuzz_on(const device& gpu, int count, const Prepare& prepare) {
+  const support::check run = [&](std::uint64_t seed, int steps, int only_output, verdict& v) {
     auto s = support::make_sample(seed, steps, only_output, false);
-    if (s) check_on_device(*s, v);
+    if (!s) return;
+    prepare(*s, seed);
+    check_on_device(gpu, *s, v);
   };
-  support::fuzz(60, run, [](int steps, int output, std::uint64_t seed) {
+  support::fuzz(count, run, [](int steps, int output, std::uint64_t seed) {
     const auto s = support::make_sample(seed, steps, output, false);
     return s ? to_text(s->source) : std::string();
   });
+}
+
+TEST(runtime_fuzz, random_graphs_agree_on_the_device) {
+  fuzz_on(support::shared_device(), 60, [](sample&, std::uint64_t) {});
+}
+
+// Every product on matrix units, emulated if need be, which takes a software driver long to compile.
+TEST(runtime_fuzz, random_graphs_agree_on_matrix_units) {
+  const device& gpu = support::shared_unit_device();
+  const bool emulates = make_device_profile(gpu.facts()).matrix_units == matrix_units::emulated;
+  fuzz_on(gpu, emulates ? 12 : 60, [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed; });
 }
 
 }  // namespace

@@ -7,6 +7,23 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
+enum class matrix_units : std::uint8_t {
+  none,
+  emulated,    // what kernels for them compute, in workgroup memory: slow, for tests
+  cooperative  // VK_KHR_cooperative_matrix 16x16x16, f16 operands, f32 accumulator, subgroup scope
+};
+
+/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
+struct unit_costs {
+  double once = 0;       // of the whole product, beside a launch
+  double begin = 0;      // factors of rows, the first terms' way from memory, the last sums' way there
+  double step = 0;       // a turn of the loop over k: memory's latency
+  double multiply = 0;   // a term of a result
+  double stage = 0;      // a term of a row
+  double registers = 0;  // an invocation's, beside sums and what is on its way
+  double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
+};
+
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
 struct device_profile {
   // ---- limits
@@ -22,8 +39,8 @@ struct device_profile {
   bool subgroup_shuffle = true;
   bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
-  bool cooperative_matrix_f16 = false;  // 16x16x16, f16 operands, f32 accumulator, subgroup scope
-  bool prefers_texel_buffers = false;   // a software rasteriser: one subgroup a workgroup, operands as texels
+  meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
+  bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
   // ---- how long things take: measurements may replace these
   bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
@@ -35,7 +52,9 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  std::int64_t split_terms = 512;     // least terms of a part of a split sum: fewer do not pay for storing it
+  unit_costs split{1.0e-6, 1.33e-6, 0.144e-6, 2.78e-12, 56e-12, 72, 0.14};  // as measured on an H100
+  unit_costs rounded{1.27e-6, 1.52e-6, 0.064e-6, 1.01e-12, 58e-12, 50, 0.07};
+  std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

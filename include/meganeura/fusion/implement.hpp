@@ -3,9 +3,14 @@
 #pragma once
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/fusion/structural_rules.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +32,10 @@ struct implementation_options {
   region_limits limits;
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
-  bool keep_rounding = false;  // values of narrow tensors are not used before they were rounded
+  meganeura::precision precision = meganeura::precision::exact;
+  bool matrix_units = true;               // products may be computed on them
+  std::optional<std::size_t> schedule{};  // see optimize_options
+  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -50,6 +58,8 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
+  /// How a product is best computed.
+  [[nodiscard]] const product_choice& best(const product_extents& product);
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -123,6 +133,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
+  std::map<std::array<std::int64_t, 4>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views

@@ -26,6 +26,23 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
   return name;
 }
 
+// ---- products -------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
+  const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
+  if (!is_new) return at->second;
+  if (options_.matrix_units && options_.schedule) {
+    const auto arithmetic =
+        options_.precision == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+    const std::vector<product_schedule> all = product_schedules(arithmetic, product.k, device());
+    if (!all.empty()) at->second.schedule = all[*options_.schedule % all.size()];
+    return at->second;
+  }
+  device_profile on = device();
+  if (!options_.matrix_units) on.matrix_units = matrix_units::none;
+  return at->second = best_product(product, options_.precision, on);
+}
+
 // ---- traversal ------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE void implementation_pass::visit(class_id root) {

@@ -7,7 +7,7 @@
 #include <meganeura/fusion/epilogue_draft.hpp>
 #include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
-#include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
 
 #include <algorithm>
 
@@ -93,6 +93,7 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
+  value.schedule = pass.best(extents_of(value)).schedule;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -157,19 +158,13 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 }
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  const std::int64_t batch = extent(product.batch_axes), m = extent(product.m_axes), n = extent(product.n_axes),
-                     k = extent(product.k_axes);
+  const product_extents p = extents_of(product);
+  if (product.schedule.tile_m != 0) return unit_seconds(product.schedule, p, device);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share = device.parallel
-                           ? tiles_of_product(batch, m, n, k, device.compute_units).share
-                           : std::min(1.0, static_cast<double>(m) / 16) * std::min(1.0, static_cast<double>(n) / 16);
+  const double share =
+      device.parallel ? product_share(p, device.compute_units)
+                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
   return flops / (device.matmul_flops * share);
 }
 

@@ -4,6 +4,8 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/implement.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,14 +21,19 @@ struct optimize_options {
   exactness tolerance = exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
-  std::size_t max_nodes = 0;      // e-nodes; 0: eight for each node of the source
-  std::size_t max_matches = 0;    // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
-  int max_iterations = 8;         // of all rules over all that is new
-  std::size_t max_steps = 0;      // nodes looked at and matches found; 0: 64 for each node of the source
-  region_limits region{};         // of a fused kernel; a program lowers them to what its device binds
-  std::size_t region_forms = 16;  // fused kernels that are kept for one value
-  device_profile device{};        // what costs are of
-  bool explain = false;           // write optimize_report::explain
+  std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
+  std::size_t max_matches = 0;  // of one rule in one iteration, then it rests for a while (doubling); 0: four a node
+  int max_iterations = 8;       // of all rules over all that is new
+  std::size_t max_steps = 0;    // nodes looked at and matches found; 0: 64 for each node of the source
+  meganeura::precision precision = meganeura::precision::exact;  // of products; a program sets it
+  bool matrix_units = true;  // products may be computed on them, where they are quicker and `tolerance` allows
+                             // another order of sums
+  std::optional<std::size_t> schedule{};  // for tests: every product that can has the schedule of this number, counted
+                                          // round, of those for matrix units
+  region_limits region{};                 // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;          // fused kernels that are kept for one value
+  device_profile device{};                // what costs are of
+  bool explain = false;                   // write optimize_report::explain
 };
 
 struct rule_report {

@@ -45,6 +45,21 @@ struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
 };
 
+[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  product_extents found;
+  found.batch = extent(product.batch_axes);
+  found.m = extent(product.m_axes);
+  found.n = extent(product.n_axes);
+  found.k = extent(product.k_axes);
+  return found;
+}
+
 /// A convolution as such: a product each group, of the channels that one side of it has.
 [[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
                                                    const shape& y) {

@@ -17,14 +17,14 @@ namespace detail {
 
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
 // their number divides the sum's longest axis.
-inline std::int64_t best_parts(const nest& loops, std::int64_t longest, const device_profile& device) {
+inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
+  const device_profile& device = pass.device();
   std::int64_t group[4] = {1, 1, 1, 1};
   for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
   const auto results = static_cast<double>(group[0] * group[1] * group[2]);
   const auto seconds = [&](std::int64_t parts) {
-    const double share = product_share({group[0] * parts, group[1], group[2], group[3] / parts}, device.compute_units);
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return 2 * results * static_cast<double>(group[3]) / (device.matmul_flops * share) + bytes / device.bandwidth;
+    return pass.best({group[0] * parts, group[1], group[2], group[3] / parts}).seconds + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
@@ -104,7 +104,7 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const std::int64_t extent = product.extents[longest];
   std::int64_t parts = 1;
   if (loops.count(1) != 0 && loops.count(2) != 0) {
-    parts = best_parts(loops, extent, pass.device());
+    parts = best_parts(pass, loops, extent);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;

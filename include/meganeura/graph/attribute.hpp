@@ -160,6 +160,34 @@ struct epilogue {
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
+/// The arithmetic of a product. All sums are f32.
+enum class product_arithmetic : std::uint8_t {
+  fma,      // f32 multiply-add, outside of matrix units
+  split,    // on matrix units, each operand as two f16 terms, three products: no less accurate than fma
+  rounded,  // on matrix units, operands rounded to f16, one product: no less accurate than TF32
+  half      // on matrix units, of operands that are f16 in memory
+};
+
+/// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
+/// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
+/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16.
+struct product_schedule {
+  product_arithmetic arithmetic = product_arithmetic::fma;
+  std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
+
+  [[nodiscard]] constexpr std::uint32_t subgroups() const {
+    return tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
+  }
+  static void each(auto& self, auto visit) {
+    visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
+        visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
+        visit("slices", self.slices);
+  }
+  friend bool operator==(const product_schedule&, const product_schedule&) = default;
+};
+/// "split 32x32x144 16x16 slices 3"; "fma".
+[[nodiscard]] std::string to_string(const product_schedule& value);
+
 /// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
 /// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
@@ -168,10 +196,11 @@ struct matmul_attribute {
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
   epilogue finish;
+  product_schedule schedule;
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
-        visit("output", self.output), visit("finish", self.finish);
+        visit("output", self.output), visit("finish", self.finish), visit("schedule", self.schedule);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };

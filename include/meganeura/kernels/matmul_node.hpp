@@ -14,7 +14,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                  dtype result);
 
-/// With the schedule that suits the device.
+/// With the node's schedule or, where it has none, the one that suits the device.
 [[nodiscard]] kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                           const device_profile& on);
 

@@ -2,6 +2,7 @@
 // Definitions for kernels/matmul_node.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/kernels/scalar_emit.hpp>
 #include <meganeura/kernels/tensor_access.hpp>
@@ -96,6 +97,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
+  if (node.schedule.tile_m != 0) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
 

@@ -31,6 +31,17 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   }
 }
 
+inline matrix_units matrix_units_of(const device_facts& facts) {
+  using enum vulkan::component_type;
+  const auto suits = [](const vulkan::cooperative_matrix_shape& shape) {
+    return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == float16 && shape.b == float16 &&
+           shape.c == float32 && shape.result == float32 && shape.scope == vulkan::matrix_scope::subgroup;
+  };
+  if (facts.has_memory_model && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
+    return matrix_units::cooperative;
+  return facts.emulates_matrix_units ? matrix_units::emulated : matrix_units::none;
+}
+
 }  // namespace detail
 
 /// The one place where what a device can do becomes what the other folders see.
@@ -49,12 +60,7 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  device.cooperative_matrix_f16 =
-      std::ranges::any_of(facts.cooperative_matrix_shapes, [](const vulkan::cooperative_matrix_shape& shape) {
-        return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == vulkan::component_type::float16 &&
-               shape.b == vulkan::component_type::float16 && shape.c == vulkan::component_type::float32 &&
-               shape.result == vulkan::component_type::float32 && shape.scope == vulkan::matrix_scope::subgroup;
-      });
+  device.matrix_units = detail::matrix_units_of(facts);
   detail::set_rates(device, facts);
   return device;
 }

@@ -30,9 +30,10 @@ namespace meganeura::inline MEGANEURA_ABI {
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
-  bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;                 // a timestamp around every dispatch: each then runs alone
-  bool duration = false;                // two timestamps around each step, which cost little
+  meganeura::precision precision = meganeura::precision::exact;  // of products
+  bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool duration = false;     // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing

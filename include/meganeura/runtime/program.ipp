@@ -82,6 +82,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
+  optimization.precision = options.precision;
   if (options.device_costs) optimization.device = make_device_profile(on.facts());
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_binding_bytes, page_bytes));

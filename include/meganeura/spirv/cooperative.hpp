@@ -31,6 +31,7 @@ void matrix_store(const place_reference& to, const matrix_operand& what, const o
 [[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
 [[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
 void matrix_write(word variable, const matrix_operand& what);
+[[nodiscard]] operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
 }  // namespace untyped
 
 /// A subgroup-scope matrix value of scalar T (f16 or f32). Sizes are the shapes the device lists, e.g. 16x16.
@@ -82,6 +83,9 @@ class cooperative_variable {
     return cooperative_matrix<T>(untyped::matrix_read(*owner_, variable_, type_));
   }
   void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
+  /// One of the components that this invocation holds: rows * columns / subgroup size of them, in an order of the
+  /// device's.
+  [[nodiscard]] T component(word which) const { return T(untyped::matrix_component(*owner_, variable_, type_, which)); }
 
  private:
   kernel* owner_;

@@ -88,6 +88,15 @@ MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const 
   return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
 }
 
+MEGANEURA_INLINE operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
+  auto& builder = owner.builder();
+  const data_type scalar{type.kind, 1};
+  const word id = builder.type(scalar);
+  const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
+  const word pointer = builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, id), parts);
+  return owner.wrap(scalar, builder.emit(op::load, id, std::span(&pointer, 1)));
+}
+
 MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {
   const word parts[] = {variable, matrix_id(what)};
   what.owner->builder().emit_void(op::store, parts);

@@ -231,6 +231,8 @@ class kernel {
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
   void barrier(bool buffers = false);
+  /// The same for the invocations of each subgroup and workgroup memory.
+  void subgroup_barrier();
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {

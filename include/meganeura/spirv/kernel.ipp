@@ -236,6 +236,14 @@ MEGANEURA_INLINE void kernel::barrier(bool buffers) {
   builder_.emit_void(op::control_barrier, parts);
 }
 
+MEGANEURA_INLINE void kernel::subgroup_barrier() {
+  constexpr data_type index{scalar_kind::u32, 1};
+  const word scope = builder_.constant(index, 3);  // subgroup
+  const word semantics = 0x108u | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
+  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
+  builder_.emit_void(op::control_barrier, parts);
+}
+
 namespace detail {
 
 // Between the bits of a float and an integer of the same order (-0 below 0); its own inverse.

@@ -33,7 +33,8 @@ struct device_options {
                                                      // which it would wake late, and about when it should be over by
                                                      // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
-  log_sink log{};                                    // what the device has to say; empty: nobody hears it
+  bool emulate_matrix_units = false;  // where the device has none: slow, to see what products on them compute
+  log_sink log{};                     // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.

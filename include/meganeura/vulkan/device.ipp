@@ -55,6 +55,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
+  facts.emulates_matrix_units = options.emulate_matrix_units;
   state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);

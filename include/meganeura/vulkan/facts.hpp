@@ -99,7 +99,8 @@ struct device_facts {
   bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
   bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
-  std::uint32_t compute_units = 0;  // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
+  bool emulates_matrix_units = false;  // not the driver, but device_options
+  std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 

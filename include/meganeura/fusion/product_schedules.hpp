@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// Schedules of products on matrix units: what there is to choose from, and how long each takes.
+#pragma once
+#include <meganeura/core/device_profile.hpp>
+#include <meganeura/core/division.hpp>
+#include <meganeura/core/precision.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/graph/attribute.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Bytes of workgroup memory at most, however the operands lie.
+[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
+  const bool half = s.arithmetic == product_arithmetic::half;
+  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit, terms = s.arithmetic == product_arithmetic::split ? 2 : 1;
+  const auto staged = [&](std::uint32_t rows) {
+    const std::uint32_t pad = 8 / unit;
+    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * terms * bytes;
+  };
+  const std::uint32_t exchange =
+      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 4 * (s.tile_m + s.tile_n) + 16);
+}
+
+/// Whether the device has room for it.
+[[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
+  return device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
+         shared_bytes_of(s) <= device.max_shared_bytes &&
+         s.subgroups() * device.subgroup_size <= device.max_invocations;
+}
+
+namespace detail {
+
+struct tile_shape {
+  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
+};
+inline constexpr tile_shape tile_shapes[] = {
+    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},   {32, 32, 16, 32, 4},
+    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},   {128, 64, 32, 32, 1},
+    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 128, 64, 64, 1}, {128, 256, 64, 64, 1}};
+inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
+
+}  // namespace detail
+
+/// What there is to choose from: of each shape the deepest that the device has room for, and the two deepest that leave
+/// no turn of the loop over `k` terms half empty.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
+                                                                     const device_profile& device) {
+  std::vector<product_schedule> found;
+  for (const detail::tile_shape& t : detail::tile_shapes) {
+    int taken = 0, whole = 0;
+    for (const std::uint32_t depth : detail::depths) {
+      const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
+      const std::uint32_t least = 16 * t.slices;
+      if (depth % least != 0 || (depth >= k + least && depth != least) || !fits(s, device)) continue;
+      const bool is_whole = k % depth == 0 && whole < 2;
+      if (taken == 0 || is_whole) found.push_back(s);
+      ++taken, whole += is_whole;
+    }
+  }
+  return found;
+}
+
+/// Seconds beside the launch's, if its operands are in reach: rounds of workgroups that share multiprocessors.
+[[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
+                                         const device_profile& device) {
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = split ? device.split : device.rounded;
+  const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
+  const double own = results / device.subgroup_size * (split && results <= 1024 ? 2 : 1);
+  const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
+  const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
+  // What a multiprocessor of the hardware measured has room for.
+  const double beside = std::max(
+      1.0,
+      std::floor(std::min({2048 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
+  const double together = std::min(each, beside);
+  const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
+  const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
+  const double work =
+      s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staged * costs.stage;
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
+  return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
+}
+
+/// A schedule with its seconds, beside launch and bytes.
+struct product_choice {
+  product_schedule schedule;
+  double seconds = 0;
+};
+
+/// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
+                                                 const device_profile& device) {
+  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
+  if (device.matrix_units != matrix_units::cooperative) return best;
+  const product_arithmetic arithmetic =
+      wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+    const double seconds = unit_seconds(s, p, device);
+    if (seconds < best.seconds) best = {s, seconds};
+  }
+  return best;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

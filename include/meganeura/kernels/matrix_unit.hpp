@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+// Matrix units as product kernels use them, and the same in workgroup memory for devices without any.
+#pragma once
+#include <meganeura/spirv/cooperative.hpp>
+
+#include <cstdint>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// A fragment has so many rows and columns.
+inline constexpr std::uint32_t fragment_side = 16;
+
+/// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
+/// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
+struct staged_place {
+  spirv::u32 offset;
+  std::uint32_t stride = 0;
+  bool along_k = true;
+};
+
+/// VK_KHR_cooperative_matrix: 16x16x16, f16 to f32, held by a subgroup.
+template <spirv::kernel_value Element>
+class cooperative_unit {
+ public:
+  using operand = spirv::cooperative_matrix<spirv::f16>;
+  using sums = spirv::cooperative_variable<spirv::f32>;
+
+  // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
+  cooperative_unit(spirv::kernel& k, std::uint32_t subgroup_size)
+      : k_(k),
+        components_(fragment_side * fragment_side / subgroup_size),
+        zero_(spirv::cooperative_matrix<spirv::f32>::fill(k, fragment_side, fragment_side,
+                                                          spirv::matrix_use::accumulator, 0.0f)) {
+    k.require_subgroup_size(subgroup_size);
+  }
+  [[nodiscard]] sums zero() const { return sums(zero_); }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
+    const bool row_major = at.along_k == (use == spirv::matrix_use::a);
+    return operand::load(from, at.offset, at.stride, fragment_side, fragment_side, use,
+                         row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
+  }
+  void clear(const sums& total) const { total.store(zero_); }
+  /// total += a b on the unit.
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    total.store(spirv::multiply_add(a, b, total.load()));
+  }
+  /// The same, summed outside of the unit, which truncates.
+  void add_product(const sums& total, const operand& a, const operand& b) const {
+    total.store(total.load() + spirv::multiply_add(a, b, zero_));
+  }
+  void scale(const sums& total, float factor) const { total.store(total.load() * spirv::f32(factor)); }
+  void add(const sums& total, const sums& more) const { total.store(total.load() + more.load()); }
+  /// As rows of f32; offset and stride count elements of the memory's type.
+  template <spirv::kernel_value Stored>
+  void store(const sums& total, const spirv::memory<Stored>& to, const spirv::u32& offset, std::uint32_t stride) const {
+    total.load().store(to, offset, stride);
+  }
+  /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    spirv::u32 found = 0;
+    for (std::uint32_t i = 0; i < components_; ++i)
+      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+    return found;
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
+  /// The subgroup sees what its lanes stored.
+  void meet() const { k_.subgroup_barrier(); }
+
+ private:
+  spirv::kernel& k_;
+  std::uint32_t components_;
+  spirv::cooperative_matrix<spirv::f32> zero_;
+};
+
+/// The same operations lane by lane on what is staged: slow, and right wherever kernels run at all.
+template <spirv::kernel_value Element>
+class emulated_unit {
+ public:
+  struct operand {
+    spirv::memory<Element> from;
+    staged_place at;
+  };
+  using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
+
+  emulated_unit(spirv::kernel& k, std::uint32_t subgroup_size) : k_(k), size_(subgroup_size) {}
+  [[nodiscard]] sums zero() const {
+    const sums made = k_.local_array<spirv::f32>(results());
+    clear(made);
+    return made;
+  }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use) const {
+    return {from, at};
+  }
+  void clear(const sums& total) const {
+    each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
+  }
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    k_.for_(0, results() * fragment_side, 1, [&](const spirv::u32& at) {
+      const spirv::u32 i = at / fragment_side, k = at % fragment_side;
+      total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
+    });
+  }
+  void add_product(const sums& total, const operand& a, const operand& b) const { multiply_add(total, a, b); }
+  void scale(const sums& total, float factor) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) * factor; });
+  }
+  void add(const sums& total, const sums& more) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) + more.load(i); });
+  }
+  void store(const sums& total, const spirv::memory<Element>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    constexpr std::uint32_t wide = Element::components;
+    each([&](const spirv::u32& i) {
+      to.component(offset + row(i) * stride + column(i) / wide, column(i) % wide) =
+          spirv::bitcast<spirv::u32>(total.load(i));
+    });
+  }
+  void store(const sums& total, const spirv::memory<spirv::f32>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    each([&](const spirv::u32& i) { to[offset + row(i) * stride + column(i)] = total.load(i); });
+  }
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
+    each([&](const spirv::u32& i) {
+      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
+    });
+    return found.load();
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
+  void meet() const { k_.barrier(); }
+
+ private:
+  [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return k_.local_index() % size_ + i * size_; }
+  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
+  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
+  template <class Body>
+  void each(Body&& body) const {
+    k_.for_(0, results(), 1, std::forward<Body>(body));
+  }
+  // Term k of one row of the operand: rows of a, columns of b.
+  [[nodiscard]] static spirv::f32 term(const operand& of, const spirv::u32& row, const spirv::u32& k) {
+    constexpr std::uint32_t unit = Element::components * 2;
+    const spirv::u32 line = of.at.along_k ? row : k, along = of.at.along_k ? k : row;
+    const spirv::u32 pair =
+        of.from.component(of.at.offset + line * of.at.stride + along / unit, along % unit / 2).load();
+    const spirv::f32x2 both = spirv::unpack_half(pair);
+    return select(along % 2 == 0, both[0], both[1]);
+  }
+
+  spirv::kernel& k_;
+  std::uint32_t size_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// Products on matrix units, or on what stands in for them, against a double-precision reference: sizes, strides,
+// scales.
+#include <meganeura/fusion/product_schedules.hpp>
+#include <meganeura/kernels/matmul_cooperative.hpp>
+
+#include <support/device_fixture.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using kernels::matmul_axis;
+using kernels::matmul_problem;
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+device_profile units() {
+  device_profile on = support::shared_profile();
+  if (on.matrix_units == matrix_units::none) on.matrix_units = matrix_units::emulated;
+  return on;
+}
+
+struct layout {
+  bool plain_a = false, plain_b = false;  // a [k, m] instead of [m, k], b [k, n] instead of [n, k]
+};
+
+struct operands {
+  std::uint32_t m, n, k;
+  layout lies;
+  std::vector<float> a, b;
+  [[nodiscard]] float& at_a(std::uint32_t i, std::uint32_t t) { return a[lies.plain_a ? t * m + i : i * k + t]; }
+  [[nodiscard]] float& at_b(std::uint32_t j, std::uint32_t t) { return b[lies.plain_b ? t * n + j : j * k + t]; }
+};
+
+operands random_operands(std::uint32_t m, std::uint32_t n, std::uint32_t k, layout lies = {}) {
+  operands made{m, n, k, lies, std::vector<float>(std::size_t{m} * k), std::vector<float>(std::size_t{n} * k)};
+  std::mt19937 generator(m * 31 + n * 7 + k);
+  std::normal_distribution<float> normal;
+  for (float& each : made.a) each = normal(generator);
+  for (float& each : made.b) each = normal(generator);
+  return made;
+}
+
+matmul_problem problem_of(const operands& in) {
+  matmul_problem p;
+  p.m = {{in.m, in.lies.plain_a ? 1 : in.k, 0, in.n}};
+  p.n = {{in.n, 0, in.lies.plain_b ? 1 : in.k, 1}};
+  p.k = {{in.k, in.lies.plain_a ? in.m : 1, in.lies.plain_b ? in.n : 1, 0}};
+  return p;
+}
+
+std::vector<float> run(const matmul_problem& p, const product_schedule& s, const operands& in,
+                       const std::vector<float>* extra = nullptr) {
+  const vulkan::device& device = support::shared_device();
+  const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, units());
+  EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
+  EXPECT_LE(made.module.shared_bytes, kernels::cooperative_shared_bytes(p, s));
+  std::vector<vulkan::buffer_range> bound;
+  for (const auto* values : {&in.a, &in.b, extra}) {
+    if (values == nullptr) continue;
+    const vulkan::buffer b = device.allocate((values->size() * 4 + 15) / 16 * 16);
+    device.upload(b, 0, *values);
+    bound.push_back({b});
+  }
+  std::vector<float> found(std::size_t{in.m} * in.n);
+  const vulkan::buffer out = device.allocate((found.size() * 4 + 15) / 16 * 16);
+  device.upload(out, 0, std::vector<float>(found.size(), std::numeric_limits<float>::quiet_NaN()));
+  bound.push_back({out});
+  vulkan::recorder r(device);
+  r.dispatch(device.create_pipeline(made.module), bound, made.groups, made.module.name);
+  device.submit(r.finish());
+  auto ticket = device.read_back(out, 0, found.size() * 4);
+  std::memcpy(found.data(), ticket.data().data(), found.size() * 4);
+  return found;
+}
+
+// Of each row's and column's own size: rows of other scales count alike. An f32 sum is off by at most k roundings.
+double worst_error(const std::vector<float>& found, operands in) {
+  double worst = 0;
+  for (std::uint32_t i = 0; i < in.m; ++i) {
+    for (std::uint32_t j = 0; j < in.n; ++j) {
+      double sum = 0, of_a = 0, of_b = 0;
+      for (std::uint32_t t = 0; t < in.k; ++t) {
+        const double x = in.at_a(i, t), y = in.at_b(j, t);
+        sum += x * y, of_a += x * x, of_b += y * y;
+      }
+      const double error = std::abs(static_cast<double>(found[i * in.n + j]) - sum) / std::sqrt(of_a * of_b);
+      worst = std::max(worst, of_a * of_b == 0 ? std::abs(static_cast<double>(found[i * in.n + j])) : error);
+      if (std::isnan(worst)) return worst;
+    }
+  }
+  return worst;
+}
+
+constexpr product_arithmetic both[] = {product_arithmetic::split, product_arithmetic::rounded};
+double allowed(product_arithmetic arithmetic) { return arithmetic == product_arithmetic::split ? 5e-7 : 1e-3; }
+
+// Slices that meet, and bands; small ones, since a software driver takes long to compile large ones.
+std::vector<product_schedule> schedules(product_arithmetic arithmetic) {
+  if (support::shared_profile().matrix_units == matrix_units::cooperative) {
+    std::vector<product_schedule> all = fusion::product_schedules(arithmetic, 64, units());
+    const auto same_tiles = [](const product_schedule& a, const product_schedule& b) {
+      return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices;
+    };
+    all.erase(std::unique(all.begin(), all.end(), same_tiles), all.end());
+    return all;
+  }
+  return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1}};
+}
+
+void expect_right(const operands& in) {
+  for (const product_arithmetic arithmetic : both) {
+    for (const product_schedule& s : schedules(arithmetic))
+      EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
+  }
+}
+
+TEST(kernels_cooperative, whole_tiles_match_the_reference) { expect_right(random_operands(64, 64, 32)); }
+
+TEST(kernels_cooperative, all_orders_of_operands_match_the_reference) {
+  expect_right(random_operands(36, 68, 32, {true, false}));
+  expect_right(random_operands(68, 36, 24, {false, true}));
+  expect_right(random_operands(36, 68, 28, {true, true}));
+}
+
+TEST(kernels_cooperative, odd_sizes_match_the_reference) {
+  expect_right(random_operands(37, 29, 31));
+  expect_right(random_operands(37, 29, 23, {true, true}));
+  expect_right(random_operands(1, 5, 3));
+}
+
+TEST(kernels_cooperative, deep_tiles_match_the_reference) {
+  const operands in = random_operands(40, 33, 300);
+  for (const product_arithmetic arithmetic : both) {
+    const product_schedule s{arithmetic, 32, 32, 96, 16, 16, 3};
+    EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
+  }
+}
+
+TEST(kernels_cooperative, rows_of_all_scales_keep_their_precision) {
+  for (const layout lies : {layout{}, layout{true, true}}) {
+    operands in = random_operands(40, 36, 32, lies);
+    for (std::uint32_t i = 0; i < in.m; ++i) {
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = std::ldexp(in.at_a(i, t), static_cast<int>(i * 2) - 40);
+    }
+    for (std::uint32_t j = 0; j < in.n; ++j) {
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_b(j, t) = std::ldexp(in.at_b(j, t), 40 - static_cast<int>(j * 2));
+    }
+    expect_right(in);
+  }
+}
+
+TEST(kernels_cooperative, sums_that_cancel_are_as_good_as_in_f32) {
+  operands in = random_operands(32, 32, 32);
+  for (std::uint32_t i = 0; i < in.m; ++i) {
+    for (std::uint32_t t = 0; t < in.k; t += 2) in.at_a(i, t + 1) = -in.at_a(i, t);
+  }
+  for (std::uint32_t j = 0; j < in.n; ++j) {
+    for (std::uint32_t t = 0; t < in.k; t += 2) in.at_b(j, t + 1) = in.at_b(j, t) * (1 + 1e-4f);
+  }
+  expect_right(in);
+}
+
+// A row's factor is that of a sample: what is far larger, and samples of zeros.
+TEST(kernels_cooperative, elements_that_no_sample_saw_count) {
+  for (const layout lies : {layout{}, layout{true, true}}) {
+    operands in = random_operands(32, 32, 200, lies);
+    std::mt19937 generator(5);
+    for (std::uint32_t i = 0; i < 8; ++i)
+      in.at_a(i, static_cast<std::uint32_t>(generator() % in.k)) = std::ldexp(1.0f, 20 + static_cast<int>(i));
+    for (std::uint32_t i = 8; i < 20; ++i) {
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = 0;
+      if (i > 9) in.at_a(i, i * 7) = std::ldexp(1.0f, 4 * static_cast<int>(i) - 50);
+    }
+    for (std::uint32_t t = 0; t + 3 < in.k; ++t) in.at_b(2, t) = 0;
+    in.at_b(3, 150) = 1e9f;
+    expect_right(in);
+  }
+}
+
+// What f32 arithmetic gives: infinities stay, NaN stay, numbers beside them are as good as ever.
+TEST(kernels_cooperative, rows_without_a_scale_are_summed_in_f32) {
+  operands in = random_operands(36, 40, 32);
+  in.at_a(1, 3) = infinity;
+  in.at_a(2, 0) = std::numeric_limits<float>::quiet_NaN();
+  in.at_b(5, 7) = -infinity;
+  for (std::uint32_t t = 0; t < in.k; ++t) {
+    in.at_a(3, t) *= 1e-36f, in.at_b(4, t) = std::ldexp(in.at_b(4, t), 110);
+    in.at_a(6, t) = 0;
+  }
+  for (const product_arithmetic arithmetic : both) {
+    for (const product_schedule& s : schedules(arithmetic)) {
+      const std::vector<float> found = run(problem_of(in), s, in);
+      for (std::uint32_t i = 0; i < in.m; ++i) {
+        for (std::uint32_t j = 0; j < in.n; ++j) {
+          double sum = 0, size = 0;
+          for (std::uint32_t t = 0; t < in.k; ++t) {
+            const double term = static_cast<double>(in.at_a(i, t)) * static_cast<double>(in.at_b(j, t));
+            sum += term, size += std::abs(term);
+          }
+          const float got = found[i * in.n + j];
+          if (std::isnan(sum))
+            EXPECT_TRUE(std::isnan(got)) << i << ", " << j << " " << got << " " << to_string(s);
+          else if (std::isinf(sum))
+            EXPECT_EQ(got, static_cast<float>(sum)) << i << ", " << j << " " << to_string(s);
+          else
+            EXPECT_NEAR(got, sum, size * allowed(arithmetic)) << i << ", " << j << " " << to_string(s);
+        }
+      }
+    }
+  }
+}
+
+TEST(kernels_cooperative, an_epilogue_sees_the_indices_of_each_result) {
+  const operands in = random_operands(40, 36, 32);
+  std::vector<float> bias(in.n);
+  for (std::uint32_t j = 0; j < in.n; ++j) bias[j] = static_cast<float>(j);
+  matmul_problem p = problem_of(in);
+  p.epilogue = [](spirv::kernel& k) -> kernels::matmul_epilogue {
+    const auto bias_in = k.storage_buffer<spirv::f32>("bias");
+    return [=](const spirv::f32& sum, const kernels::matmul_point& at) {
+      return sum + bias_in.load(at.n) + convert<spirv::f32>(at.m * 100);
+    };
+  };
+  for (const product_schedule& s : schedules(product_arithmetic::split)) {
+    std::vector<float> found = run(p, s, in, &bias);
+    for (std::uint32_t i = 0; i < in.m; ++i) {
+      for (std::uint32_t j = 0; j < in.n; ++j) found[i * in.n + j] -= bias[j] + static_cast<float>(i * 100);
+    }
+    EXPECT_LE(worst_error(found, in), 1e-4) << to_string(s);
+  }
+}
+
+// Attention scores over [batch, sequence, heads, width].
+TEST(kernels_cooperative, batches_and_groups_of_axes_match_the_reference) {
+  constexpr std::uint32_t batch = 2, heads = 3, sequence = 20, width = 8, whole = batch * heads * sequence;
+  matmul_problem p;
+  p.batch = {{batch, sequence * heads * width, sequence * heads * width, heads * sequence * sequence},
+             {heads, width, width, sequence * sequence}};
+  p.m = {{sequence, heads * width, 0, sequence}};
+  p.n = {{sequence, 0, heads * width, 1}};
+  p.k = {{width, 1, 1, 0}};
+  operands in = random_operands(whole, sequence, width);  // of as many elements: a's and the result's
+  in.b = random_operands(whole, 1, width).a;
+  for (const product_schedule& s : schedules(product_arithmetic::split)) {
+    const std::vector<float> found = run(p, s, in);
+    for (std::uint32_t g = 0; g < batch * heads; ++g) {
+      const std::uint32_t first = g / heads * sequence * heads * width + g % heads * width;
+      for (std::uint32_t i = 0; i < sequence; ++i) {
+        for (std::uint32_t j = 0; j < sequence; ++j) {
+          double sum = 0, size = 0;
+          for (std::uint32_t t = 0; t < width; ++t) {
+            const double term = static_cast<double>(in.a[first + i * heads * width + t]) *
+                                static_cast<double>(in.b[first + j * heads * width + t]);
+            sum += term, size += std::abs(term);
+          }
+          ASSERT_NEAR(found[(g * sequence + i) * sequence + j], sum, 1e-6 * size) << to_string(s);
+        }
+      }
+    }
+  }
+}
+
+TEST(kernels_cooperative, schedules_that_do_not_fit_are_refused) {
+  const matmul_problem p = problem_of(random_operands(32, 32, 32));
+  const auto refused = [&](const product_schedule& s) {
+    EXPECT_THROW((void)kernels::make_cooperative_matmul(p, s, units()), error) << to_string(s);
+  };
+  refused({});
+  refused({product_arithmetic::split, 32, 32, 32, 24, 16, 1});
+  refused({product_arithmetic::split, 32, 32, 32, 16, 16, 4});
+  refused({product_arithmetic::split, 48, 32, 32, 32, 16, 1});
+  refused({product_arithmetic::split, 256, 256, 64, 64, 64, 1});  // workgroup memory
+  device_profile none = units();
+  none.matrix_units = matrix_units::none;
+  EXPECT_THROW((void)kernels::make_cooperative_matmul(p, schedules(product_arithmetic::split)[0], none), error);
+}
+
+}  // namespace
