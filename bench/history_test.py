@@ -12,10 +12,10 @@ HISTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "history.py")
 failures = []
 
 
-def result(tasks, device="llvmpipe", precision="exact", name="net"):
+def result(tasks, device="llvmpipe", precision="exact", name="net", yardstick=10):
     entries = {task: {"wall_ms": {"median": ms}, "processor_ms": {"min": ms}} for task, ms in tasks.items()}
     return {"date": "2026-01-01", "device": device, "driver": "d", "size": "small", "precision": precision,
-            "workloads": [{"name": name, "tasks": entries, "yardstick_ms": 10}]}
+            "workloads": [{"name": name, "tasks": entries, "yardstick_ms": yardstick}]}
 
 
 def main():
@@ -42,6 +42,14 @@ def main():
         expect(0, "as quick", result({"a": 11, "b": 9}))
         expect(1, "twice as slow", result({"a": 20, "b": 20}))
         expect(1, "one task is gone and the other slow", result({"a": 15}))
+        expect(0, "twice as slow at an unknown machine's speed", result({"a": 4, "b": 4}, yardstick=2))
+        expect(1, "four times as slow there", result({"a": 9, "b": 9}, yardstick=2))
+        fast = os.path.join(folder, "fast")  # a machine like that is known
+        for tasks, yardstick in (({"a": 10, "b": 10}, 10), ({"a": 1, "b": 1}, 2)):
+            subprocess.run([sys.executable, HISTORY, "append", fast, "--commit", "x", "--json",
+                            path("result", result(tasks, yardstick=yardstick))], check=True)
+        expect(0, "as quick as one alike", result({"a": 1, "b": 1}, yardstick=2), base=fast)
+        expect(1, "slower than one alike", result({"a": 2, "b": 2}, yardstick=2), base=fast)
         expect(1, "no time", result({"a": float("nan"), "b": 1}))
         expect(1, "another precision", result({"a": 1, "b": 1}, precision="half"))
         expect(1, "another device", result({"a": 1, "b": 1}, device="H200"))

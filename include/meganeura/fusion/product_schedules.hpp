@@ -52,6 +52,8 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
+  // One total adds up every 16 terms: longer sums round too often, and are left to those that have totals of totals.
+  if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     int taken = 0, whole = 0;
     for (const std::uint32_t depth : detail::depths) {

@@ -176,7 +176,7 @@ struct product_schedule {
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
 
   [[nodiscard]] constexpr std::uint32_t subgroups() const {
-    return tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
+    return subgroup_m == 0 || subgroup_n == 0 ? 0 : tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
   }
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),

@@ -45,16 +45,17 @@ struct staged_shape {
 }
 
 /// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
-/// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of a
-/// sample of the row to [2, 4): what two terms lose of smaller elements is below 2^-25, and what is up to 2^14 times as
-/// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums, and
-/// where all of a sample are zeros, whole rows are looked at. Rows whose largest is not in [2^-60, 2^60), infinities
-/// and NaN among them, have no such number.
+/// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of the
+/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only a sample was looked at
+/// it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as large fits (one
+/// term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums, and where a sample
+/// is next to nothing, whole rows are looked at. Rows whose largest is not in [2^-60, 2^60), infinities and NaN among
+/// them, have no such number.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
       : k_(k),
-        target_(arithmetic == product_arithmetic::split ? 1 : -8),
+        sampled_target_(arithmetic == product_arithmetic::split ? 1 : -8),
         bits_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
         notes_(k.shared<spirv::u32>(4)),
         rows_(rows) {}
@@ -67,17 +68,19 @@ class row_scales {
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(bits_[row].atomic_max(magnitude));
   }
-  /// From the largest element of a row to the inverse of its factor.
-  void decide(const spirv::u32& row, const spirv::u32& largest) {
+  /// From the largest element of a row, of `all` of it or of a sample, to the inverse of its factor.
+  void decide(const spirv::u32& row, const spirv::u32& largest, const spirv::boolean& all) {
     const spirv::u32 exponent = largest >> 23u;
     const spirv::boolean fits = exponent >= 67u && exponent < 187u;
-    k_.if_(!fits, [&] { notes_[select(largest == 0u, spirv::u32(zeros), spirv::u32(without))] = spirv::u32(1); });
-    bits_[row] = select(fits, (exponent - static_cast<std::uint32_t>(target_)) << 23u, spirv::u32(127u << 23));
+    const spirv::boolean says_nothing = largest == 0u || (!all && exponent < 67u);
+    k_.if_(!fits, [&] { notes_[select(says_nothing, spirv::u32(nothing), spirv::u32(without))] = spirv::u32(1); });
+    const spirv::u32 target = select(all, spirv::u32(14), spirv::u32(static_cast<std::uint32_t>(sampled_target_)));
+    bits_[row] = select(fits, (exponent - target) << 23u, spirv::u32(127u << 23));
   }
   /// Of the rows from `first` to `end`, by what was raised.
-  void decide_all(std::uint32_t first, std::uint32_t end) {
+  void decide_all(std::uint32_t first, std::uint32_t end, const spirv::boolean& all) {
     each([&](const spirv::u32& row) {
-      const auto one = [&] { decide(row, bits_.load(row)); };
+      const auto one = [&] { decide(row, bits_.load(row), all); };
       if (first == 0 && end == rows_)
         one();
       else
@@ -87,7 +90,7 @@ class row_scales {
   void note_overflow() { notes_[overflow] = spirv::u32(1); }
 
   /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean has_zeros() const { return notes_.load(zeros) != 0u; }
+  [[nodiscard]] spirv::boolean says_nothing() const { return notes_.load(nothing) != 0u; }
   [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
   [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
 
@@ -98,7 +101,7 @@ class row_scales {
   }
 
  private:
-  static constexpr std::uint32_t zeros = 0, without = 1, overflow = 2;
+  static constexpr std::uint32_t nothing = 0, without = 1, overflow = 2;
   template <class Body>
   void each(const Body& body) {
     const std::uint32_t threads = k_.local_size()[0];
@@ -112,7 +115,7 @@ class row_scales {
   }
 
   spirv::kernel& k_;
-  int target_;
+  int sampled_target_;
   spirv::memory<spirv::u32> bits_, notes_;
   std::uint32_t rows_;
 };
@@ -140,6 +143,11 @@ class cooperative_operand {
     else
       single_ = k.storage_buffer<spirv::f32>(name);
     if (!from_half && grouped_) wide_ = k.view<spirv::f32x4>(*single_);
+    if (grouped_) {
+      batch_ = in_groups(plan.batch, false);
+      rows_ = in_groups(plan.rows, !plan.along_k);
+      k_groups_ = in_groups(plan.k, plan.along_k);
+    }
   }
 
   /// Elements of workgroup memory.
@@ -149,6 +157,7 @@ class cooperative_operand {
              const spirv::u32& first_row) {
     staged_ = staged, staged_at_ = at, first_row_ = first_row;
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
   }
 
   /// Whether a sample holds every element.
@@ -175,19 +184,30 @@ class cooperative_operand {
   void place() {
     const std::uint32_t threads = k_.local_size()[0];
     const std::uint32_t count = shape_.rows * shape_.units;
+    // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address
+    // and distances that are literals.
+    const bool below = threads % shape_.units == 0;
     for (std::uint32_t done = 0; done < count; done += threads) {
       const spirv::u32 index = k_.local_index() + done;
-      const spirv::u32 outer = index / shape_.units;
-      const spirv::u32 inner = index % shape_.units;
-      const spirv::u32 row = plan_.along_k ? outer : inner * unit;
-      piece made{first_row_ + row,
-                 plan_.along_k ? inner * unit : outer,
-                 {},
-                 outer * shape_.stride + inner + staged_at_,
-                 index,
-                 done + threads > count,
-                 {}};
+      const std::uint32_t lines = below ? done / shape_.units : 0;
+      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
+      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
+      piece made{.row = plan_.along_k ? outer : inner * unit,
+                 .k = plan_.along_k ? inner : outer,
+                 .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
+                 .index = index,
+                 .partial = done + threads > count};
+      const strided_axes& axes = plan_.along_k ? rows_ : k_groups_;
+      const bool is_linear =
+          grouped_ && axes.size() == 1 && (plan_.along_k ? plan_.row_count % tile_rows_ == 0 : !ragged());
+      if (is_linear)
+        made.distance = lines * axes[0].stride;
+      else if (plan_.along_k)
+        made.row = made.row + lines;
+      else
+        made.k = made.k + lines;
       made.base = row_base(made.row);
+      made.lines_below = is_linear && plan_.along_k ? lines : 0;
       pieces_.push_back(made);
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
@@ -207,13 +227,22 @@ class cooperative_operand {
   }
 
   void fetch(const spirv::u32& first_k) {
+    const spirv::u32 first = plan_.along_k ? first_k / unit : first_k;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] {
-        const spirv::u32 at = first_k + pieces_[i].kk;
-        if constexpr (from_half)
-          words_[i].store(load_half(pieces_[i].base, at));
-        else
-          floats_[i].store(load(pieces_[i].row, pieces_[i].base, at, false));
+      const piece& p = pieces_[i];
+      if_needed(p, [&] {
+        const spirv::u32 at = first + p.k;
+        const spirv::boolean inside = ragged() ? at < k_end() : spirv::boolean(true);
+        const spirv::u32 last = ragged() ? min(at, spirv::u32(k_end() - 1)) : at;
+        if constexpr (from_half) {
+          const spirv::u32x4 words = wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance);
+          words_[i].store(ragged() ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
+        } else if (grouped_) {
+          const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
+          floats_[i].store(ragged() ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+        } else {
+          floats_[i].store(singles(p.row, at, ragged()));
+        }
       });
     }
   }
@@ -238,9 +267,13 @@ class cooperative_operand {
 
  private:
   struct piece {
-    spirv::u32 row, kk, base, slot, index;  // base: offset of what does not depend on k
+    spirv::u32 row, k;  // of the tile; where neighbours lie along k, that counts groups
+    spirv::u32 slot, index;
     bool partial = false;
-    std::optional<spirv::f32x4> factors;
+    spirv::u32 base = 0;            // in groups: of what does not depend on k
+    std::uint32_t distance = 0;     // and of the lines that it stands below
+    std::uint32_t lines_below = 0;  // if these are rows
+    std::optional<spirv::f32x4> factors{};
   };
 
   template <class Body>
@@ -268,16 +301,16 @@ class cooperative_operand {
     std::vector<spirv::var<spirv::u32>> largest;
     for (std::uint32_t r = 0; r < rows; ++r) {
       row.push_back(min(line + r * how.at_once, spirv::u32(tile_rows_ - 1)));
-      base.push_back(row_base(first_row_ + row.back()));
+      base.push_back(row_base(row.back()));
       largest.push_back(k_.variable<spirv::u32>());
     }
     const std::uint32_t count = ceil_div(groups_of_k(), how.lanes);  // groups of a lane
     // The middle is less often zeros than either end.
     const spirv::u32 middle = count > 2 ? select(all, spirv::u32(0), spirv::u32(count / 2 * how.lanes)) : spirv::u32(0);
     passes(all, 1, count, [&](const spirv::u32& pass) {
-      const spirv::u32 first = (pass * how.lanes + lane + middle) * unit;
+      const spirv::u32 first = pass * how.lanes + lane + middle;
       for (std::uint32_t r = 0; r < rows; ++r) {
-        const spirv::u32x4 bits = magnitudes(load(first_row_ + row[r], base[r], first, true));
+        const spirv::u32x4 bits = magnitudes(some(row[r], base[r], first));
         largest[r] = max(largest[r].load(), max(max(bits[0], bits[1]), max(bits[2], bits[3])));
       }
     });
@@ -300,21 +333,21 @@ class cooperative_operand {
         own = i == 0 ? found : select(lane == i, found, own);
         own_row = i == 0 ? row[first] : select(lane == i, row[first + i], own_row);
       }
-      k_.if_(lane < together, [&] { scales.decide(own_row + at, own); });
+      k_.if_(lane < together, [&] { scales.decide(own_row + at, own, all || sample_is_all()); });
     }
   }
 
   void find_along_rows(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
                        const spirv::u32& lane, const spirv::u32& line) {
     const spirv::u32 row = min(lane * unit, spirv::u32(tile_rows_ - unit));
-    const spirv::u32 base = row_base(first_row_ + row);
+    const spirv::u32 base = row_base(row);
     const spirv::var<spirv::u32x4> largest = k_.variable<spirv::u32x4>();
     const std::uint32_t count = ceil_div(plan_.k_count, how.at_once);  // terms of a line
     const std::uint32_t taken = std::min(count, sampled_terms);
     const spirv::u32 stride = select(all, spirv::u32(how.at_once), spirv::u32(count / taken * how.at_once));
     passes(all, taken, count, [&](const spirv::u32& pass) {
       const spirv::u32 term = pass * stride + min(line, spirv::u32(how.at_once - 1));
-      largest = max(largest.load(), magnitudes(load(first_row_ + row, base, term, true)));
+      largest = max(largest.load(), magnitudes(some(row, base, term)));
     });
     for (std::uint32_t j = 0; j < unit; ++j) scales.raise(row + (at + j), largest.load()[j]);
   }
@@ -333,7 +366,7 @@ class cooperative_operand {
   }
   // The piece's first row of the tile; that of another one where the piece is not needed.
   [[nodiscard]] spirv::u32 tile_row(const piece& p) const {
-    const spirv::u32 row = p.row - first_row_;
+    const spirv::u32 row = p.row + p.lines_below;
     return p.partial ? min(row, spirv::u32(tile_rows_ - (plan_.along_k ? 1 : unit))) : row;
   }
   // Those of its four elements.
@@ -343,39 +376,43 @@ class cooperative_operand {
     return vector(of(0), of(1), of(2), of(3));
   }
 
-  [[nodiscard]] spirv::u32 row_base(const spirv::u32& row) const {
-    if (!grouped_) return base_;
-    return base_ + offset_of(plan_.rows, clamped(row, plan_.row_count, tile_rows_, plan_.along_k ? 1 : unit));
+  // Axes whose offsets count groups; of the axis along which groups lie its index does, too.
+  [[nodiscard]] static strided_axes in_groups(strided_axes axes, bool along) {
+    for (strided_axis& axis : axes) {
+      if (along && &axis == &axes.back())
+        axis.extent /= unit;
+      else
+        axis.stride /= unit;
+    }
+    return axes;
   }
-  [[nodiscard]] static spirv::u32 clamped(const spirv::u32& at, std::uint32_t count, std::uint32_t tile,
-                                          std::uint32_t width) {
-    return count % tile == 0 ? at : min(at, spirv::u32(count - width));
+
+  // In groups, of a row of the tile; behind the last one the last again.
+  [[nodiscard]] spirv::u32 row_base(const spirv::u32& row) const {
+    if (!grouped_) return 0;
+    const bool ends = plan_.row_count % tile_rows_ != 0;
+    const std::uint32_t of = plan_.along_k ? 1 : unit;
+    const spirv::u32 at = (first_row_ + row) / of;
+    return group_base_ + offset_of(rows_, ends ? min(at, spirv::u32(plan_.row_count / of - 1)) : at);
   }
   [[nodiscard]] bool ragged() const { return plan_.k_count % tile_k_ != 0; }
+  // Groups or terms of k, as pieces count them.
+  [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? groups_of_k() : plan_.k_count; }
 
-  [[nodiscard]] spirv::u32x4 load_half(const spirv::u32& base, const spirv::u32& at) const {
-    const spirv::u32x4 words = wide_half_->load(
-        (base + offset_of(plan_.k, clamped(at, plan_.k_count, tile_k_, plan_.along_k ? unit : 1))) / 8);
-    return ragged() ? select(vector_of(at < plan_.k_count), words, spirv::u32x4(0u)) : words;
+  // Four elements from the tile's row and `at`, which counts as pieces do; behind the end of k the last ones again.
+  [[nodiscard]] spirv::f32x4 some(const spirv::u32& row, const spirv::u32& base, const spirv::u32& at) const {
+    const spirv::u32 last = min(at, spirv::u32(k_end() - 1));
+    return grouped_ ? wide_->load(base + offset_of(k_groups_, last)) : singles(row, last, false);
   }
 
-  // Four elements from (row, at): zeros behind the end of k, or with `repeat` the last ones again.
-  [[nodiscard]] spirv::f32x4 load(const spirv::u32& row, const spirv::u32& base, const spirv::u32& at,
-                                  bool repeat) const {
-    const std::uint32_t tile_k = repeat ? 0 : tile_k_;
-    const auto inside = [&](const spirv::u32& k, std::uint32_t width) {
-      return repeat ? min(k, spirv::u32(plan_.k_count - width)) : clamped(k, plan_.k_count, tile_k, width);
-    };
-    if (grouped_) {
-      const spirv::f32x4 values = wide_->load((base + offset_of(plan_.k, inside(at, plan_.along_k ? unit : 1))) / 4);
-      return repeat || !ragged() ? values : select(vector_of(at < plan_.k_count), values, spirv::f32x4(0.0f));
-    }
-    std::vector<spirv::f32> four;  // separate loads for operands without aligned groups
+  // Separate loads for operands without aligned groups; behind the end of k zeros, or the last one again.
+  [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at, bool with_zeros) const {
+    std::vector<spirv::f32> four;
     for (std::uint32_t j = 0; j < 4; ++j) {
-      const spirv::u32 own = min(row + (plan_.along_k ? 0 : j), spirv::u32(plan_.row_count - 1));
-      const spirv::u32 k = at + (plan_.along_k ? j : 0);
-      const spirv::f32 value = single_->load(base + offset_of(plan_.rows, own) + offset_of(plan_.k, inside(k, 1)));
-      four.push_back(repeat || !ragged() ? value : select(k < plan_.k_count, value, spirv::f32(0)));
+      const spirv::u32 own = min(first_row_ + row + (plan_.along_k ? 0 : j), spirv::u32(plan_.row_count - 1));
+      const spirv::u32 k = plan_.along_k ? at * unit + j : at, last = min(k, spirv::u32(plan_.k_count - 1));
+      const spirv::f32 value = element(own, last);
+      four.push_back(with_zeros ? select(k < plan_.k_count, value, spirv::f32(0)) : value);
     }
     return vector(four[0], four[1], four[2], four[3]);
   }
@@ -395,9 +432,9 @@ class cooperative_operand {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
       };
       if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
-      // The high term by clearing bits: of a conversion there and back NVIDIA's driver 580 takes the difference for
-      // zero.
-      const f32x4 high = bitcast<f32x4>(bitcast<u32x4>(x) & u32x4(0xFFFFE000u));
+      // The high term is rounded by its bits: of a conversion there and back NVIDIA's driver 580 takes the difference
+      // for zero.
+      const f32x4 high = bitcast<f32x4>((bitcast<u32x4>(x) + u32x4(0x1000u)) & u32x4(0xFFFFE000u));
       (*staged_)[p.slot] = pack(high);
       (*staged_)[p.slot + shape_.groups()] = pack((x - high) * f32x4(2048.0f));
     }
@@ -411,7 +448,8 @@ class cooperative_operand {
   bool shuffles_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
-  spirv::u32 first_row_, base_;
+  strided_axes batch_, rows_, k_groups_;  // in groups
+  spirv::u32 first_row_, base_, group_base_;
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
   std::optional<spirv::memory<spirv::f32>> single_;
   std::optional<spirv::memory<spirv::f32x4>> wide_;

@@ -136,6 +136,8 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
   k.if_(linear < static_cast<std::uint32_t>(count), std::forward<Body>(body));
 }
 
+/// errors: invalid_argument for axes without elements, unsupported for more than kernels count.
+void check_extents(const matmul_problem& problem);
 /// The problem's epilogue, or the sum itself.
 [[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
 /// "matmul_f32 4x64x64x32", the kernel's name.

@@ -213,8 +213,7 @@ MEGANEURA_INLINE bool matmul_fits_texels(const matmul_problem& problem, const de
   return true;
 }
 
-MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
-                                             const device_profile& device) {
+MEGANEURA_INLINE void detail::check_extents(const matmul_problem& problem) {
   for (const auto* group : {&problem.batch, &problem.m, &problem.n, &problem.k}) {
     const std::uint64_t extent = extent_of(*group);
     if (extent == 0) {
@@ -228,6 +227,11 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
            extent, most);
     }
   }
+}
+
+MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                             const device_profile& device) {
+  detail::check_extents(problem);
   if (!detail::runs_here(schedule, device)) {
     fail(error_category::unsupported,
          "schedule '{}' needs {} bytes of workgroup memory and {} invocations; the device has {} and {}",

@@ -6,6 +6,7 @@
 #include <meganeura/kernels/matmul_cooperative.hpp>
 
 #include <algorithm>
+#include <bit>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -24,7 +25,8 @@ namespace detail {
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
   return !is_scaled(s.arithmetic) && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
-         extent_of(problem.n) % s.tile_n == 0 && plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
+         extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 && plan.m.size() == 1 && plan.n.size() == 1 &&
+         plan.n[0].stride == 1;
 }
 
 /// One kernel. Element: what workgroup memory is made of. Unit: what multiplies.
@@ -47,6 +49,7 @@ class cooperative_product {
         epilogue_(bind_epilogue(problem, k)),
         out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
         staged_(k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide)))) {
+    if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
   }
 
@@ -111,7 +114,8 @@ class cooperative_product {
     right_.find_largest(*scales_, s_.tile_m, all);
     if (left_.raises() || right_.raises()) {
       k_.barrier();
-      scales_->decide_all(left_.raises() ? 0 : s_.tile_m, right_.raises() ? s_.tile_m + s_.tile_n : s_.tile_m);
+      if (left_.raises()) scales_->decide_all(0, s_.tile_m, all || left_.sample_is_all());
+      if (right_.raises()) scales_->decide_all(s_.tile_m, s_.tile_m + s_.tile_n, all || right_.sample_is_all());
     }
     k_.barrier();
   }
@@ -126,7 +130,7 @@ class cooperative_product {
                 fetch_first();
                 find_scales(all.load() != 0u);
                 k_.if_(
-                    all.load() == 0u && scales_->has_zeros(), [&] { all = spirv::u32(1); },
+                    all.load() == 0u && scales_->says_nothing(), [&] { all = spirv::u32(1); },
                     [&] {
                       for (const sums& each : main_) unit_.clear(each);
                       for (const sums& each : low_) unit_.clear(each);
@@ -402,7 +406,8 @@ template <template <class> class Unit>
   return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
 }
 
-inline void check_cooperative(const matmul_problem& problem, const product_schedule& s) {
+inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
+  check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
   if (s.arithmetic == product_arithmetic::fma || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
       !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
@@ -410,6 +415,11 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
          to_string(s));
+  }
+  if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
+         s.subgroups() * device.subgroup_size);
   }
   if (s.arithmetic != product_arithmetic::half) return;
   if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
@@ -433,7 +443,7 @@ MEGANEURA_INLINE std::uint32_t cooperative_shared_bytes(const matmul_problem& pr
 
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
-  if (device.matrix_units == matrix_units::none || 256 % device.subgroup_size != 0) return false;
+  if (s.subgroups() == 0 || device.matrix_units == matrix_units::none || 256 % device.subgroup_size != 0) return false;
   if (cooperative_shared_bytes(problem, s) > device.max_shared_bytes ||
       s.subgroups() * device.subgroup_size > device.max_invocations)
     return false;
@@ -443,7 +453,7 @@ MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const prod
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,
                                                          const device_profile& device) {
-  detail::check_cooperative(problem, s);
+  detail::check_cooperative(problem, s, device);
   // Checked here and not left to the driver: exceeding workgroup memory loses the device without an error.
   if (!cooperative_fits(problem, s, device)) {
     fail(error_category::unsupported,

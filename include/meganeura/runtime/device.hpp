@@ -31,13 +31,15 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   }
 }
 
-inline matrix_units matrix_units_of(const device_facts& facts) {
+inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
   using enum vulkan::component_type;
   const auto suits = [](const vulkan::cooperative_matrix_shape& shape) {
     return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == float16 && shape.b == float16 &&
            shape.c == float32 && shape.result == float32 && shape.scope == vulkan::matrix_scope::subgroup;
   };
-  if (facts.has_memory_model && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
+  constexpr std::uint32_t vulkan_1_3 = 1u << 22 | 3u << 12;  // its SPIR-V is that of modules with matrices
+  const bool runs = subgroups && facts.has_f16 && facts.has_memory_model && facts.api_version >= vulkan_1_3;
+  if (runs && facts.type != vulkan::device_type::cpu && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
     return matrix_units::cooperative;
   return facts.emulates_matrix_units ? matrix_units::emulated : matrix_units::none;
 }
@@ -60,7 +62,7 @@ inline matrix_units matrix_units_of(const device_facts& facts) {
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  device.matrix_units = detail::matrix_units_of(facts);
+  device.matrix_units = detail::matrix_units_of(facts, subgroups);
   detail::set_rates(device, facts);
   return device;
 }

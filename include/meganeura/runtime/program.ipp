@@ -46,6 +46,14 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
+// Schedules of products are made for what the device has, whatever else costs are weighed by.
+inline void limit_schedules(device_profile& costs, const device_profile& actual) {
+  costs.matrix_units = actual.matrix_units;
+  costs.subgroup_size = actual.subgroup_size;
+  costs.max_shared_bytes = actual.max_shared_bytes;
+  costs.max_invocations = actual.max_invocations;
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE std::string detail::quoted_names(std::span<const plan::named_range> all) {
@@ -83,7 +91,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
-  if (options.device_costs) optimization.device = make_device_profile(on.facts());
+  const device_profile actual = make_device_profile(on.facts());
+  if (options.device_costs) optimization.device = actual;
+  detail::limit_schedules(optimization.device, actual);
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_binding_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
