@@ -16574,6 +16574,7 @@ struct unit_costs {
   double stage = 0;      // a term of a row
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
+  double ragged = 1;     // times as much staging costs where the last turn of the loop is not full
 };
 
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
@@ -16604,8 +16605,8 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  unit_costs split{1.0e-6, 1.33e-6, 0.144e-6, 2.78e-12, 56e-12, 72, 0.14};  // as measured on an H100
-  unit_costs rounded{1.27e-6, 1.52e-6, 0.064e-6, 1.01e-12, 58e-12, 50, 0.07};
+  unit_costs split{1.09e-6, 1.18e-6, 0.167e-6, 2.55e-12, 57e-12, 74, 0.16, 1.18};  // as measured on an H100
+  unit_costs rounded{1.39e-6, 1.36e-6, 0.048e-6, 1.20e-12, 54e-12, 84, 0.02, 1.12};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
@@ -18437,15 +18438,18 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
 
+/// Results of a subgroup where operands are split: with more, registers run out.
+inline constexpr std::uint32_t largest_split = 2048;
+
 namespace detail {
 
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},   {32, 32, 16, 32, 4},
-    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},   {128, 64, 32, 32, 1},
-    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 128, 64, 64, 1}, {128, 256, 64, 64, 1}};
+    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},  {32, 32, 16, 32, 4},
+    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},  {128, 64, 32, 32, 1},
+    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 256, 64, 64, 1}};
 inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
 
 }  // namespace detail
@@ -18458,6 +18462,7 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   // One total adds up every 16 terms: longer sums round too often, and are left to those that have totals of totals.
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     int taken = 0, whole = 0;
     for (const std::uint32_t depth : detail::depths) {
       const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
@@ -18489,8 +18494,8 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
   const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
-  const double work =
-      s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staged * costs.stage;
+  const double staging = staged * costs.stage * (p.k % s.tile_k == 0 ? 1 : costs.ragged);
+  const double work = s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staging;
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
   return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
 }
@@ -49155,6 +49160,13 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
          to_string(s));
+  }
+  if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
+         "gave "
+         "infinities",
+         to_string(s), fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,

@@ -209,7 +209,7 @@ TEST(kernels_cooperative, rows_without_a_scale_are_summed_in_f32) {
   in.at_a(2, 0) = std::numeric_limits<float>::quiet_NaN();
   in.at_b(5, 7) = -infinity;
   for (std::uint32_t t = 0; t < in.k; ++t) {
-    in.at_a(3, t) *= 1e-36f, in.at_b(4, t) = std::ldexp(in.at_b(4, t), 110);
+    in.at_a(3, t) *= 1e-25f, in.at_b(4, t) = std::ldexp(in.at_b(4, t), 110);
     in.at_a(6, t) = 0;
   }
   for (const product_arithmetic arithmetic : both) {
@@ -294,6 +294,7 @@ TEST(kernels_cooperative, schedules_that_do_not_fit_are_refused) {
   refused({product_arithmetic::split, 32, 32, 32, 24, 16, 1});
   refused({product_arithmetic::split, 32, 32, 32, 16, 16, 4});
   refused({product_arithmetic::split, 48, 32, 32, 32, 16, 1});
+  refused({product_arithmetic::split, 64, 64, 16, 64, 64, 1});        // registers
   refused({product_arithmetic::split, 256, 256, 64, 64, 64, 1});      // workgroup memory
   refused({product_arithmetic::rounded, 16, 2048, 16, 16, 2048, 1});  // too few invocations to look at all rows
   EXPECT_FALSE(kernels::cooperative_fits(p, {}, units()));

@@ -22,6 +22,7 @@ struct unit_costs {
   double stage = 0;      // a term of a row
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
+  double ragged = 1;     // times as much staging costs where the last turn of the loop is not full
 };
 
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
@@ -52,8 +53,8 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  unit_costs split{1.0e-6, 1.33e-6, 0.144e-6, 2.78e-12, 56e-12, 72, 0.14};  // as measured on an H100
-  unit_costs rounded{1.27e-6, 1.52e-6, 0.064e-6, 1.01e-12, 58e-12, 50, 0.07};
+  unit_costs split{1.09e-6, 1.18e-6, 0.167e-6, 2.55e-12, 57e-12, 74, 0.16, 1.18};  // as measured on an H100
+  unit_costs rounded{1.39e-6, 1.36e-6, 0.048e-6, 1.20e-12, 54e-12, 84, 0.02, 1.12};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 

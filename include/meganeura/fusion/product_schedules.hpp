@@ -34,15 +34,18 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
 
+/// Results of a subgroup where operands are split: with more, registers run out.
+inline constexpr std::uint32_t largest_split = 2048;
+
 namespace detail {
 
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},   {32, 32, 16, 32, 4},
-    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},   {128, 64, 32, 32, 1},
-    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 128, 64, 64, 1}, {128, 256, 64, 64, 1}};
+    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},  {32, 32, 16, 32, 4},
+    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},  {128, 64, 32, 32, 1},
+    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 256, 64, 64, 1}};
 inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
 
 }  // namespace detail
@@ -55,6 +58,7 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   // One total adds up every 16 terms: longer sums round too often, and are left to those that have totals of totals.
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     int taken = 0, whole = 0;
     for (const std::uint32_t depth : detail::depths) {
       const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
@@ -86,8 +90,8 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
   const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
-  const double work =
-      s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staged * costs.stage;
+  const double staging = staged * costs.stage * (p.k % s.tile_k == 0 ? 1 : costs.ragged);
+  const double work = s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staging;
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
   return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
 }

@@ -2,6 +2,7 @@
 // Definitions of matmul_cooperative.hpp: the loop over k, slices that meet, and the way of the sums to memory.
 #pragma once
 #include <meganeura/core/division.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/cooperative_operand.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
 
@@ -415,6 +416,13 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
          to_string(s));
+  }
+  if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
+         "gave "
+         "infinities",
+         to_string(s), fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,
