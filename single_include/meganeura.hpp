@@ -2393,6 +2393,13 @@ struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
 
+  [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// f16 terms that stand for one element.
+  [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
+  /// Split: products with low terms have a total of their own; with more results registers would be short of it.
+  [[nodiscard]] constexpr bool keeps_low() const {
+    return arithmetic == product_arithmetic::split && subgroup_m * subgroup_n <= 1024;
+  }
   [[nodiscard]] constexpr std::uint32_t subgroups() const {
     return subgroup_m == 0 || subgroup_n == 0 ? 0 : tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
   }
@@ -18421,10 +18428,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// Bytes of workgroup memory at most, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
   const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit, terms = s.arithmetic == product_arithmetic::split ? 2 : 1;
+  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit;
   const auto staged = [&](std::uint32_t rows) {
     const std::uint32_t pad = 8 / unit;
-    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * terms * bytes;
+    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
@@ -18433,7 +18440,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
-  return device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
+  return s.subgroups() > 0 && device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
          shared_bytes_of(s) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
@@ -18482,7 +18489,7 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
-  const double own = results / device.subgroup_size * (split && results <= 1024 ? 2 : 1);
+  const double own = results / device.subgroup_size * (s.keeps_low() ? 2 : 1);
   const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
   const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
@@ -18500,6 +18507,11 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
 }
 
+/// What a precision asks of matrix units.
+[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
+  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+}
+
 /// A schedule with its seconds, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
@@ -18512,9 +18524,7 @@ struct product_choice {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
   if (device.matrix_units != matrix_units::cooperative) return best;
-  const product_arithmetic arithmetic =
-      wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+  for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);
     if (seconds < best.seconds) best = {s, seconds};
   }
@@ -18722,7 +18732,6 @@ struct implementation_options {
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
-  bool matrix_units = true;               // products may be computed on them
   std::optional<std::size_t> schedule{};  // see optimize_options
   bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
@@ -21507,7 +21516,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
   const std::string name = names[static_cast<int>(value.arithmetic)];
-  if (value.tile_m == 0) return name;
+  if (!value.is_on_units() || value.tile_m == 0) return name;
   return fmt::format("{} {}x{}x{} {}x{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, value.slices > 1 ? fmt::format(" slices {}", value.slices) : std::string());
 }
@@ -21626,9 +21635,9 @@ struct attribute_printer {
                        to_string(a.program, results));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), a.schedule.tile_m == 0 ? "" : " ",
-                       a.schedule.tile_m == 0 ? "" : meganeura::to_string(a.schedule));
+    const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program), schedule);
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
@@ -31805,9 +31814,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   const bool keeps_rounding = options.tolerance == exactness::exact;
-  implementation_pass pass(result.graph,
-                           {enabled, options.region, options.region_forms, options.device, options.precision,
-                            options.matrix_units && !keeps_rounding, options.schedule, keeps_rounding});
+  device_profile on = options.device;
+  if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
+                                          options.schedule, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -38013,16 +38023,11 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
   const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
   if (!is_new) return at->second;
-  if (options_.matrix_units && options_.schedule) {
-    const auto arithmetic =
-        options_.precision == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-    const std::vector<product_schedule> all = product_schedules(arithmetic, product.k, device());
-    if (!all.empty()) at->second.schedule = all[*options_.schedule % all.size()];
-    return at->second;
-  }
-  device_profile on = device();
-  if (!options_.matrix_units) on.matrix_units = matrix_units::none;
-  return at->second = best_product(product, options_.precision, on);
+  const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
+                                        : std::vector<product_schedule>();
+  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
+  at->second.schedule = forced[*options_.schedule % forced.size()];
+  return at->second;
 }
 
 // ---- traversal ------------------------------------------------------------------------------------------------------
@@ -38975,7 +38980,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  if (product.schedule.tile_m != 0) return unit_seconds(product.schedule, p, device);
+  if (product.schedule.is_on_units()) return unit_seconds(product.schedule, p, device);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =
@@ -40593,9 +40598,9 @@ class kernel {
   }
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
-  void barrier(bool buffers = false);
+  void barrier(bool buffers = false) { emit_barrier(2, buffers); }
   /// The same for the invocations of each subgroup and workgroup memory.
-  void subgroup_barrier();
+  void subgroup_barrier() { emit_barrier(3, false); }
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {
@@ -40683,6 +40688,7 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
+  void emit_barrier(word scope_number, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
   untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
@@ -44419,20 +44425,12 @@ MEGANEURA_INLINE u32 kernel::built_in_scalar(built_in which) {
       wrap(u32::static_type, builder_.emit_pure(op::load, builder_.type(u32::static_type), std::span(&variable, 1))));
 }
 
-MEGANEURA_INLINE void kernel::barrier(bool buffers) {
+MEGANEURA_INLINE void kernel::emit_barrier(word scope_number, bool buffers) {
   constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, 2);  // workgroup
+  const word scope = builder_.constant(index, scope_number);  // 2: workgroup, 3: subgroup
   // SPIR-V 3.25: acquire-release 0x8, uniform (storage) memory 0x40, workgroup memory 0x100, available 0x2000, visible
   // 0x4000
   const word semantics = 0x108u | (buffers ? 0x40u : 0u) | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
-  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
-  builder_.emit_void(op::control_barrier, parts);
-}
-
-MEGANEURA_INLINE void kernel::subgroup_barrier() {
-  constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, 3);  // subgroup
-  const word semantics = 0x108u | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
   const word parts[] = {scope, scope, builder_.constant(index, semantics)};
   builder_.emit_void(op::control_barrier, parts);
 }
@@ -46800,9 +46798,6 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Workgroup memory of the module make_cooperative_matmul would return, in bytes.
-[[nodiscard]] std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& schedule);
-
 /// As make_matmul, strides and offsets counted in elements of the operands. Any size, any strides and any values of
 /// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (elements
 /// above 2^60 or infinite, none above 2^-60, NaN) the workgroup's results are summed in f32. f16 operands need aligned
@@ -46906,7 +46901,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
-  if (node.schedule.tile_m != 0) return make_cooperative_matmul(problem, node.schedule, on);
+  if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
 
@@ -48306,14 +48301,6 @@ class emulated_unit {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-// Groups of `unit` elements are one load and one store into workgroup memory: 8 f16 are 16 bytes, 4 f32 become 8.
-[[nodiscard]] inline std::uint32_t staging_unit(product_arithmetic arithmetic) {
-  return arithmetic == product_arithmetic::half ? 8 : 4;
-}
-[[nodiscard]] inline std::uint32_t term_count(product_arithmetic arithmetic) {
-  return arithmetic == product_arithmetic::split ? 2 : 1;
-}
-
 [[nodiscard]] inline bool strides_allow(const matmul_operand& plan, std::uint32_t unit) {
   const strided_axes& along = plan.along_k ? plan.k : plan.rows;
   if (along.back().stride != 1 || along.back().extent % unit != 0 || plan.offset % unit != 0) return false;
@@ -48371,13 +48358,7 @@ class row_scales {
   }
   /// Of the rows from `first` to `end`, by what was raised.
   void decide_all(std::uint32_t first, std::uint32_t end, const spirv::boolean& all) {
-    each([&](const spirv::u32& row) {
-      const auto one = [&] { decide(row, bits_.load(row), all); };
-      if (first == 0 && end == rows_)
-        one();
-      else
-        k_.if_(row >= first && row < end, one);
-    });
+    each([&](const spirv::u32& row) { k_.if_(row >= first && row < end, [&] { decide(row, bits_.load(row), all); }); });
   }
   void note_overflow() { notes_[overflow] = spirv::u32(1); }
 
@@ -48412,7 +48393,8 @@ class row_scales {
   std::uint32_t rows_;
 };
 
-/// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands).
+/// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands). A group of `unit`
+/// elements is one load and one store there.
 template <spirv::kernel_value Element>
 class cooperative_operand {
  public:
@@ -48426,7 +48408,7 @@ class cooperative_operand {
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
         shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
-        terms_(term_count(s.arithmetic)),
+        terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
         grouped_(strides_allow(plan, unit)) {
@@ -48476,9 +48458,7 @@ class cooperative_operand {
   void place() {
     const std::uint32_t threads = k_.local_size()[0];
     const std::uint32_t count = shape_.rows * shape_.units;
-    // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address
-    // and distances that are literals.
-    const bool below = threads % shape_.units == 0;
+    const bool below = pieces_are_below();
     for (std::uint32_t done = 0; done < count; done += threads) {
       const spirv::u32 index = k_.local_index() + done;
       const std::uint32_t lines = below ? done / shape_.units : 0;
@@ -48512,8 +48492,7 @@ class cooperative_operand {
   /// What is staged from now on is multiplied by the rows' factors.
   void scale_by(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
-    // Where threads are a multiple of a line's groups, all pieces of one have the same rows.
-    const bool same_rows = !plan_.along_k && k_.local_size()[0] % shape_.units == 0;
+    const bool same_rows = !plan_.along_k && pieces_are_below();
     for (piece& each : pieces_)
       each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
   }
@@ -48567,6 +48546,10 @@ class cooperative_operand {
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
   };
+
+  // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address,
+  // and distances that are literals.
+  [[nodiscard]] bool pieces_are_below() const { return k_.local_size()[0] % shape_.units == 0; }
 
   template <class Body>
   void if_needed(const piece& p, Body&& body) {
@@ -48815,7 +48798,7 @@ class cooperative_product {
     column_ = place % across * s_.subgroup_n;
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
-      if (keeps_low()) low_.push_back(unit_.zero());
+      if (s_.keeps_low()) low_.push_back(unit_.zero());
     }
     if (!scales_) {
       fetch_first();
@@ -48840,10 +48823,7 @@ class cooperative_product {
 
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
-  // Products with low terms have a total of their own, unless registers are short: then all of a few terms meet first.
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] bool keeps_low() const { return splits() && s_.subgroup_m * s_.subgroup_n <= 1024; }
-
   [[nodiscard]] bool samples() const { return !(left_.sample_is_all() && right_.sample_is_all()); }
 
   void fetch_first() {
@@ -48912,11 +48892,11 @@ class cooperative_product {
         right_.fetch(next);
       });
       const std::uint32_t share = s_.tile_k / s_.slices;
-      const std::uint32_t step = splits() && !keeps_low() && share % 32 == 0 ? 32 : fragment_side;
+      const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
       for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
       k_.barrier();
     });
-    if (!keeps_low()) return;
+    if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
@@ -48944,7 +48924,7 @@ class cooperative_product {
         const sums& total = main_[i * columns() + j];
         if (!splits()) {
           unit_.multiply_add(total, high[i], b[0]);
-        } else if (keeps_low()) {
+        } else if (s_.keeps_low()) {
           unit_.add_product(total, high[i], b[0]);
           unit_.multiply_add(low_[i * columns() + j], high[i], b_low[0]);
           unit_.multiply_add(low_[i * columns() + j], low[i], b[0]);
@@ -49154,8 +49134,8 @@ template <template <class> class Unit>
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
-  if (s.arithmetic == product_arithmetic::fma || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
-      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  if (!s.is_on_units() || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) || !whole(s.tile_k, 16 * s.slices) ||
+      !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
@@ -49164,8 +49144,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
-         "gave "
-         "infinities",
+         "gave infinities",
          to_string(s), fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
@@ -49183,22 +49162,9 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& s) {
-  const std::uint32_t unit = detail::staging_unit(s.arithmetic), terms = detail::term_count(s.arithmetic);
-  const std::uint32_t a =
-      detail::stage_shape(detail::plan_operand(problem, true), s.tile_m, s.tile_k, unit).groups() * terms;
-  const std::uint32_t b =
-      detail::stage_shape(detail::plan_operand(problem, false), s.tile_n, s.tile_k, unit).groups() * terms;
-  const std::uint32_t scales = detail::is_scaled(s.arithmetic) ? 4 * (s.tile_m + s.tile_n) + 16 : 0;
-  return std::max(a + b, detail::exchange_size(s, unit / 2)) * unit * 2 + scales;
-}
-
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
-  if (s.subgroups() == 0 || device.matrix_units == matrix_units::none || 256 % device.subgroup_size != 0) return false;
-  if (cooperative_shared_bytes(problem, s) > device.max_shared_bytes ||
-      s.subgroups() * device.subgroup_size > device.max_invocations)
-    return false;
+  if (!fusion::fits(s, device)) return false;
   return s.arithmetic != product_arithmetic::half || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
                                                       detail::strides_allow(detail::plan_operand(problem, false), 8));
 }
@@ -49211,9 +49177,8 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
     fail(error_category::unsupported,
          "matmul schedule '{}' needs f16 matrix units, {} bytes of workgroup memory and {} invocations; the device has "
          "{} and {}{}",
-         to_string(s), cooperative_shared_bytes(problem, s), s.subgroups() * device.subgroup_size,
-         device.max_shared_bytes, device.max_invocations,
-         device.matrix_units == matrix_units::none ? ", and no such units" : "");
+         to_string(s), fusion::shared_bytes_of(s), s.subgroups() * device.subgroup_size, device.max_shared_bytes,
+         device.max_invocations, device.matrix_units == matrix_units::none ? ", and no such units" : "");
   }
   if (device.matrix_units == matrix_units::emulated)
     return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);

@@ -5,11 +5,11 @@
 #include <meganeura/kernels/matmul_cooperative.hpp>
 
 #include <support/device_fixture.hpp>
+#include <support/product_run.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -18,7 +18,6 @@
 namespace {
 
 using namespace meganeura;
-using kernels::matmul_axis;
 using kernels::matmul_problem;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -60,27 +59,12 @@ matmul_problem problem_of(const operands& in) {
 
 std::vector<float> run(const matmul_problem& p, const product_schedule& s, const operands& in,
                        const std::vector<float>* extra = nullptr) {
-  const vulkan::device& device = support::shared_device();
   const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, units());
   EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-  EXPECT_LE(made.module.shared_bytes, kernels::cooperative_shared_bytes(p, s));
-  std::vector<vulkan::buffer_range> bound;
-  for (const auto* values : {&in.a, &in.b, extra}) {
-    if (values == nullptr) continue;
-    const vulkan::buffer b = device.allocate((values->size() * 4 + 15) / 16 * 16);
-    device.upload(b, 0, *values);
-    bound.push_back({b});
-  }
-  std::vector<float> found(std::size_t{in.m} * in.n);
-  const vulkan::buffer out = device.allocate((found.size() * 4 + 15) / 16 * 16);
-  device.upload(out, 0, std::vector<float>(found.size(), std::numeric_limits<float>::quiet_NaN()));
-  bound.push_back({out});
-  vulkan::recorder r(device);
-  r.dispatch(device.create_pipeline(made.module), bound, made.groups, made.module.name);
-  device.submit(r.finish());
-  auto ticket = device.read_back(out, 0, found.size() * 4);
-  std::memcpy(found.data(), ticket.data().data(), found.size() * 4);
-  return found;
+  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s));
+  std::vector<const std::vector<float>*> inputs{&in.a, &in.b};
+  if (extra != nullptr) inputs.push_back(extra);
+  return support::run_product(made, inputs, std::size_t{in.m} * in.n);
 }
 
 // Of each row's and column's own size: rows of other scales count alike. An f32 sum is off by at most k roundings.
@@ -258,12 +242,7 @@ TEST(kernels_cooperative, an_epilogue_sees_the_indices_of_each_result) {
 // Attention scores over [batch, sequence, heads, width].
 TEST(kernels_cooperative, batches_and_groups_of_axes_match_the_reference) {
   constexpr std::uint32_t batch = 2, heads = 3, sequence = 20, width = 8, whole = batch * heads * sequence;
-  matmul_problem p;
-  p.batch = {{batch, sequence * heads * width, sequence * heads * width, heads * sequence * sequence},
-             {heads, width, width, sequence * sequence}};
-  p.m = {{sequence, heads * width, 0, sequence}};
-  p.n = {{sequence, 0, heads * width, 1}};
-  p.k = {{width, 1, 1, 0}};
+  const matmul_problem p = support::attention_scores(batch, heads, sequence, width);
   operands in = random_operands(whole, sequence, width);  // of as many elements: a's and the result's
   in.b = random_operands(whole, 1, width).a;
   for (const product_schedule& s : schedules(product_arithmetic::split)) {

@@ -5,12 +5,12 @@
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/vulkan/device.hpp>
 
+#include <support/product_run.hpp>
 #include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -57,27 +57,6 @@ struct outcome {
 
 using host_epilogue = std::function<double(double, std::uint64_t batch, std::uint64_t m, std::uint64_t n)>;
 
-std::vector<float> run(const kernels::kernel_dispatch& made, const std::vector<const std::vector<float>*>& inputs,
-                       std::size_t results) {
-  const vulkan::device& device = gpu();
-  std::vector<vulkan::buffer_range> bound;
-  for (const auto* values : inputs) {
-    const vulkan::buffer b = device.allocate((values->size() * 4 + 15) / 16 * 16);
-    device.upload(b, 0, *values);
-    bound.push_back({b});
-  }
-  const vulkan::buffer out = device.allocate((results * 4 + 15) / 16 * 16);
-  device.upload(out, 0, std::vector<float>(results, std::numeric_limits<float>::quiet_NaN()));
-  bound.push_back({out});
-  vulkan::recorder r(device);
-  r.dispatch(device.create_pipeline(made.module), bound, made.groups, made.module.name);
-  device.submit(r.finish());
-  auto ticket = device.read_back(out, 0, results * 4);
-  std::vector<float> found(results);
-  std::memcpy(found.data(), ticket.data().data(), results * 4);
-  return found;
-}
-
 outcome check(const matmul_problem& p, const matmul_schedule& s,
               const std::vector<const std::vector<float>*>& extra = {}, const host_epilogue& finish = {}) {
   const auto a = random_values(reach(p, &matmul_axis::stride_a, p.offset_a), 1);
@@ -89,7 +68,7 @@ outcome check(const matmul_problem& p, const matmul_schedule& s,
   device_profile device;
   device.max_shared_bytes = facts.max_shared_bytes;
   device.max_invocations = facts.max_workgroup_invocations;
-  const auto found = run(kernels::make_matmul(p, s, device), inputs, results);
+  const auto found = support::run_product(kernels::make_matmul(p, s, device), inputs, results);
 
   outcome result;
   std::vector<bool> expected(results, false);
@@ -297,16 +276,8 @@ TEST(kernels_matmul, a_transposed_result_matches_the_reference) {
   expect_right(p);
 }
 
-// Attention scores over [batch, sequence, heads, width]: batch = (batch, heads), m and n the sequence, k the width.
 TEST(kernels_matmul, groups_of_several_axes_match_the_reference) {
-  constexpr std::uint32_t batch = 2, heads = 3, sequence = 10, width = 8;
-  matmul_problem p;
-  p.batch = {{batch, sequence * heads * width, sequence * heads * width, heads * sequence * sequence},
-             {heads, width, width, sequence * sequence}};
-  p.m = {{sequence, heads * width, 0, sequence}};
-  p.n = {{sequence, 0, heads * width, 1}};
-  p.k = {{width, 1, 1, 0}};
-  expect_right(p);
+  expect_right(support::attention_scores(2, 3, 10, 8));
   // Back from scores: k runs over two axes, of which one operand is transposed.
   matmul_problem q;
   q.m = {{6, 4, 0, 20}, {4, 1, 0, 5}};
@@ -333,7 +304,7 @@ TEST(kernels_matmul, values_past_the_end_of_k_are_not_multiplied) {
     for (std::size_t k = 0; k < 5; ++k) b[n * 8 + k] = 1.0f;
   }
   for (const auto& s : schedules()) {
-    const auto found = run(kernels::make_matmul(p, s, {.max_invocations = 1024}), {&a, &b}, 64);
+    const auto found = support::run_product(kernels::make_matmul(p, s, {.max_invocations = 1024}), {&a, &b}, 64);
     for (const float each : found) EXPECT_TRUE(std::isfinite(each)) << s.label();
   }
 }

@@ -43,7 +43,7 @@ std::size_t products_on_units(const graph& implementation) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < implementation.size(); ++i) {
     const auto* product = std::get_if<matmul_attribute>(&implementation.attribute_of(node_id(i)));
-    count += product != nullptr && product->schedule.tile_m != 0;
+    count += product != nullptr && product->schedule.is_on_units();
   }
   return count;
 }

@@ -33,7 +33,6 @@ struct implementation_options {
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
-  bool matrix_units = true;               // products may be computed on them
   std::optional<std::size_t> schedule{};  // see optimize_options
   bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };

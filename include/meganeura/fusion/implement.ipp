@@ -31,16 +31,11 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
   const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
   if (!is_new) return at->second;
-  if (options_.matrix_units && options_.schedule) {
-    const auto arithmetic =
-        options_.precision == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-    const std::vector<product_schedule> all = product_schedules(arithmetic, product.k, device());
-    if (!all.empty()) at->second.schedule = all[*options_.schedule % all.size()];
-    return at->second;
-  }
-  device_profile on = device();
-  if (!options_.matrix_units) on.matrix_units = matrix_units::none;
-  return at->second = best_product(product, options_.precision, on);
+  const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
+                                        : std::vector<product_schedule>();
+  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
+  at->second.schedule = forced[*options_.schedule % forced.size()];
+  return at->second;
 }
 
 // ---- traversal ------------------------------------------------------------------------------------------------------

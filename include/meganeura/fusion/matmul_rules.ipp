@@ -159,7 +159,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  if (product.schedule.tile_m != 0) return unit_seconds(product.schedule, p, device);
+  if (product.schedule.is_on_units()) return unit_seconds(product.schedule, p, device);
   const auto flops = 2 * static_cast<double>(product.space.elements());
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =

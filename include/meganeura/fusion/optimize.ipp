@@ -168,9 +168,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   const bool keeps_rounding = options.tolerance == exactness::exact;
-  implementation_pass pass(result.graph,
-                           {enabled, options.region, options.region_forms, options.device, options.precision,
-                            options.matrix_units && !keeps_rounding, options.schedule, keeps_rounding});
+  device_profile on = options.device;
+  if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
+                                          options.schedule, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};

@@ -17,10 +17,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// Bytes of workgroup memory at most, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
   const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit, terms = s.arithmetic == product_arithmetic::split ? 2 : 1;
+  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit;
   const auto staged = [&](std::uint32_t rows) {
     const std::uint32_t pad = 8 / unit;
-    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * terms * bytes;
+    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
@@ -29,7 +29,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
-  return device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
+  return s.subgroups() > 0 && device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
          shared_bytes_of(s) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
@@ -78,7 +78,7 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
-  const double own = results / device.subgroup_size * (split && results <= 1024 ? 2 : 1);
+  const double own = results / device.subgroup_size * (s.keeps_low() ? 2 : 1);
   const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
   const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
@@ -96,6 +96,11 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
 }
 
+/// What a precision asks of matrix units.
+[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
+  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+}
+
 /// A schedule with its seconds, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
@@ -108,9 +113,7 @@ struct product_choice {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
   if (device.matrix_units != matrix_units::cooperative) return best;
-  const product_arithmetic arithmetic =
-      wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+  for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);
     if (seconds < best.seconds) best = {s, seconds};
   }

@@ -175,6 +175,13 @@ struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
 
+  [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// f16 terms that stand for one element.
+  [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
+  /// Split: products with low terms have a total of their own; with more results registers would be short of it.
+  [[nodiscard]] constexpr bool keeps_low() const {
+    return arithmetic == product_arithmetic::split && subgroup_m * subgroup_n <= 1024;
+  }
   [[nodiscard]] constexpr std::uint32_t subgroups() const {
     return subgroup_m == 0 || subgroup_n == 0 ? 0 : tile_m / subgroup_m * (tile_n / subgroup_n) * slices;
   }

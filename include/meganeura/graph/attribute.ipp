@@ -20,7 +20,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
   const std::string name = names[static_cast<int>(value.arithmetic)];
-  if (value.tile_m == 0) return name;
+  if (!value.is_on_units() || value.tile_m == 0) return name;
   return fmt::format("{} {}x{}x{} {}x{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
                      value.subgroup_n, value.slices > 1 ? fmt::format(" slices {}", value.slices) : std::string());
 }
@@ -139,9 +139,9 @@ struct attribute_printer {
                        to_string(a.program, results));
   }
   std::string operator()(const matmul_attribute& a) const {
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), a.schedule.tile_m == 0 ? "" : " ",
-                       a.schedule.tile_m == 0 ? "" : meganeura::to_string(a.schedule));
+    const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program), schedule);
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {

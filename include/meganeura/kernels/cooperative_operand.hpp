@@ -14,14 +14,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-// Groups of `unit` elements are one load and one store into workgroup memory: 8 f16 are 16 bytes, 4 f32 become 8.
-[[nodiscard]] inline std::uint32_t staging_unit(product_arithmetic arithmetic) {
-  return arithmetic == product_arithmetic::half ? 8 : 4;
-}
-[[nodiscard]] inline std::uint32_t term_count(product_arithmetic arithmetic) {
-  return arithmetic == product_arithmetic::split ? 2 : 1;
-}
-
 [[nodiscard]] inline bool strides_allow(const matmul_operand& plan, std::uint32_t unit) {
   const strided_axes& along = plan.along_k ? plan.k : plan.rows;
   if (along.back().stride != 1 || along.back().extent % unit != 0 || plan.offset % unit != 0) return false;
@@ -79,13 +71,7 @@ class row_scales {
   }
   /// Of the rows from `first` to `end`, by what was raised.
   void decide_all(std::uint32_t first, std::uint32_t end, const spirv::boolean& all) {
-    each([&](const spirv::u32& row) {
-      const auto one = [&] { decide(row, bits_.load(row), all); };
-      if (first == 0 && end == rows_)
-        one();
-      else
-        k_.if_(row >= first && row < end, one);
-    });
+    each([&](const spirv::u32& row) { k_.if_(row >= first && row < end, [&] { decide(row, bits_.load(row), all); }); });
   }
   void note_overflow() { notes_[overflow] = spirv::u32(1); }
 
@@ -120,7 +106,8 @@ class row_scales {
   std::uint32_t rows_;
 };
 
-/// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands).
+/// Element is what workgroup memory is made of: u32x4 (f16 operands) or u32x2 (f32 operands). A group of `unit`
+/// elements is one load and one store there.
 template <spirv::kernel_value Element>
 class cooperative_operand {
  public:
@@ -134,7 +121,7 @@ class cooperative_operand {
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
         shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
-        terms_(term_count(s.arithmetic)),
+        terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
         grouped_(strides_allow(plan, unit)) {
@@ -184,9 +171,7 @@ class cooperative_operand {
   void place() {
     const std::uint32_t threads = k_.local_size()[0];
     const std::uint32_t count = shape_.rows * shape_.units;
-    // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address
-    // and distances that are literals.
-    const bool below = threads % shape_.units == 0;
+    const bool below = pieces_are_below();
     for (std::uint32_t done = 0; done < count; done += threads) {
       const spirv::u32 index = k_.local_index() + done;
       const std::uint32_t lines = below ? done / shape_.units : 0;
@@ -220,8 +205,7 @@ class cooperative_operand {
   /// What is staged from now on is multiplied by the rows' factors.
   void scale_by(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
-    // Where threads are a multiple of a line's groups, all pieces of one have the same rows.
-    const bool same_rows = !plan_.along_k && k_.local_size()[0] % shape_.units == 0;
+    const bool same_rows = !plan_.along_k && pieces_are_below();
     for (piece& each : pieces_)
       each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
   }
@@ -275,6 +259,10 @@ class cooperative_operand {
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
   };
+
+  // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address,
+  // and distances that are literals.
+  [[nodiscard]] bool pieces_are_below() const { return k_.local_size()[0] % shape_.units == 0; }
 
   template <class Body>
   void if_needed(const piece& p, Body&& body) {

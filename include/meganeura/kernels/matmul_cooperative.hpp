@@ -8,9 +8,6 @@
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-/// Workgroup memory of the module make_cooperative_matmul would return, in bytes.
-[[nodiscard]] std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& schedule);
-
 /// As make_matmul, strides and offsets counted in elements of the operands. Any size, any strides and any values of
 /// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (elements
 /// above 2^60 or infinite, none above 2^-60, NaN) the workgroup's results are summed in f32. f16 operands need aligned

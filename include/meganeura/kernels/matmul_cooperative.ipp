@@ -71,7 +71,7 @@ class cooperative_product {
     column_ = place % across * s_.subgroup_n;
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
-      if (keeps_low()) low_.push_back(unit_.zero());
+      if (s_.keeps_low()) low_.push_back(unit_.zero());
     }
     if (!scales_) {
       fetch_first();
@@ -96,10 +96,7 @@ class cooperative_product {
 
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
-  // Products with low terms have a total of their own, unless registers are short: then all of a few terms meet first.
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] bool keeps_low() const { return splits() && s_.subgroup_m * s_.subgroup_n <= 1024; }
-
   [[nodiscard]] bool samples() const { return !(left_.sample_is_all() && right_.sample_is_all()); }
 
   void fetch_first() {
@@ -168,11 +165,11 @@ class cooperative_product {
         right_.fetch(next);
       });
       const std::uint32_t share = s_.tile_k / s_.slices;
-      const std::uint32_t step = splits() && !keeps_low() && share % 32 == 0 ? 32 : fragment_side;
+      const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
       for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
       k_.barrier();
     });
-    if (!keeps_low()) return;
+    if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
@@ -200,7 +197,7 @@ class cooperative_product {
         const sums& total = main_[i * columns() + j];
         if (!splits()) {
           unit_.multiply_add(total, high[i], b[0]);
-        } else if (keeps_low()) {
+        } else if (s_.keeps_low()) {
           unit_.add_product(total, high[i], b[0]);
           unit_.multiply_add(low_[i * columns() + j], high[i], b_low[0]);
           unit_.multiply_add(low_[i * columns() + j], low[i], b[0]);
@@ -410,8 +407,8 @@ template <template <class> class Unit>
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
-  if (s.arithmetic == product_arithmetic::fma || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
-      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  if (!s.is_on_units() || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) || !whole(s.tile_k, 16 * s.slices) ||
+      !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
@@ -420,8 +417,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
-         "gave "
-         "infinities",
+         "gave infinities",
          to_string(s), fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
@@ -439,22 +435,9 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::uint32_t cooperative_shared_bytes(const matmul_problem& problem, const product_schedule& s) {
-  const std::uint32_t unit = detail::staging_unit(s.arithmetic), terms = detail::term_count(s.arithmetic);
-  const std::uint32_t a =
-      detail::stage_shape(detail::plan_operand(problem, true), s.tile_m, s.tile_k, unit).groups() * terms;
-  const std::uint32_t b =
-      detail::stage_shape(detail::plan_operand(problem, false), s.tile_n, s.tile_k, unit).groups() * terms;
-  const std::uint32_t scales = detail::is_scaled(s.arithmetic) ? 4 * (s.tile_m + s.tile_n) + 16 : 0;
-  return std::max(a + b, detail::exchange_size(s, unit / 2)) * unit * 2 + scales;
-}
-
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
-  if (s.subgroups() == 0 || device.matrix_units == matrix_units::none || 256 % device.subgroup_size != 0) return false;
-  if (cooperative_shared_bytes(problem, s) > device.max_shared_bytes ||
-      s.subgroups() * device.subgroup_size > device.max_invocations)
-    return false;
+  if (!fusion::fits(s, device)) return false;
   return s.arithmetic != product_arithmetic::half || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
                                                       detail::strides_allow(detail::plan_operand(problem, false), 8));
 }
@@ -467,9 +450,8 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
     fail(error_category::unsupported,
          "matmul schedule '{}' needs f16 matrix units, {} bytes of workgroup memory and {} invocations; the device has "
          "{} and {}{}",
-         to_string(s), cooperative_shared_bytes(problem, s), s.subgroups() * device.subgroup_size,
-         device.max_shared_bytes, device.max_invocations,
-         device.matrix_units == matrix_units::none ? ", and no such units" : "");
+         to_string(s), fusion::shared_bytes_of(s), s.subgroups() * device.subgroup_size, device.max_shared_bytes,
+         device.max_invocations, device.matrix_units == matrix_units::none ? ", and no such units" : "");
   }
   if (device.matrix_units == matrix_units::emulated)
     return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);

@@ -97,7 +97,7 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
-  if (node.schedule.tile_m != 0) return make_cooperative_matmul(problem, node.schedule, on);
+  if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
 

@@ -230,9 +230,9 @@ class kernel {
   }
   /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
   /// too.
-  void barrier(bool buffers = false);
+  void barrier(bool buffers = false) { emit_barrier(2, buffers); }
   /// The same for the invocations of each subgroup and workgroup memory.
-  void subgroup_barrier();
+  void subgroup_barrier() { emit_barrier(3, false); }
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {
@@ -320,6 +320,7 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
+  void emit_barrier(word scope_number, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
   untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,

@@ -226,20 +226,12 @@ MEGANEURA_INLINE u32 kernel::built_in_scalar(built_in which) {
       wrap(u32::static_type, builder_.emit_pure(op::load, builder_.type(u32::static_type), std::span(&variable, 1))));
 }
 
-MEGANEURA_INLINE void kernel::barrier(bool buffers) {
+MEGANEURA_INLINE void kernel::emit_barrier(word scope_number, bool buffers) {
   constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, 2);  // workgroup
+  const word scope = builder_.constant(index, scope_number);  // 2: workgroup, 3: subgroup
   // SPIR-V 3.25: acquire-release 0x8, uniform (storage) memory 0x40, workgroup memory 0x100, available 0x2000, visible
   // 0x4000
   const word semantics = 0x108u | (buffers ? 0x40u : 0u) | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
-  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
-  builder_.emit_void(op::control_barrier, parts);
-}
-
-MEGANEURA_INLINE void kernel::subgroup_barrier() {
-  constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, 3);  // subgroup
-  const word semantics = 0x108u | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
   const word parts[] = {scope, scope, builder_.constant(index, semantics)};
   builder_.emit_void(op::control_barrier, parts);
 }
