@@ -33,6 +33,7 @@ struct options {
   std::vector<std::string> sizes, families;
   int runs = 20;
   std::uint64_t cold_bytes = 0;
+  bool in_turn = false;
   bool chosen_only = false, matrix_units = true, eigen = true;
 };
 
@@ -247,11 +248,12 @@ mn::vulkan::buffer uploaded(const mn::device& gpu, const std::vector<T>& values)
   return made;
 }
 
+// The copies of b are read in turn from number `next` on, whatever read the ones before.
 mn::vulkan::recording record(const mn::device& gpu, const mn::vulkan::pipeline& pipeline, const variant& v,
-                             const bound_operands& memory, int runs) {
+                             const bound_operands& memory, int runs, std::uint64_t& next) {
   mn::vulkan::recorder r(gpu, {.duration = true});
   for (int i = 0; i < runs; ++i) {
-    r.dispatch(pipeline, memory.of(v, static_cast<std::uint64_t>(i)), v.made.groups, v.label);
+    r.dispatch(pipeline, memory.of(v, next++), v.made.groups, v.label);
     r.barrier();
   }
   return r.finish();
@@ -278,7 +280,8 @@ checked_variant checked(const mn::device& gpu, const variant& v, const mn::vulka
   mn::vulkan::recorder poison(gpu);
   poison.fill({memory.out}, std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN()));
   gpu.submit(poison.finish());
-  gpu.submit(record(gpu, result.pipeline, v, memory, 1));
+  std::uint64_t first = 0;
+  gpu.submit(record(gpu, result.pipeline, v, memory, 1, first));
   const std::size_t results = std::size_t{s.m} * s.n;
   auto ticket = gpu.read_back(memory.out, 0, results * 4);
   std::vector<float> found(results);
@@ -294,8 +297,9 @@ void time_all(const options& o, const mn::device& gpu, const warm_up& load, std:
   constexpr int rounds = 5;
   const int runs = (o.runs + rounds - 1) / rounds;
   std::vector<mn::vulkan::recording> recorded;
+  std::uint64_t next = 0;
   for (int round = 0; round < rounds; ++round) {
-    for (const checked_variant& each : all) recorded.push_back(record(gpu, each.pipeline, each.of, memory, runs));
+    for (const checked_variant& each : all) recorded.push_back(record(gpu, each.pipeline, each.of, memory, runs, next));
   }
   load.start();
   for (const auto& each : recorded) gpu.submit(each);
@@ -371,11 +375,54 @@ void print(const size& s, const layout& l, const nlohmann::json& rows, const nlo
   }
 }
 
-nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l) {
+// Dispatches of all sizes in turn, as in a step: what one reads and runs is not where the one before left its own. The
+// first schedule of each size, then the second, and so on. Each runs alone between timestamps, which take some two
+// microseconds themselves.
+class in_turn {
+ public:
+  void add(const std::vector<checked_variant>& schedules, const bound_operands& memory) {
+    for (std::size_t i = 0; i < schedules.size(); ++i) all_.push_back({sizes_, i, schedules[i], memory});
+    ++sizes_;
+  }
+  void time(const mn::device& gpu, const warm_up& load, nlohmann::json& sizes) {
+    constexpr int rounds = 7;
+    std::ranges::stable_sort(all_, {}, &entry::schedule);
+    mn::vulkan::recorder r(gpu, {.timestamps = true});
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      for (const entry& each : all_) {
+        r.dispatch(each.of.pipeline, each.memory.of(each.of.of, next_++), each.of.of.made.groups);
+        r.barrier();
+      }
+    }
+    const mn::vulkan::recording recorded = r.finish();
+    load.start();
+    gpu.submit(recorded);
+    const std::vector<mn::vulkan::timing> found = recorded.timings();
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      std::vector<double> milliseconds;
+      for (std::size_t at = i; at < found.size(); at += all_.size())
+        milliseconds.push_back(found[at].nanoseconds * 1e-6);
+      std::ranges::sort(milliseconds);
+      sizes[all_[i].size]["rows"][all_[i].schedule]["in_turn_ms"] = milliseconds[rounds / 2];
+    }
+  }
+
+ private:
+  struct entry {
+    std::size_t size, schedule;
+    checked_variant of;
+    bound_operands memory;
+  };
+  std::vector<entry> all_;
+  std::size_t sizes_ = 0;
+  std::uint64_t next_ = 0;
+};
+
+nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l,
+                       in_turn& later) {
   const operands in = random_operands(s);
-  const std::uint64_t bytes = in.b.size() * 4, runs = static_cast<std::uint64_t>(o.runs);
-  const std::uint64_t copies =
-      bytes % 512 == 0 ? std::clamp<std::uint64_t>(mn::ceil_div(o.cold_bytes, bytes), 1, runs) : 1;
+  const std::uint64_t bytes = in.b.size() * 4;
+  const std::uint64_t copies = bytes % 512 == 0 ? std::max<std::uint64_t>(mn::ceil_div(o.cold_bytes, bytes), 1) : 1;
   const bound_operands memory{uploaded(gpu, in.a),
                               uploaded(gpu, repeated(in.b, copies)),
                               uploaded(gpu, in.half_a),
@@ -391,6 +438,7 @@ nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& l
   std::vector<checked_variant> all;
   for (std::size_t i = 0; i < asked.size(); ++i) all.push_back(checked(gpu, asked[i], pipelines[i], in, memory, s, l));
   time_all(o, gpu, load, all, memory, s);
+  later.add(all, memory);
   nlohmann::json rows = nlohmann::json::array();
   for (const checked_variant& each : all) rows.push_back(each.row);
   if (o.eigen && s.flops() < 3e9) rows.push_back(eigen_row(in, s, l));
@@ -406,7 +454,9 @@ nlohmann::json run(const options& o) {
   std::vector<shape> shapes;
   for (const std::string& text : o.sizes) shapes.push_back(parse(text));
   const warm_up load(gpu);
-  for (const shape& each : shapes) report["sizes"].push_back(measure(o, gpu, load, each.s, each.l));
+  in_turn all;
+  for (const shape& each : shapes) report["sizes"].push_back(measure(o, gpu, load, each.s, each.l, all));
+  if (o.in_turn) all.time(gpu, load, report["sizes"]);
   return report;
 }
 
@@ -426,6 +476,7 @@ int main(int argc, char** argv) {
   app.add_option("--only", o.only, "schedules whose label contains this");
   app.add_flag("--chosen", o.chosen_only, "only the schedule the library would choose");
   app.add_option("--cold", o.cold_bytes, "bytes over which copies of b are read in turn, beyond what caches hold");
+  app.add_flag("--in-turn", o.in_turn, "in the end all sizes and schedules in turn, as in a step");
   app.add_flag("--no-matrix-units", no_units, "leave out cooperative matrices");
   app.add_flag("--no-eigen", no_eigen, "leave out Eigen");
   CLI11_PARSE(app, argc, argv);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <map>
 
 namespace mn = meganeura;
 
@@ -26,13 +27,24 @@ double milliseconds(std::chrono::steady_clock::time_point from, std::chrono::ste
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* explain) {
-  const mn::symbol_extent symbols[] = {{"seq", sequence}};
+struct wanted {
+  std::int64_t sequence = 128;
+  bool matrix_units = false;
+  mn::precision precision = mn::precision::exact;
+};
+
+nlohmann::json prepare(const wanted& asked, std::string* text, std::string* explain) {
+  const mn::symbol_extent symbols[] = {{"seq", asked.sequence}};
   const auto start = std::chrono::steady_clock::now();
   const mn::graph g = mn::make_training_graph<model, mn::cross_entropy<"label">>(mn::adam{}, symbols);
   const auto traced = std::chrono::steady_clock::now();
   mn::fusion::optimize_report report;
-  mn::graph chosen = mn::fusion::optimize(g, {.explain = explain != nullptr}, &report);
+  mn::fusion::optimize_options options{.precision = asked.precision, .explain = explain != nullptr};
+  if (asked.matrix_units) {
+    options.device.matrix_units = mn::matrix_units::cooperative;
+    options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+  }
+  mn::graph chosen = mn::fusion::optimize(g, options, &report);
   const auto optimised = std::chrono::steady_clock::now();
   const auto weights = mn::plan::make_layout(g);
   const auto plan = mn::plan::make_plan(std::move(chosen), weights);
@@ -42,7 +54,7 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
   nlohmann::json rules;
   for (const auto& rule : report.rules) rules[rule.name] = {{"matches", rule.matches}, {"applied", rule.applied}};
   return {{"workload", "SmolLM2-135M training"},
-          {"tokens", sequence},
+          {"tokens", asked.sequence},
           {"nodes", g.size()},
           {"e_nodes", report.enodes},
           {"classes", report.classes},
@@ -68,11 +80,14 @@ nlohmann::json prepare(std::int64_t sequence, std::string* text, std::string* ex
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::int64_t sequence = 128;
+  wanted asked;
   int rounds = 5;
   std::string json, plan_file, explain_file;
   CLI::App app("Prepares the 30-layer SmolLM2 training plan without a device.");
-  app.add_option("--tokens", sequence)->check(CLI::PositiveNumber);
+  app.add_option("--tokens", asked.sequence)->check(CLI::PositiveNumber);
+  app.add_flag("--matrix-units", asked.matrix_units, "as for a device that has them");
+  const std::map<std::string, mn::precision> precisions{{"exact", mn::precision::exact}, {"fast", mn::precision::fast}};
+  app.add_option("--precision", asked.precision)->transform(CLI::CheckedTransformer(precisions));
   app.add_option("--rounds", rounds, "the median round is reported")->check(CLI::PositiveNumber);
   app.add_option("--plan", plan_file, "write the plan as text");
   app.add_option("--explain", explain_file, "write which rules made each kernel");
@@ -80,7 +95,7 @@ int main(int argc, char** argv) try {
   CLI11_PARSE(app, argc, argv);
   std::string plan, explain;
   std::vector<nlohmann::json> reports;
-  for (int i = 0; i < rounds; ++i) reports.push_back(prepare(sequence, i ? nullptr : &plan, i ? nullptr : &explain));
+  for (int i = 0; i < rounds; ++i) reports.push_back(prepare(asked, i ? nullptr : &plan, i ? nullptr : &explain));
   std::ranges::sort(reports, {}, [](const nlohmann::json& r) { return r["ms"]["total"].get<double>(); });
   const std::string report = reports[reports.size() / 2].dump(1);
   if (!plan_file.empty()) std::ofstream(plan_file) << plan;

@@ -93,12 +93,13 @@ std::vector<product_schedule> schedules(product_arithmetic arithmetic) {
   if (support::shared_profile().matrix_units == matrix_units::cooperative) {
     std::vector<product_schedule> all = fusion::product_schedules(arithmetic, 64, units());
     const auto same_tiles = [](const product_schedule& a, const product_schedule& b) {
-      return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices;
+      return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices &&
+             a.depth == b.depth;
     };
     all.erase(std::unique(all.begin(), all.end(), same_tiles), all.end());
     return all;
   }
-  return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1}};
+  return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1, 2}};
 }
 
 void expect_right(const operands& in) {
@@ -127,8 +128,10 @@ TEST(kernels_cooperative, odd_sizes_match_the_reference) {
 TEST(kernels_cooperative, deep_tiles_match_the_reference) {
   const operands in = random_operands(40, 33, 300);
   for (const product_arithmetic arithmetic : both) {
-    const product_schedule s{arithmetic, 32, 32, 96, 16, 16, 3};
-    EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
+    for (const std::uint32_t depth : {1u, 3u, 4u}) {
+      const product_schedule s{arithmetic, 32, 32, 96, 16, 16, 3, depth};
+      EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
+    }
   }
 }
 
@@ -156,9 +159,9 @@ TEST(kernels_cooperative, sums_that_cancel_are_as_good_as_in_f32) {
   expect_right(in);
 }
 
-// All of a short row is looked at: what is small beside something that meets zeros counts.
+// All of a row that is on its way at once is looked at: what is small beside something that meets zeros counts.
 TEST(kernels_cooperative, small_elements_beside_a_large_one_keep_their_precision) {
-  operands in = random_operands(36, 33, 32);
+  operands in = random_operands(36, 33, 16);
   for (std::uint32_t i = 0; i < in.m; ++i) in.at_a(i, 5) = std::ldexp(1.0f, static_cast<int>(i) % 16);
   for (std::uint32_t j = 0; j < in.n; ++j) in.at_b(j, 5) = 0;
   for (const product_schedule& s : schedules(product_arithmetic::split)) {
@@ -169,19 +172,35 @@ TEST(kernels_cooperative, small_elements_beside_a_large_one_keep_their_precision
   }
 }
 
-// A row's factor is that of a sample: what is far larger, and samples of zeros.
-TEST(kernels_cooperative, elements_that_no_sample_saw_count) {
+// A row's factor is that of its beginning: what is far larger behind it, and zeros first.
+TEST(kernels_cooperative, elements_behind_the_beginning_count) {
   for (const layout lies : {layout{}, layout{true, true}}) {
-    operands in = random_operands(32, 32, 200, lies);
+    operands in = random_operands(32, 32, 100, lies);
     std::mt19937 generator(5);
     for (std::uint32_t i = 0; i < 8; ++i)
       in.at_a(i, static_cast<std::uint32_t>(generator() % in.k)) = std::ldexp(1.0f, 20 + static_cast<int>(i));
     for (std::uint32_t i = 8; i < 20; ++i) {
       for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = 0;
-      if (i > 9) in.at_a(i, i * 7) = std::ldexp(1.0f, 4 * static_cast<int>(i) - 50);
+      if (i > 9) in.at_a(i, i * 4) = std::ldexp(1.0f, 4 * static_cast<int>(i) - 50);
     }
     for (std::uint32_t t = 0; t + 3 < in.k; ++t) in.at_b(2, t) = 0;
-    in.at_b(3, 150) = 1e9f;
+    in.at_b(3, 75) = 1e9f;
+    expect_right(in);
+  }
+}
+
+// Rows of zeros but for one element, of any size, at the end.
+TEST(kernels_cooperative, rows_that_begin_with_zeros_keep_their_precision) {
+  for (const layout lies : {layout{}, layout{true, true}}) {
+    operands in = random_operands(32, 32, 100, lies);
+    for (std::uint32_t i = 0; i < in.m; ++i) {
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = 0;
+      if (i > 2) in.at_a(i, in.k - 1) = std::ldexp(1.25f, 4 * static_cast<int>(i) - 125);
+    }
+    for (std::uint32_t j = 0; j < in.n; ++j) {
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_b(j, t) = std::ldexp(in.at_b(j, t), 50);
+    }
+    for (std::uint32_t t = 0; t < in.k; ++t) in.at_b(4, t) = 0;
     expect_right(in);
   }
 }

@@ -15,14 +15,14 @@ enum class matrix_units : std::uint8_t {
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
-  double once = 0;       // of the whole product, beside a launch
-  double begin = 0;      // factors of rows, the first terms' way from memory, the last sums' way there
-  double step = 0;       // a turn of the loop over k: memory's latency
+  double once = 0;       // of the whole product, beside a launch: the first terms' way from memory
+  double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double stage = 0;      // a term of a row
   double registers = 0;  // an invocation's, beside sums and what is on its way
-  double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
-  double ragged = 1;     // times as much staging costs where the last turn of the loop is not full
+  double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
+  double exchange = 0;   // a result on its way out, of each slice
+  double code = 0;       // an instruction's way to the multiprocessor
 };
 
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
@@ -53,8 +53,10 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  unit_costs split{1.09e-6, 1.18e-6, 0.167e-6, 2.55e-12, 57e-12, 74, 0.16, 1.18};  // as measured on an H100
-  unit_costs rounded{1.39e-6, 1.36e-6, 0.048e-6, 1.20e-12, 54e-12, 84, 0.02, 1.12};
+  double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
+  double matrix_flops = 275e12;       // of f16 products on matrix units, at best
+  unit_costs split{2.5e-6, 0.120e-6, 0.678e-12, 42.2e-12, 54, 0.662, 206e-12, 3.16e-9};  // both as measured on an H100
+  unit_costs rounded{2.45e-6, 0.257e-6, 0.178e-12, 31.2e-12, 37, 0.553, 161e-12, 1.70e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 

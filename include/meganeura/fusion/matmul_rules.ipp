@@ -165,7 +165,7 @@ inline double product_seconds(const matmul_attribute& product, const device_prof
   const double share =
       device.parallel ? product_share(p, device.compute_units)
                       : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return flops / (device.matmul_flops * share);
+  return flops / (device.matmul_flops * share) + device.product_once;
 }
 
 MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {

@@ -43,15 +43,20 @@ struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},  {32, 32, 16, 32, 4},
-    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},  {128, 64, 32, 32, 1},
-    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 256, 64, 64, 1}};
-inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
+    {16, 32, 16, 32, 8}, {32, 32, 16, 16, 4},  {32, 32, 16, 32, 4},  {32, 64, 32, 32, 4},   {64, 32, 16, 32, 4},
+    {64, 64, 32, 32, 2}, {128, 64, 32, 32, 1}, {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 256, 64, 64, 1}};
+inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
+
+// What an invocation has of a tile: its sums, and what is on its way for it.
+[[nodiscard]] inline double held(const product_schedule& s, std::uint32_t threads) {
+  const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
+  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
+}
 
 }  // namespace detail
 
-/// What there is to choose from: of each shape the deepest that the device has room for, and the two deepest that leave
-/// no turn of the loop over `k` terms half empty.
+/// What there is to choose from: of each shape the two deepest steps that the device has room for, up to 128 terms, one
+/// or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
@@ -59,41 +64,53 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
-    int taken = 0, whole = 0;
-    for (const std::uint32_t depth : detail::depths) {
-      const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
-      const std::uint32_t least = 16 * t.slices;
-      if (depth % least != 0 || (depth >= k + least && depth != least) || !fits(s, device)) continue;
-      const bool is_whole = k % depth == 0 && whole < 2;
-      if (taken == 0 || is_whole) found.push_back(s);
-      ++taken, whole += is_whole;
+    int taken = 0;
+    for (std::uint32_t tile_k = 256; tile_k >= 16 * t.slices && taken < 2; tile_k /= 2) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, t.slices};
+      if (!fits(s, device) || (tile_k >= 2 * k && tile_k > 16 * t.slices)) continue;
+      ++taken;
+      if (tile_k > 128) continue;  // never the quickest: what is behind the end of k costs more than steps do
+      found.push_back(s);
+      const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+      const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
+      if (steps > detail::most_steps) continue;
+      for (s.depth = 2; s.depth <= std::min(steps, 5u); ++s.depth) {
+        const bool is_taken = s.depth <= 3 || (s.depth == steps && arithmetic == product_arithmetic::split);
+        if (is_taken && 48 + detail::held(s, threads) <= std::min(255u, 65536 / threads)) found.push_back(s);
+      }
     }
   }
   return found;
 }
 
-/// Seconds beside the launch's, if its operands are in reach: rounds of workgroups that share multiprocessors.
+/// Seconds beside the launch's: rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
                                          const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
-  const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
-  const double own = results / device.subgroup_size * (s.keeps_low() ? 2 : 1);
-  const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
-  const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
   const double beside = std::max(
       1.0,
-      std::floor(std::min({2048 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+      std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
   const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
-  const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
-  const double staging = staged * costs.stage * (p.k % s.tile_k == 0 ? 1 : costs.ragged);
-  const double work = s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staging;
+
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, 16) * 16);
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
-  return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
+  const double results = s.tile_m * s.tile_n, rows = s.tile_m + s.tile_n;
+  const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
+  const double work =
+      terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
+  const double shared = work * (1 + costs.few * 16 / (s.subgroups() * together)) + results * s.slices * costs.exchange;
+  // A loop's instructions come once, those of one that is written out once a step.
+  const double groups = rows * s.tile_k / 4 / threads;
+  const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
+  const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
+  return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
 }
 
 /// What a precision asks of matrix units.
@@ -111,7 +128,8 @@ struct product_choice {
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
+  product_choice best{{},
+                      2 * terms / (device.matmul_flops * product_share(p, device.compute_units)) + device.product_once};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);

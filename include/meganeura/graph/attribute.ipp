@@ -21,8 +21,11 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
   const std::string name = names[static_cast<int>(value.arithmetic)];
   if (!value.is_on_units() || value.tile_m == 0) return name;
-  return fmt::format("{} {}x{}x{} {}x{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
-                     value.subgroup_n, value.slices > 1 ? fmt::format(" slices {}", value.slices) : std::string());
+  const auto more = [](const char* what, std::uint32_t count) {
+    return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
+  };
+  return fmt::format("{} {}x{}x{} {}x{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+                     value.subgroup_n, more("slices", value.slices), more("depth", value.depth));
 }
 
 namespace detail {

@@ -38,56 +38,53 @@ struct staged_shape {
 
 /// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
 /// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of the
-/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only a sample was looked at
-/// it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as large fits (one
-/// term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums, and where a sample
-/// is next to nothing, whole rows are looked at. Rows whose largest is not in [2^-60, 2^60), infinities and NaN among
-/// them, have no such number.
+/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only the beginning of it
+/// was looked at it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as
+/// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums,
+/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-112 keeps its precision, and all that is
+/// not overflows if it is behind the beginning: rows of zeros, as masks leave them, cost nothing. Rows with infinities
+/// or NaN have no such number.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
       : k_(k),
-        sampled_target_(arithmetic == product_arithmetic::split ? 1 : -8),
-        bits_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
+        target_(k.variable<spirv::i32>()),
+        beginning_(arithmetic == product_arithmetic::split ? 1 : -8),
+        largest_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
         notes_(k.shared<spirv::u32>(4)),
         rows_(rows) {}
 
-  /// Every invocation's first, before a barrier.
-  void clear(bool rows) {
-    if (rows) each([&](const spirv::u32& row) { bits_[row] = spirv::u32(0); });
+  /// Every invocation, before a barrier.
+  void clear() {
+    each([&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
     for (std::uint32_t i = 0; i < 4; ++i) notes_[i] = spirv::u32(0);
   }
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
-    static_cast<void>(bits_[row].atomic_max(magnitude));
+    static_cast<void>(largest_[row].atomic_max(magnitude));
   }
-  /// From the largest element of a row, of `all` of it or of a sample, to the inverse of its factor.
-  void decide(const spirv::u32& row, const spirv::u32& largest, const spirv::boolean& all) {
-    const spirv::u32 exponent = largest >> 23u;
-    const spirv::boolean fits = exponent >= 67u && exponent < 187u;
-    const spirv::boolean says_nothing = largest == 0u || (!all && exponent < 67u);
-    k_.if_(!fits, [&] { notes_[select(says_nothing, spirv::u32(nothing), spirv::u32(without))] = spirv::u32(1); });
-    const spirv::u32 target = select(all, spirv::u32(14), spirv::u32(static_cast<std::uint32_t>(sampled_target_)));
-    bits_[row] = select(fits, (exponent - target) << 23u, spirv::u32(127u << 23));
-  }
-  /// Of the rows from `first` to `end`, by what was raised.
-  void decide_all(std::uint32_t first, std::uint32_t end, const spirv::boolean& all) {
-    each([&](const spirv::u32& row) { k_.if_(row >= first && row < end, [&] { decide(row, bits_.load(row), all); }); });
+  /// Behind a barrier behind these: whether `whole` rows were looked at.
+  void decide(const spirv::boolean& whole) {
+    target_ = select(whole, spirv::i32(14), spirv::i32(beginning_));
+    each([&](const spirv::u32& row) {
+      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { notes_[without] = spirv::u32(1); });
+    });
   }
   void note_overflow() { notes_[overflow] = spirv::u32(1); }
 
   /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean says_nothing() const { return notes_.load(nothing) != 0u; }
   [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
   [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
 
-  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row) const { return spirv::bitcast<spirv::f32>(bits_.load(row)); }
-  /// Both are powers of two: their exponents add up to that of 1, twice.
-  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const {
-    return spirv::bitcast<spirv::f32>(spirv::u32(254u << 23) - bits_.load(row));
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent(row)); }
+  /// A sum of products of both rows' elements without their factors: half of both exponents at a time, so that nothing
+  /// overflows or vanishes on the way that does not do so in the end.
+  [[nodiscard]] spirv::f32 unscaled(const spirv::f32& sum, const spirv::u32& row, const spirv::u32& other) const {
+    const spirv::i32 both = -(exponent(row) + exponent(other)), half = both >> spirv::i32(1);
+    return sum * power_of_two(half) * power_of_two(both - half);
   }
 
  private:
-  static constexpr std::uint32_t nothing = 0, without = 1, overflow = 2;
+  static constexpr std::uint32_t without = 0, overflow = 1;
   template <class Body>
   void each(const Body& body) {
     const std::uint32_t threads = k_.local_size()[0];
@@ -99,10 +96,19 @@ class row_scales {
         k_.if_(row < rows_, [&] { body(row); });
     }
   }
+  [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
+    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+  }
+  // Of the row's factor, in [-126, 126].
+  [[nodiscard]] spirv::i32 exponent(const spirv::u32& row) const {
+    const spirv::i32 largest = spirv::bitcast<spirv::i32>(largest_.load(row) >> 23u);
+    return max(min(target_.load() + 127 - largest, spirv::i32(126)), spirv::i32(-126));
+  }
 
   spirv::kernel& k_;
-  int sampled_target_;
-  spirv::memory<spirv::u32> bits_, notes_;
+  spirv::var<spirv::i32> target_;
+  int beginning_;
+  spirv::memory<spirv::u32> largest_, notes_;
   std::uint32_t rows_;
 };
 
@@ -120,6 +126,7 @@ class cooperative_operand {
         plan_(plan),
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
+        depth_(s.depth),
         shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
@@ -145,27 +152,6 @@ class cooperative_operand {
     staged_ = staged, staged_at_ = at, first_row_ = first_row;
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
-  }
-
-  /// Whether a sample holds every element.
-  [[nodiscard]] bool sample_is_all() const {
-    const sampling how = sampled();
-    return plan_.along_k ? groups_of_k() <= how.lanes : plan_.k_count <= how.at_once * sampled_terms;
-  }
-
-  /// Whether rows are shared among invocations by atomics, in memory that is cleared before.
-  [[nodiscard]] bool raises() const { return !plan_.along_k || !shuffles_; }
-  /// Looks for the largest element of each row, or of a sample of it, for the row `row + at` of `scales`. Every
-  /// invocation arrives. Where it raises, the rows are decided behind a barrier, otherwise here.
-  void find_largest(row_scales& scales, std::uint32_t at, const spirv::boolean& all) {
-    if constexpr (!from_half) {
-      const sampling how = sampled();
-      const spirv::u32 lane = k_.local_index() % how.lanes, line = k_.local_index() / how.lanes;
-      if (plan_.along_k)
-        find_along_k(scales, at, all, how, lane, line);
-      else
-        find_along_rows(scales, at, all, how, lane, line);
-    }
   }
 
   void place() {
@@ -194,12 +180,41 @@ class cooperative_operand {
       made.base = row_base(made.row);
       made.lines_below = is_linear && plan_.along_k ? lines : 0;
       pieces_.push_back(made);
+    }
+    piece_count_ = count;
+    for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
     }
-    piece_count_ = count;
+  }
+
+  /// Raises each row, `row + at` of `scales`, to the largest of its elements in the first `steps` fetched ones.
+  void raise_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
+    std::vector<spirv::u32x4> largest;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      largest.push_back(magnitudes(floats_[i].load()));
+      for (std::uint32_t step = 1; step < steps; ++step)
+        largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
+    }
+    raise_rows(scales, at, largest);
+  }
+  /// The same of all of their elements, which are fetched for that in turn as step 0.
+  void raise_whole_rows(row_scales& scales, std::uint32_t at) {
+    std::vector<spirv::var<spirv::u32x4>> found;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) found.push_back(k_.variable<spirv::u32x4>());
+    k_.for_(
+        0, plan_.k_count, tile_k_,
+        [&](const spirv::u32& first_k) {
+          fetch(0, first_k, ragged());
+          for (std::size_t i = 0; i < pieces_.size(); ++i)
+            found[i] = max(found[i].load(), magnitudes(floats_[i].load()));
+        },
+        spirv::unrolling::keep);
+    std::vector<spirv::u32x4> largest;
+    for (const auto& each : found) largest.push_back(each.load());
+    raise_rows(scales, at, largest);
   }
 
   /// What is staged from now on is multiplied by the rows' factors.
@@ -210,30 +225,33 @@ class cooperative_operand {
       each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
   }
 
-  void fetch(const spirv::u32& first_k) {
+  /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
+  /// zeros are.
+  void fetch(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     const spirv::u32 first = plan_.along_k ? first_k / unit : first_k;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const piece& p = pieces_[i];
+      const std::size_t to = step * pieces_.size() + i;
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
-        const spirv::boolean inside = ragged() ? at < k_end() : spirv::boolean(true);
-        const spirv::u32 last = ragged() ? min(at, spirv::u32(k_end() - 1)) : at;
+        const spirv::boolean inside = ends ? at < k_end() : spirv::boolean(true);
+        const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
         if constexpr (from_half) {
           const spirv::u32x4 words = wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          words_[i].store(ragged() ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
+          words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
         } else if (grouped_) {
           const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          floats_[i].store(ragged() ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          floats_[to].store(ends ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
         } else {
-          floats_[i].store(singles(p.row, at, ragged()));
+          floats_[to].store(singles(p.row, at, ends));
         }
       });
     }
   }
 
-  void stage() {
+  void stage(std::uint32_t step) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i); });
+      if_needed(pieces_[i], [&] { stage_piece(i, step * pieces_.size() + i); });
     }
   }
 
@@ -270,83 +288,43 @@ class cooperative_operand {
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
   }
 
-  // Neighbouring invocations, `lanes` of them, read along k or along rows; `at_once` rows or terms are read at once.
-  struct sampling {
-    std::uint32_t lanes, at_once;
-  };
-  static constexpr std::uint32_t sampled_terms = 4;  // of each at once, where a row's samples are not neighbours
-  [[nodiscard]] sampling sampled() const {
-    const std::uint32_t lanes =
-        plan_.along_k ? std::min(std::bit_ceil(groups_of_k()), subgroup_size_) : std::bit_ceil(tile_rows_ / unit);
-    return {lanes, std::max(k_.local_size()[0] / lanes, 1u)};
-  }
-  [[nodiscard]] std::uint32_t groups_of_k() const { return ceil_div(plan_.k_count, unit); }
-
-  void find_along_k(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
-                    const spirv::u32& lane, const spirv::u32& line) {
-    const std::uint32_t rows = ceil_div(tile_rows_, how.at_once);
-    std::vector<spirv::u32> row, base;
-    std::vector<spirv::var<spirv::u32>> largest;
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      row.push_back(min(line + r * how.at_once, spirv::u32(tile_rows_ - 1)));
-      base.push_back(row_base(row.back()));
-      largest.push_back(k_.variable<spirv::u32>());
+  void raise_rows(row_scales& scales, std::uint32_t at, std::vector<spirv::u32x4> largest) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (pieces_[i].partial)
+        largest[i] = select(vector_of(pieces_[i].index < piece_count_), largest[i], spirv::u32x4(0u));
     }
-    const std::uint32_t count = ceil_div(groups_of_k(), how.lanes);  // groups of a lane
-    // The middle is less often zeros than either end.
-    const spirv::u32 middle = count > 2 ? select(all, spirv::u32(0), spirv::u32(count / 2 * how.lanes)) : spirv::u32(0);
-    passes(all, 1, count, [&](const spirv::u32& pass) {
-      const spirv::u32 first = pass * how.lanes + lane + middle;
-      for (std::uint32_t r = 0; r < rows; ++r) {
-        const spirv::u32x4 bits = magnitudes(some(row[r], base[r], first));
-        largest[r] = max(largest[r].load(), max(max(bits[0], bits[1]), max(bits[2], bits[3])));
+    if (plan_.along_k) {
+      const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const spirv::u32x4& four = largest[i];
+        const spirv::u32 found = over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes);
+        raise_from(scales, k_.local_index() % lanes == 0u, tile_row(pieces_[i]) + at, found);
       }
-    });
-    if (raises()) {
-      for (std::uint32_t r = 0; r < rows; ++r) scales.raise(row[r] + at, largest[r].load());
       return;
     }
-    // A lane decides for each row, all at once.
-    for (std::uint32_t first = 0; first < rows; first += how.lanes) {
-      const std::uint32_t together = std::min(rows - first, how.lanes);
-      spirv::u32 own_row = 0, own = 0;
-      for (std::uint32_t i = 0; i < together; ++i) {
-        spirv::u32 found = largest[first + i].load();
-        if (how.lanes == subgroup_size_) {
-          found = k_.subgroup_max(found);
-        } else {
-          for (std::uint32_t mask = 1; mask < how.lanes; mask *= 2)
-            found = max(found, k_.subgroup_shuffle_xor(found, spirv::u32(mask)));
-        }
-        own = i == 0 ? found : select(lane == i, found, own);
-        own_row = i == 0 ? row[first] : select(lane == i, row[first + i], own_row);
+    // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
+    // other.
+    const std::uint32_t apart = shape_.units;
+    const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
+    const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
+    for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
+    for (std::size_t i = 0; i < different; ++i) {
+      const spirv::u32 row = tile_row(pieces_[i]) + at;
+      for (std::uint32_t j = 0; j < unit; ++j) {
+        const spirv::u32 found = meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j];
+        raise_from(scales, meet ? k_.local_index() % subgroup_size_ < apart : spirv::boolean(true), row + j, found);
       }
-      k_.if_(lane < together, [&] { scales.decide(own_row + at, own, all || sample_is_all()); });
     }
   }
-
-  void find_along_rows(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
-                       const spirv::u32& lane, const spirv::u32& line) {
-    const spirv::u32 row = min(lane * unit, spirv::u32(tile_rows_ - unit));
-    const spirv::u32 base = row_base(row);
-    const spirv::var<spirv::u32x4> largest = k_.variable<spirv::u32x4>();
-    const std::uint32_t count = ceil_div(plan_.k_count, how.at_once);  // terms of a line
-    const std::uint32_t taken = std::min(count, sampled_terms);
-    const spirv::u32 stride = select(all, spirv::u32(how.at_once), spirv::u32(count / taken * how.at_once));
-    passes(all, taken, count, [&](const spirv::u32& pass) {
-      const spirv::u32 term = pass * stride + min(line, spirv::u32(how.at_once - 1));
-      largest = max(largest.load(), magnitudes(some(row, base, term)));
-    });
-    for (std::uint32_t j = 0; j < unit; ++j) scales.raise(row + (at + j), largest.load()[j]);
+  // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
+  [[nodiscard]] spirv::u32 over_lanes(spirv::u32 value, std::uint32_t first, std::uint32_t lanes) {
+    if (first == 1 && lanes == subgroup_size_ && lanes > 1) return k_.subgroup_max(value);
+    for (std::uint32_t mask = first; mask < lanes; mask *= 2)
+      value = max(value, k_.subgroup_shuffle_xor(value, spirv::u32(mask)));
+    return value;
   }
-
-  // body(0), ..., body(few - 1), and on to body(count - 1) for all.
-  template <class Body>
-  void passes(const spirv::boolean& all, std::uint32_t few, std::uint32_t count, const Body& body) {
-    for (std::uint32_t i = 0; i < few; ++i) body(spirv::u32(i));
-    if (few == count) return;
-    const spirv::u32 end = select(all, spirv::u32(count), spirv::u32(few));
-    k_.for_(few, end, 1, body, spirv::unrolling::keep, count);
+  void raise_from(row_scales& scales, const spirv::boolean& lane, const spirv::u32& row, const spirv::u32& found) {
+    k_.if_(lane && found != 0u, [&] { scales.raise(row, found); });
   }
 
   [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
@@ -385,13 +363,7 @@ class cooperative_operand {
   }
   [[nodiscard]] bool ragged() const { return plan_.k_count % tile_k_ != 0; }
   // Groups or terms of k, as pieces count them.
-  [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? groups_of_k() : plan_.k_count; }
-
-  // Four elements from the tile's row and `at`, which counts as pieces do; behind the end of k the last ones again.
-  [[nodiscard]] spirv::f32x4 some(const spirv::u32& row, const spirv::u32& base, const spirv::u32& at) const {
-    const spirv::u32 last = min(at, spirv::u32(k_end() - 1));
-    return grouped_ ? wide_->load(base + offset_of(k_groups_, last)) : singles(row, last, false);
-  }
+  [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? ceil_div(plan_.k_count, unit) : plan_.k_count; }
 
   // Separate loads for operands without aligned groups; behind the end of k zeros, or the last one again.
   [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at, bool with_zeros) const {
@@ -408,13 +380,13 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i) {
+  void stage_piece(std::size_t i, std::size_t from) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[i].load();
+      (*staged_)[p.slot] = words_[from].load();
     } else {
-      f32x4 x = floats_[i].load();
+      f32x4 x = floats_[from].load();
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
@@ -430,7 +402,7 @@ class cooperative_operand {
 
   spirv::kernel& k_;
   matmul_operand plan_;
-  std::uint32_t tile_rows_, tile_k_;
+  std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_, grouped_;

@@ -28,8 +28,35 @@ struct matmul_point {
   spirv::u32 batch, m, n, offset;
 };
 
-/// What is stored for the finished sum of products.
-using matmul_epilogue = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+/// What is stored for finished sums of products.
+class matmul_epilogue {
+ public:
+  using of_one = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+  using of_four = std::function<spirv::f32x4(const spirv::f32x4& sums, const matmul_point& first)>;
+  matmul_epilogue() = default;  // the sum itself
+  /// `four`, of neighbours along n whose offsets are neighbours, reads what it can as groups; without one they are
+  /// finished one by one.
+  template <class One>
+    requires std::constructible_from<of_one, One> matmul_epilogue(
+        One one, of_four four = {})  // NOLINT(google-explicit-constructor): a lambda is one
+        : one_(std::move(one)), four_(std::move(four)) {}
+
+    [[nodiscard]] spirv::f32 operator()(const spirv::f32& sum, const matmul_point& point) const {
+      return one_ ? one_(sum, point) : sum;
+    }
+    [[nodiscard]] spirv::f32x4 operator()(const spirv::f32x4& sums, const matmul_point& first) const {
+      if (!one_) return sums;
+      if (four_) return four_(sums, first);
+      const auto at = [&](std::uint32_t i) {
+        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i});
+      };
+      return vector(at(0), at(1), at(2), at(3));
+    }
+
+   private:
+    of_one one_;
+    of_four four_;
+};
 
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {

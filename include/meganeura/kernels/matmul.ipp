@@ -114,8 +114,7 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
 }
 
 MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
-  if (problem.epilogue) return problem.epilogue(k);
-  return [](const spirv::f32& sum, const matmul_point&) { return sum; };
+  return problem.epilogue ? problem.epilogue(k) : matmul_epilogue();
 }
 
 MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {

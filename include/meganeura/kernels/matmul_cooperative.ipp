@@ -78,12 +78,11 @@ class cooperative_product {
       add_up();
       return store();
     }
-    if (samples()) {
-      add_up_until_all_fits();
-    } else {
-      fetch_first();
-      find_scales(spirv::boolean(false));
+    if (sees_all()) {
+      find_scales(spirv::boolean(true));
       add_up();
+    } else {
+      add_up_until_all_fits();
     }
     k_.if_(
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
@@ -97,48 +96,53 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] bool samples() const { return !(left_.sample_is_all() && right_.sample_is_all()); }
+  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
+  [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
+  [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
+  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
 
+  void fetch(std::uint32_t step) {
+    left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+    right_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+  }
   void fetch_first() {
-    left_.fetch(0);
-    right_.fetch(0);
+    for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
 
-  // Behind it all invocations know all factors.
-  void find_scales(const spirv::boolean& all) {
-    scales_->clear(left_.raises() || right_.raises());
+  // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
+  void find_scales(const spirv::boolean& whole) {
+    fetch_first();
+    scales_->clear();
     k_.barrier();
-    left_.find_largest(*scales_, 0, all);
-    right_.find_largest(*scales_, s_.tile_m, all);
-    if (left_.raises() || right_.raises()) {
-      k_.barrier();
-      if (left_.raises()) scales_->decide_all(0, s_.tile_m, all || left_.sample_is_all());
-      if (right_.raises()) scales_->decide_all(s_.tile_m, s_.tile_m + s_.tile_n, all || right_.sample_is_all());
+    if (!sees_all()) {
+      k_.if_(whole, [&] {
+        left_.raise_whole_rows(*scales_, 0);
+        right_.raise_whole_rows(*scales_, s_.tile_m);
+        fetch_first();
+      });
     }
+    left_.raise_rows(*scales_, 0, steps_under_way());
+    right_.raise_rows(*scales_, s_.tile_m, steps_under_way());
     k_.barrier();
+    scales_->decide(whole);
   }
 
-  // With factors by samples, or by all where these do not do.
+  // With factors by what comes first, or by whole rows where these do not do.
   void add_up_until_all_fits() {
-    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), all = k_.variable<spirv::u32>();
+    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), whole = k_.variable<spirv::u32>();
     k_.while_([&] { return tries.load() < 2u; },
               [&] {
                 tries = tries.load() + 1u;
                 k_.barrier();  // what was noted has been read
-                fetch_first();
-                find_scales(all.load() != 0u);
+                find_scales(whole.load() != 0u);
+                for (const sums& each : main_) unit_.clear(each);
+                for (const sums& each : low_) unit_.clear(each);
+                add_up();
+                note_overflow();
+                k_.barrier();
                 k_.if_(
-                    all.load() == 0u && scales_->says_nothing(), [&] { all = spirv::u32(1); },
-                    [&] {
-                      for (const sums& each : main_) unit_.clear(each);
-                      for (const sums& each : low_) unit_.clear(each);
-                      add_up();
-                      note_overflow();
-                      k_.barrier();
-                      k_.if_(
-                          all.load() == 0u && scales_->overflowed(), [&] { all = spirv::u32(1); },
-                          [&] { tries = spirv::u32(2); });
-                    });
+                    whole.load() == 0u && scales_->overflowed(), [&] { whole = spirv::u32(1); },
+                    [&] { tries = spirv::u32(2); });
               },
               2);
   }
@@ -155,25 +159,47 @@ class cooperative_product {
       left_.scale_by(*scales_, 0);
       right_.scale_by(*scales_, s_.tile_m);
     }
-    k_.for_(0, k_count_, s_.tile_k, [&](const spirv::u32& first_k) {
-      left_.stage();
-      right_.stage();
-      k_.barrier();
-      const spirv::u32 next = first_k + s_.tile_k;
-      k_.if_(next < k_count_, [&] {
-        left_.fetch(next);
-        right_.fetch(next);
-      });
-      const std::uint32_t share = s_.tile_k / s_.slices;
-      const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
-      for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
-      k_.barrier();
-    });
+    if (s_.depth > 1) {
+      for (std::uint32_t step = 0; step < steps(); ++step) {
+        stage(step % s_.depth);
+        k_.barrier();
+        if (step + s_.depth < steps()) fetch(step + s_.depth);
+        multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
+        k_.barrier();
+      }
+    } else {
+      k_.for_(
+          0, k_count_, s_.tile_k,
+          [&](const spirv::u32& first_k) {
+            stage(0);
+            k_.barrier();
+            const spirv::u32 next = first_k + s_.tile_k;
+            k_.if_(next < k_count_, [&] {
+              left_.fetch(0, next, k_count_ % s_.tile_k != 0);
+              right_.fetch(0, next, k_count_ % s_.tile_k != 0);
+            });
+            multiply_staged(s_.tile_k);
+            k_.barrier();
+          },
+          spirv::unrolling::keep);
+    }
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
     }
+  }
+
+  void stage(std::uint32_t step) {
+    left_.stage(step);
+    right_.stage(step);
+  }
+
+  // Each slice its share of `terms`.
+  void multiply_staged(std::uint32_t terms) {
+    const std::uint32_t share = ceil_div(terms, s_.slices * fragment_side) * fragment_side;
+    const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
+    for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
   }
 
   // `depth` fragments of k, beginning at kk.
@@ -273,7 +299,7 @@ class cooperative_product {
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
                   std::uint32_t distance) {
-    const std::uint32_t width = !problem_.epilogue && plan_.width == 4 ? 4 : 1;
+    const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
     // What an epilogue reads is on its way for several results at once.
     const std::uint32_t together = std::min(problem_.epilogue ? 4u : 1u, ceil_div(count, workers));
@@ -291,7 +317,7 @@ class cooperative_product {
           for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
         }
         for (std::uint32_t j = 0; scales_ && j < width; ++j)
-          group.sums[j] = group.sums[j] * scales_->inverse(group.m) * scales_->inverse(group.n + (j + s_.tile_m));
+          group.sums[j] = scales_->unscaled(group.sums[j], group.m, group.n + (j + s_.tile_m));
         groups.push_back(group);
       }
       store_results(groups);
@@ -329,8 +355,14 @@ class cooperative_product {
       }
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      for (std::uint32_t i = 0; i < group.sums.size(); ++i)
-        group.sums[i] = epilogue_(group.sums[i], {batch_, m, n + i, offsets.back() + i});
+      std::vector<spirv::f32>& found = group.sums;
+      if (found.size() == 1) {
+        found[0] = epilogue_(found[0], {batch_, m, n, offsets.back()});
+      } else {
+        const spirv::f32x4 four =
+            epilogue_(vector(found[0], found[1], found[2], found[3]), {batch_, m, n, offsets.back()});
+        for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
+      }
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
@@ -363,8 +395,9 @@ class cooperative_product {
 
   [[nodiscard]] spirv::f32 one_by_one(const spirv::u32& m, const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
-    for_summed(k_, 0, k_count_, 1, {}, running_sums({&sum, 1}),
-               [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); });
+    k_.for_(
+        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); },
+        spirv::unrolling::keep);
     return sum.load();
   }
 

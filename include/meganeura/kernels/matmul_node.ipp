@@ -32,20 +32,70 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
          group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
-// Declares the epilogue's operands in the kernel and returns what applies the program to a finished sum.
-inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
-  auto operands = std::make_shared<std::vector<bound_tensor>>();
-  for (std::size_t i = 2; i < types.size(); ++i) operands->emplace_back(k, types[i], "operand" + std::to_string(i));
-  return [&k, node, operands](const spirv::f32& sum, const matmul_point& point) {
-    const scalar_value value = emit(k, node.finish.program, [&](int argument) -> scalar_value {
-      if (argument == 0) return sum;
-      const index_map& map = node.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      const spirv::u32 offset = epilogue_offset(node, map, point);
-      if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
-      return (*operands)[static_cast<std::size_t>(map.source) - 2].load(offset);
+// The axis along which four neighbours along n differ, or -1 where that may be more than one.
+[[nodiscard]] inline int last_axis_of_fours(const matmul_attribute& node) {
+  const int first = node.batch_axes + node.m_axes;
+  for (int axis = first + node.n_axes - 1; axis >= first; --axis) {
+    if (node.space[axis] != 1) return node.space[axis] % 4 == 0 ? axis : -1;
+  }
+  return -1;
+}
+
+// Whether what is read at the first of four neighbours along `axis` begins an aligned group of four.
+[[nodiscard]] inline bool reads_groups(const shape& space, const index_map& map, int axis) {
+  if (map.strides[axis] != 1 || map.offset % 4 != 0) return false;
+  for (int i = 0; i < space.rank(); ++i) {
+    if (i != axis && space[i] != 1 && map.strides[i] % 4 != 0) return false;
+  }
+  return true;
+}
+
+/// An epilogue's program over one finished sum, or over four.
+class bound_epilogue {
+ public:
+  bound_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
+    for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+  }
+  [[nodiscard]] scalar_value operator()(const scalar_value& sums, const matmul_point& first) const {
+    const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
+      if (argument == 0) return sums;
+      const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
+      const int axis = sums.type.components == 4 ? last_axis_of_fours(node_) : -1;
+      const spirv::u32 offset = epilogue_offset(node_, map, first);
+      if (axis < 0 || map.strides[axis] == 0) return read(map, offset);
+      if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
+        return operand_of(map).load(offset / 4u, 4);
+      std::array<scalar_value, 4> parts;
+      for (std::uint32_t i = 0; i < 4; ++i)
+        parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
+      return grouped(k_, parts);
     });
-    return spirv::f32(value);
-  };
+    return widened(finished, sums.type.components);
+  }
+
+ private:
+  [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
+    return operands_[static_cast<std::size_t>(map.source) - 2];
+  }
+  [[nodiscard]] scalar_value read(const index_map& map, const spirv::u32& offset) const {
+    if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
+    return operand_of(map).load(offset);
+  }
+
+  spirv::kernel& k_;
+  const matmul_attribute node_;
+  std::vector<bound_tensor> operands_;
+};
+
+// Declares the epilogue's operands in the kernel and returns what applies the program to finished sums.
+inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
+  const auto bound = std::make_shared<const bound_epilogue>(k, node, types);
+  matmul_epilogue::of_four four;
+  if (last_axis_of_fours(node) >= 0) {
+    four = [bound](const spirv::f32x4& sums, const matmul_point& first) { return spirv::f32x4((*bound)(sums, first)); };
+  }
+  return {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32((*bound)(sum, point)); },
+          std::move(four)};
 }
 
 // Before anything is narrowed to 32 bits. make_matmul() asks again of problems that come from elsewhere.

@@ -180,11 +180,6 @@ struct result_writer {
   std::optional<spirv::memory<spirv::f32x4>> out4;
   std::uint32_t m_count, n_count;
 
-  [[nodiscard]] spirv::f32 finished(const spirv::f32& sum, const spirv::u32& batch, const spirv::u32& m,
-                                    const spirv::u32& n, const spirv::u32& offset) const {
-    return epilogue(sum, {batch, m, n, offset});
-  }
-
   // Four results along n. `checked`: the tile may reach over the edge.
   void write_four(const spirv::u32& batch, const spirv::u32& m, const spirv::u32& n, const spirv::var<spirv::f32>* sums,
                   bool checked_n) const {
@@ -193,9 +188,8 @@ struct result_writer {
     if (plan.width == 4) {
       const auto body = [&] {
         const u32 offset = row + offset_of(plan.n, n);
-        std::vector<f32> v;
-        for (std::uint32_t j = 0; j < 4; ++j) v.push_back(finished(sums[j].load(), batch, m, n + j, offset + j));
-        (*out4)[offset >> 2u] = vector(v[0], v[1], v[2], v[3]);
+        const f32x4 four = vector(sums[0].load(), sums[1].load(), sums[2].load(), sums[3].load());
+        (*out4)[offset >> 2u] = epilogue(four, {batch, m, n, offset});
       };
       if (checked_n)
         k.if_(n < n_count, body);
@@ -206,7 +200,7 @@ struct result_writer {
     for (std::uint32_t j = 0; j < 4; ++j) {
       const auto body = [&] {
         const u32 offset = row + offset_of(plan.n, n + j);
-        out[offset] = finished(sums[j].load(), batch, m, n + j, offset);
+        out[offset] = epilogue(sums[j].load(), {batch, m, n + j, offset});
       };
       if (checked_n)
         k.if_(n + j < n_count, body);

@@ -303,7 +303,7 @@ MEGANEURA_INLINE module_builder::loop module_builder::begin_loop() {
   emit_void(op::branch, std::span(&open.header_label, 1));
   open_scope();
   place_label(open.header_label);
-  const word merge[] = {open.merge_label, open.continue_label, 0};
+  const word merge[] = {open.merge_label, open.continue_label, static_cast<word>(unrolling::keep)};
   emit_void(op::loop_merge, merge);
   emit_void(op::branch, std::span(&body_label, 1));
   place_label(body_label);
