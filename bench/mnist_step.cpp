@@ -79,8 +79,8 @@ nlohmann::json measure(const options& o) {
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();
-  for (const auto& timing : profiled.program().profile())
-    kernels.push_back({{"kernel", timing.label}, {"us", timing.nanoseconds / 1000}});
+  for (const mn::profiled_dispatch& each : profiled.program().profile())
+    kernels.push_back({{"kernel", each.text}, {"module", each.module}, {"us", each.nanoseconds / 1000}});
 
   const auto& plan = run.program().plan();
   nlohmann::json parts;

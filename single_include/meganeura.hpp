@@ -2152,6 +2152,8 @@ struct scalar_program {
   [[nodiscard]] dtype type() const { return nodes.back().type; }
   [[nodiscard]] int arguments() const;  // one more than the largest argument index
   [[nodiscard]] bool has_rows() const;
+  /// How many operations graph::flops counts for one evaluation: nodes that are neither leaves nor conditions.
+  [[nodiscard]] std::int64_t operations() const;
   /// Exactly one operation applied to arguments 0, 1, 2 in order (how a map looks before fusion), or nothing.
   [[nodiscard]] bool is_single(scalar_op kind) const;
   /// The program that returns argument 0 unchanged.
@@ -2388,10 +2390,11 @@ enum class product_arithmetic : std::uint8_t {
 
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
-/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16.
+/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16. `depth` steps of
+/// tile_k terms are on their way at once; of more than one, the loop over k is written out.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
-  std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1;
+  std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// f16 terms that stand for one element.
@@ -2406,11 +2409,11 @@ struct product_schedule {
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
-        visit("slices", self.slices);
+        visit("slices", self.slices), visit("depth", self.depth);
   }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
-/// "split 32x32x144 16x16 slices 3"; "fma".
+/// "split 32x32x128 16x16 slices 4 depth 2"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
 /// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
@@ -2881,7 +2884,8 @@ class graph {
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
   /// Floating-point operations of one evaluation, of the whole or of one node: 2 a multiply-add of a product, 1 an
-  /// element of everything else but conditions and casts between floats.
+  /// element of everything else but conditions and casts between floats. Effects count none, implementations what they
+  /// are fused from.
   [[nodiscard]] double flops() const;
   [[nodiscard]] double flops(node_id id) const;
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.
@@ -16574,14 +16578,14 @@ enum class matrix_units : std::uint8_t {
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
-  double once = 0;       // of the whole product, beside a launch
-  double begin = 0;      // factors of rows, the first terms' way from memory, the last sums' way there
-  double step = 0;       // a turn of the loop over k: memory's latency
+  double once = 0;       // of the whole product, beside a launch: the first terms' way from memory
+  double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double stage = 0;      // a term of a row
   double registers = 0;  // an invocation's, beside sums and what is on its way
-  double thin = 0;       // how much more a term of a result costs, for 16 / rows and 16 / columns of a subgroup
-  double ragged = 1;     // times as much staging costs where the last turn of the loop is not full
+  double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
+  double exchange = 0;   // a result on its way out, of each slice
+  double code = 0;       // an instruction's way to the multiprocessor
 };
 
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
@@ -16612,8 +16616,10 @@ struct device_profile {
   double transcendental = 8;          // scalar operations one exp, log, ... is worth
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  unit_costs split{1.09e-6, 1.18e-6, 0.167e-6, 2.55e-12, 57e-12, 74, 0.16, 1.18};  // as measured on an H100
-  unit_costs rounded{1.39e-6, 1.36e-6, 0.048e-6, 1.20e-12, 54e-12, 84, 0.02, 1.12};
+  double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
+  double matrix_flops = 275e12;       // of f16 products on matrix units, at best
+  unit_costs split{2.5e-6, 0.120e-6, 0.678e-12, 42.2e-12, 54, 0.662, 206e-12, 3.16e-9};  // both as measured on an H100
+  unit_costs rounded{2.45e-6, 0.257e-6, 0.178e-12, 31.2e-12, 37, 0.553, 161e-12, 1.70e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
@@ -17270,8 +17276,9 @@ struct device_facts {
   bool has_memory_budget = false;
   bool has_mapped_device_memory = false;  // the host sees memory of the device, at least some of it
   bool has_subgroup_size_control = false;
-  bool has_special_values = false;  // 32-bit floats may be told to keep NaN, infinities and the sign of zero
-  bool has_full_subgroups = false;  // a kernel may ask that no lane of a subgroup is empty
+  bool has_special_values = false;         // 32-bit floats may be told to keep NaN, infinities and the sign of zero
+  bool has_calibrated_timestamps = false;  // its clock and CLOCK_MONOTONIC can be read at one time
+  bool has_full_subgroups = false;         // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   bool emulates_matrix_units = false;  // not the driver, but device_options
   std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
@@ -17355,6 +17362,84 @@ class pipeline {
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
 // A fixed list of dispatches and copies: recorded once, submitted any number of times.
+// A device's timestamps as lengths, and as times of the host.
+
+#include <cmath>
+#include <mutex>
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+/// What the host knows of a submission: when it began to submit it and when it saw that it had ended, in nanoseconds of
+/// CLOCK_MONOTONIC.
+struct host_interval {
+  std::int64_t submitted = 0, ended = 0;
+};
+
+namespace detail {
+
+/// Ticks count up to 2^bits and begin again.
+class tick_length {
+ public:
+  tick_length(double nanoseconds, std::uint32_t bits) : nanoseconds_(nanoseconds), unused_(64 - std::min(bits, 64U)) {}
+  explicit tick_length(const device_facts& facts) : tick_length(facts.timestamp_period, facts.timestamp_bits) {}
+
+  /// From one to the other; less than 0 where `to` is the earlier one of two that are less than half a turn apart.
+  [[nodiscard]] double nanoseconds(std::uint64_t from, std::uint64_t to) const {
+    if (unused_ == 64) return 0;
+    const auto ticks = static_cast<std::int64_t>((to - from) << unused_) >> unused_;
+    return static_cast<double>(ticks) * nanoseconds_;
+  }
+
+ private:
+  double nanoseconds_;
+  std::uint32_t unused_;  // upper bits
+};
+
+/// One moment on both clocks: ticks, and nanoseconds of CLOCK_MONOTONIC.
+struct clock_moment {
+  std::uint64_t ticks = 0;
+  std::int64_t host = 0;
+};
+
+struct tick_interval {
+  std::uint64_t first = 0, last = 0;
+};
+
+/// Where the ticks of one device lie on the host's clock. What runs on a device runs one after the other, so that no
+/// interval begins before an earlier one has ended; threads may ask for intervals in any order.
+class device_clock {
+ public:
+  /// The host's time of an interval's first tick. By `sample`, both clocks at some moment; without one, by what was
+  /// found before, as far as that is between submission and the end that the host saw.
+  [[nodiscard]] std::int64_t begin_on_host(const tick_length& unit, const tick_interval& ran, const host_interval& seen,
+                                           const std::optional<clock_moment>& sample) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t length = std::llround(unit.nanoseconds(ran.first, ran.last));
+    const auto by = [&](const clock_moment& known) -> std::int64_t {
+      return known.host + std::llround(unit.nanoseconds(known.ticks, ran.first));
+    };
+    std::int64_t begin = seen.ended - length;
+    if (sample)
+      begin = by(*sample);
+    else if (latest_)
+      begin = std::clamp<std::int64_t>(by(*latest_), seen.submitted, std::max(seen.submitted, begin));
+    if (latest_) {
+      const bool is_later = seen.submitted >= latest_->host || unit.nanoseconds(latest_->ticks, ran.first) >= 0;
+      if (!is_later) return begin;
+      begin = std::max(begin, latest_->host);
+    }
+    latest_ = clock_moment{ran.last, begin + length};
+    return begin;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<clock_moment> latest_;  // the latest end
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -17376,6 +17461,7 @@ struct recording_options {
 struct timing {
   std::string label{};   // what was dispatched
   std::string kernel{};  // the pipeline's name
+  double begin = 0;      // nanoseconds after the first dispatch's
   double nanoseconds = 0;
 };
 
@@ -17390,6 +17476,10 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// When the first dispatch of the last submission, which is waited for, began: nanoseconds of CLOCK_MONOTONIC, read
+  /// beside the device's clock where the device writes a trace and `device_facts::has_calibrated_timestamps`, and
+  /// otherwise one within `seen` and behind what the device did before. errors: as timings.
+  [[nodiscard]] std::int64_t begin_on_host(const host_interval& seen) const;
   /// Nanoseconds of the last submission on the device, which is waited for.
   /// errors: invalid_argument when recorded without duration or never submitted.
   [[nodiscard]] double duration() const;
@@ -17432,10 +17522,15 @@ class recorder {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
+namespace meganeura::inline MEGANEURA_ABI::io {
+class trace_file;
+}
+
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Environment: MEGANEURA_DEVICE stands in for an empty `device`; MEGANEURA_VALIDATION=1 switches `validation` on;
-/// MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of libvulkan.so.1.
+/// Environment: MEGANEURA_DEVICE stands in for an empty `device`, MEGANEURA_TRACE for an empty `trace`;
+/// MEGANEURA_VALIDATION=1 switches `validation` on; MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of
+/// libvulkan.so.1.
 struct device_options {
   std::string device{};                              // index, part of the name, "cpu"; empty = the best
   bool validation = false;                           // Khronos validation layer with synchronisation checks
@@ -17447,8 +17542,11 @@ struct device_options {
                                                      // which it would wake late, and about when it should be over by
                                                      // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
-  bool emulate_matrix_units = false;  // where the device has none: slow, to see what products on them compute
-  log_sink log{};                     // what the device has to say; empty: nobody hears it
+  std::string trace{};  // a file for ui.perfetto.dev: what programs on the device build and run, each dispatch alone as
+                        // by program_options::profile, which takes longer; see io::trace_file
+  std::uint64_t trace_events = 1'000'000;  // of such a file, then it ends; about 250 bytes each
+  bool emulate_matrix_units = false;       // where the device has none: slow, to see what products on them compute
+  log_sink log{};                          // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -17514,6 +17612,11 @@ class device {
   [[nodiscard]] std::uint64_t allocated_bytes() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
 
+  /// Null where none is written.
+  [[nodiscard]] const std::shared_ptr<io::trace_file>& trace() const;
+  /// The device's own.
+  [[nodiscard]] std::uint32_t trace_track() const;
+
   /// The sink it was opened with, one call at a time and without what it throws.
   [[nodiscard]] const log_sink& log() const;
 
@@ -17546,9 +17649,10 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   if (facts.type == vulkan::device_type::cpu) {
     device.parallel = false;
     device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
-    device.launch = 15e-6, device.full_occupancy = 64;
+    device.launch = 15e-6, device.product_once = 0, device.full_occupancy = 64;
   } else {
     device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
+    device.matrix_flops *= share;
   }
 }
 
@@ -17855,9 +17959,12 @@ struct plan_options {
 /// For tests: it shares no code with the planner.
 void verify(const execution_plan& p);
 
-/// "layers.7.mlp: matmul 128x1536x576": the path of the module it belongs to, what it is, and its size: batch, m, n and
-/// k of a product, the loops of a region or a convolution, the floats an update goes over (gaps between tensors are
-/// among them), the bytes of a copy, and else the result. Profiles and debuggers know a dispatch by it.
+/// "matmul 128x1536x576": what it is and its size: batch, m, n and k of a product, the loops of a region or a
+/// convolution, the floats an update goes over (gaps between tensors are among them), the bytes of a copy, and else the
+/// result.
+[[nodiscard]] std::string description(const execution_plan& p, const step& s);
+/// "layers.7.mlp: matmul 128x1536x576": the same behind the path of the module it belongs to. Reports and debuggers
+/// know a dispatch by it.
 [[nodiscard]] std::string label(const execution_plan& p, const step& s);
 
 /// Groups, dispatches, ranges and a memory summary as text.
@@ -18421,8 +18528,6 @@ struct product_extents {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-#include <cmath>
-
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Bytes of workgroup memory at most, however the operands lie.
@@ -18454,15 +18559,20 @@ struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 6},  {16, 32, 16, 32, 12},  {32, 32, 16, 16, 2},   {32, 32, 16, 16, 3},  {32, 32, 16, 32, 4},
-    {32, 64, 32, 32, 4},  {64, 32, 16, 32, 2},   {64, 64, 32, 32, 1},   {64, 64, 32, 32, 2},  {128, 64, 32, 32, 1},
-    {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 128, 32, 64, 1}, {128, 256, 64, 64, 1}};
-inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 32, 16};
+    {16, 32, 16, 32, 8}, {32, 32, 16, 16, 4},  {32, 32, 16, 32, 4},  {32, 64, 32, 32, 4},   {64, 32, 16, 32, 4},
+    {64, 64, 32, 32, 2}, {128, 64, 32, 32, 1}, {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 256, 64, 64, 1}};
+inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
+
+// What an invocation has of a tile: its sums, and what is on its way for it.
+[[nodiscard]] inline double held(const product_schedule& s, std::uint32_t threads) {
+  const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
+  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
+}
 
 }  // namespace detail
 
-/// What there is to choose from: of each shape the deepest that the device has room for, and the two deepest that leave
-/// no turn of the loop over `k` terms half empty.
+/// What there is to choose from: of each shape the two deepest steps that the device has room for, up to 128 terms, one
+/// or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
@@ -18470,41 +18580,59 @@ inline constexpr std::uint32_t depths[] = {288, 256, 192, 144, 128, 96, 64, 48, 
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
-    int taken = 0, whole = 0;
-    for (const std::uint32_t depth : detail::depths) {
-      const product_schedule s{arithmetic, t.tile_m, t.tile_n, depth, t.subgroup_m, t.subgroup_n, t.slices};
-      const std::uint32_t least = 16 * t.slices;
-      if (depth % least != 0 || (depth >= k + least && depth != least) || !fits(s, device)) continue;
-      const bool is_whole = k % depth == 0 && whole < 2;
-      if (taken == 0 || is_whole) found.push_back(s);
-      ++taken, whole += is_whole;
+    int taken = 0;
+    for (std::uint32_t tile_k = 256; tile_k >= 16 * t.slices && taken < 2; tile_k /= 2) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, t.slices};
+      if (!fits(s, device) || (tile_k >= 2 * k && tile_k > 16 * t.slices)) continue;
+      ++taken;
+      if (tile_k > 128) continue;  // never the quickest: what is behind the end of k costs more than steps do
+      found.push_back(s);
+      const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+      const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
+      if (steps > detail::most_steps) continue;
+      for (s.depth = 2; s.depth <= std::min(steps, 5u); ++s.depth) {
+        const bool is_taken = s.depth <= 3 || (s.depth == steps && arithmetic == product_arithmetic::split);
+        if (is_taken && 48 + detail::held(s, threads) <= std::min(255u, 65536 / threads)) found.push_back(s);
+      }
     }
   }
   return found;
 }
 
-/// Seconds beside the launch's, if its operands are in reach: rounds of workgroups that share multiprocessors.
+/// Seconds beside the launch's: rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
                                          const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
-  const double threads = s.subgroups() * device.subgroup_size, results = s.subgroup_m * s.subgroup_n;
-  const double own = results / device.subgroup_size * (s.keeps_low() ? 2 : 1);
-  const double staged = static_cast<double>(s.tile_m + s.tile_n) * s.tile_k;
-  const double registers = std::clamp(costs.registers + own + staged / threads, 32.0, 255.0);
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
   const double beside = std::max(
       1.0,
-      std::floor(std::min({2048 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+      std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
   const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
-  const double thin = 1 + costs.thin * (16.0 / s.subgroup_m + 16.0 / s.subgroup_n);
-  const double staging = staged * costs.stage * (p.k % s.tile_k == 0 ? 1 : costs.ragged);
-  const double work = s.tile_m * s.tile_n * static_cast<double>(s.tile_k) * costs.multiply * thin + staging;
+
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, 16) * 16);
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
-  return costs.once + rounds * (costs.begin + steps * (costs.step + work * together));
+  const double results = s.tile_m * s.tile_n, rows = s.tile_m + s.tile_n;
+  const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
+  const double work =
+      terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
+  const double shared = work * (1 + costs.few * 16 / (s.subgroups() * together)) + results * s.slices * costs.exchange;
+  // A loop's instructions come once, those of one that is written out once a step.
+  const double groups = rows * s.tile_k / 4 / threads;
+  const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
+  const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
+  return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
+}
+
+/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
+[[nodiscard]] constexpr double product_flops(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::fma) return device.matmul_flops;
+  return device.matrix_flops / (arithmetic == product_arithmetic::split ? 3 : 1);
 }
 
 /// What a precision asks of matrix units.
@@ -18522,7 +18650,8 @@ struct product_choice {
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  product_choice best{{}, 2 * terms / (device.matmul_flops * product_share(p, device.compute_units))};
+  product_choice best{{},
+                      2 * terms / (device.matmul_flops * product_share(p, device.compute_units)) + device.product_once};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);
@@ -19102,6 +19231,214 @@ std::string moment_name(std::string_view moment, std::string_view parameter);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Where the device's time goes in one step: each dispatch with what it had to do, and sums by kernel and by module.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// One dispatch of a step. Each runs alone while it is measured, so that all together take longer than a step that is
+/// not. Times are nanoseconds of the device.
+struct profiled_dispatch {
+  std::string module{};    // "layers.3.mlp", "layers.3.mlp backward"; empty for what no module made
+  std::string text{};      // "matmul 128x576x576 split 32x32x144 16x16 slices 3": plan::description and the schedule
+  std::string schedule{};  // of a product on matrix units, else empty
+  std::string kernel{};    // the pipeline's name
+  double begin = 0;        // after the step's first timestamp
+  double nanoseconds = 0;
+  std::uint64_t bytes = 0;  // that it must move, see plan::work
+  double flops = 0;
+  double floor = 0;  // nanoseconds that it needs at least by the rates of the device_profile, see plan::floor_seconds
+
+  /// 100 where it is as quick as the floor, 50 where it takes twice as long; 0 before it was measured.
+  [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
+};
+
+/// Several dispatches together.
+struct profile_row {
+  std::string text{};  // what they have in common
+  std::size_t count = 0;
+  double nanoseconds = 0;
+  double share = 0;  // of the step's dispatches, 0 to 1
+  std::uint64_t bytes = 0;
+  double flops = 0;
+  double floor = 0;  // nanoseconds
+
+  [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
+};
+
+/// The dispatches of one step in their order; copies are not measured.
+class step_profile {
+ public:
+  step_profile() = default;
+  explicit step_profile(std::vector<profiled_dispatch> dispatches) : dispatches_(std::move(dispatches)) {}
+
+  [[nodiscard]] std::size_t size() const { return dispatches_.size(); }
+  [[nodiscard]] bool empty() const { return dispatches_.empty(); }
+  [[nodiscard]] const profiled_dispatch& operator[](std::size_t i) const { return dispatches_[i]; }
+  [[nodiscard]] auto begin() const { return dispatches_.begin(); }
+  [[nodiscard]] auto end() const { return dispatches_.end(); }
+
+  /// A row for each text, what takes longest first: what is the same in several layers is one.
+  [[nodiscard]] std::vector<profile_row> by_kernel() const;
+  /// A row for each module, what takes longest first: of paths the first `depth` names, all of them unless said.
+  /// "layers.3 backward" is a module beside "layers.3"; "(model)" has what no module made.
+  [[nodiscard]] std::vector<profile_row> by_module(std::size_t depth = ~std::size_t{0}) const;
+  /// All of them, as "total".
+  [[nodiscard]] profile_row total() const;
+
+ private:
+  std::vector<profiled_dispatch> dispatches_;
+};
+
+/// A table: a line for each row in their order, and the total of these.
+[[nodiscard]] std::string to_text(std::span<const profile_row> rows);
+/// The table of by_kernel().
+[[nodiscard]] std::string to_text(const step_profile& profile);
+
+namespace detail {
+
+/// What is known of a plan's dispatches before they run, by the rates of a device: everything but pipelines and times.
+[[nodiscard]] std::vector<profiled_dispatch> dispatches_of(const plan::execution_plan& p, const device_profile& rates);
+/// And these.
+void set_times(std::span<profiled_dispatch> dispatches, std::span<const vulkan::timing> timings);
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+// Internal: what a program writes into a trace: the parts of its build, submissions, waits and dispatches.
+// A trace of what a process does when, in the JSON trace-event format that ui.perfetto.dev opens.
+
+#include <ctime>
+#include <thread>
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// Nanoseconds of CLOCK_MONOTONIC, the clock of traces: those of several processes fit together.
+[[nodiscard]] inline std::int64_t monotonic_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+/// `text` as JSON writes it, in quotes; what is no UTF-8 is replaced.
+[[nodiscard]] std::string json_text(std::string_view text);
+
+/// A slice of a track; times in nanoseconds of CLOCK_MONOTONIC.
+struct trace_slice {
+  std::uint32_t track = 0;
+  std::string_view name, category;
+  std::int64_t begin = 0, end = 0;
+  std::string_view arguments{};  // members of a JSON object, R"("bytes":12,"module":"fc1")"
+};
+
+/// An arrow from a moment within one slice to one within another.
+struct trace_arrow {
+  std::uint64_t id = 0;
+  std::uint32_t from_track = 0, to_track = 0;
+  std::int64_t from = 0, to = 0;
+};
+
+inline constexpr std::uint64_t most_trace_events = 1'000'000;
+
+/// One file of one process, written as things happen: what a killed process leaves is read as well. All members may be
+/// called from several threads, and none throws: where writing fails, the log of who wrote has a warning, and the trace
+/// ends there. After so many events there is a last one that says so.
+class trace_file {
+ public:
+  /// The process's trace of that path, begun by the first call and ended when the process is. A file that was there is
+  /// replaced. Where another process is writing it, the name gets this one's number, "trace.4711.json". Null where it
+  /// cannot be written, of which the log has a warning.
+  [[nodiscard]] static std::shared_ptr<trace_file> open(const std::string& path, std::uint64_t most_events,
+                                                        const log_sink& log) noexcept;
+  ~trace_file();
+  trace_file(const trace_file&) = delete;
+  trace_file& operator=(const trace_file&) = delete;
+
+  /// False once it is full or could not be written.
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// A number for what is told apart by one: programs, arrows.
+  [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
+
+  /// A track of its own, for a device.
+  [[nodiscard]] std::uint32_t add_track(std::string_view name, const log_sink& log) noexcept;
+  /// The calling thread's.
+  [[nodiscard]] std::uint32_t thread_track(const log_sink& log) noexcept;
+  /// Side by side in the file, whoever writes at the same time.
+  void write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows, const log_sink& log) noexcept;
+  /// Ends it; nothing is written after that.
+  void close() noexcept;
+
+ private:
+  trace_file(std::string path, int file, std::uint64_t most_events);
+  // Does what appends and flushes; where memory is short, what was not written yet is left out.
+  template <class Work>
+  void locked(const Work& work) noexcept;
+  // The following expect `mutex_` to be held.
+  [[nodiscard]] std::uint32_t add_track_locked(std::string_view name, const log_sink& log);
+  void append(std::string_view event);
+  void append(const trace_slice& slice);
+  void append(const trace_arrow& arrow);
+  void flush(const log_sink& log);
+  void end() noexcept;
+
+  std::mutex mutex_;
+  std::string path_;
+  int file_;
+  long process_;
+  std::uint64_t most_events_, events_ = 0;
+  std::string pending_;       // not yet in the file
+  std::int64_t written_ = 0;  // bytes, whole events
+  std::uint32_t tracks_ = 0;
+  std::map<std::thread::id, std::uint32_t> threads_;
+  std::atomic<std::uint64_t> numbers_{0};
+  std::atomic<bool> is_open_{true};
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// Whether programs on that device write one.
+[[nodiscard]] inline bool has_trace(const device& on) { return on.trace() && on.trace()->is_open(); }
+
+/// Steps are written once somebody has waited for them, those that nobody waited for at the end. Nothing is thrown: a
+/// trace that cannot be written stops no program. Moments are nanoseconds of CLOCK_MONOTONIC.
+class program_trace {
+ public:
+  /// `dispatches` in the order in which they are timed; none where they are not.
+  program_trace(const device& on, std::vector<profiled_dispatch> dispatches);
+  ~program_trace();
+  program_trace(const program_trace&) = delete;
+  program_trace& operator=(const program_trace&) = delete;
+
+  /// What was done one after the other, from `begin` on; before it, what making the graph took.
+  void built(std::int64_t begin, const build_times& times) noexcept;
+  /// From `begin` to now.
+  void submitted(const vulkan::recording& commands, std::uint64_t step, std::int64_t begin) noexcept;
+  /// From `begin` to now, when the step has ended.
+  void waited(std::uint64_t step, std::int64_t begin) noexcept;
+
+ private:
+  struct step_under_way {
+    vulkan::recording commands;
+    std::uint64_t step = 0;
+    std::int64_t submitted = 0;
+    std::uint32_t thread = 0;  // that submitted it
+  };
+  void write_step(const step_under_way& ended, std::int64_t seen);
+
+  device device_;
+  std::shared_ptr<io::trace_file> file_;
+  std::uint64_t number_;  // of the program
+  std::mutex mutex_;
+  std::vector<profiled_dispatch> dispatches_;
+  std::vector<std::string> fixed_;  // arguments of each that are the same in every step
+  std::vector<step_under_way> steps_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
@@ -19110,7 +19447,7 @@ struct program_options {
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
   meganeura::precision precision = meganeura::precision::exact;  // of products
   bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone; on where a trace is written
   bool duration = false;     // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
@@ -19206,9 +19543,9 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
-  /// built with `profile`.
-  [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// What each dispatch of the latest step took and had to do, by the rates of the device's profile; waits for it.
+  /// errors: invalid_argument unless built with `profile`, and before the first step.
+  [[nodiscard]] step_profile profile() const;
   /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
   [[nodiscard]] double duration() const;
   /// What the optimiser keeps from step to step.
@@ -19255,6 +19592,7 @@ class program {
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
   void find_targets(std::span<const input_values> inputs, std::uint32_t step);
   [[nodiscard]] slot& free_slot();
+  void wait_for(const slot& s) const;
   static void store(slot& s, const plan::named_tensor& input, const input_values& given);
   [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
     return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
@@ -19281,6 +19619,7 @@ class program {
   std::vector<std::string> input_names_;            // of the graph as given, unused ones included
   std::vector<std::string> tap_names_;              // asked for or not
   std::uint64_t steps_ = 0;
+  std::unique_ptr<detail::program_trace> trace_;  // null: none is written; the first to go, as it reads the slots
 };
 
 namespace detail {
@@ -21044,6 +21383,11 @@ MEGANEURA_INLINE bool scalar_program::has_rows() const {
   return std::any_of(nodes.begin(), nodes.end(), [](const scalar_node& node) { return is_row_reduction(node.op); });
 }
 
+MEGANEURA_INLINE std::int64_t scalar_program::operations() const {
+  return std::ranges::count_if(
+      nodes, [](const scalar_node& node) { return info(node.op).arity > 0 && node.type != dtype::boolean; });
+}
+
 MEGANEURA_INLINE bool scalar_program::is_single(scalar_op kind) const {
   const int arity = info(kind).arity;
   if (static_cast<int>(nodes.size()) != arity + 1 || nodes.back().op != kind) return false;
@@ -21517,8 +21861,11 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
   const std::string name = names[static_cast<int>(value.arithmetic)];
   if (!value.is_on_units() || value.tile_m == 0) return name;
-  return fmt::format("{} {}x{}x{} {}x{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
-                     value.subgroup_n, value.slices > 1 ? fmt::format(" slices {}", value.slices) : std::string());
+  const auto more = [](const char* what, std::uint32_t count) {
+    return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
+  };
+  return fmt::format("{} {}x{}x{} {}x{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+                     value.subgroup_n, more("slices", value.slices), more("depth", value.depth));
 }
 
 namespace detail {
@@ -22180,20 +22527,44 @@ MEGANEURA_INLINE double graph::flops() const {
   return total;
 }
 
+namespace detail {
+
+// Of a node of that primitive, or of the part of an implementation that is one.
+template <op Primitive>
+double primitive_flops(const graph& g, node_id id, const typename primitive_traits<Primitive>::attribute_type& value,
+                       const shape& result) {
+  if constexpr (has_flops<Primitive>) {
+    std::vector<symbolic_shape> from;
+    for (node_id operand : g.operands(id)) from.push_back(g[operand].extents);
+    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+    return primitive_traits<Primitive>::flops(value, from.data(), result, extent);
+  }
+  return 0;
+}
+
+inline double program_flops(const scalar_program& program, const shape& over) {
+  return static_cast<double>(program.operations() * over.elements());
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE double graph::flops(node_id id) const {
   const node& n = nodes_[id];
-  if (n.kind == op::map) {
-    const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
-    return static_cast<double>(n.extents.elements() *
-                               std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
+  const attribute& what = attribute_of(id);
+  if (const auto* map = std::get_if<map_attribute>(&what)) return detail::program_flops(map->program, n.extents);
+  if (const auto* nest = std::get_if<region_attribute>(&what)) return detail::program_flops(nest->program, nest->space);
+  if (const auto* product = std::get_if<matmul_attribute>(&what)) {
+    return 2 * static_cast<double>(product->space.elements()) +
+           detail::program_flops(product->finish.program, n.extents);
   }
   return visit_op(n.kind, [&]<op Kind> {
-    if constexpr (detail::has_flops<Kind>) {
-      small_vector<symbolic_shape, 4> from;
-      for (node_id operand : operands(id)) from.push_back(nodes_[operand].extents);
-      const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-      using traits = detail::primitive_traits<Kind>;
-      return traits::flops(get<typename traits::attribute_type>(id), from.data(), n.extents, extent);
+    if constexpr (has_epilogue(Kind) && Kind != op::matmul) {
+      const auto& whole = get<typename detail::implementation_traits<Kind>::attribute_type>(id);
+      return detail::primitive_flops<info(Kind).implements>(*this, id, whole.primitive, whole.space) +
+             detail::program_flops(whole.finish.program, whole.space);
+    } else if constexpr (detail::has_flops<Kind>) {
+      using attribute_type = typename detail::primitive_traits<Kind>::attribute_type;
+      return detail::primitive_flops<Kind>(*this, id, get<attribute_type>(id), n.extents);
     }
     return 0.0;
   });
@@ -24081,8 +24452,6 @@ class random_numbers {
 
 #include <condition_variable>
 #include <exception>
-#include <mutex>
-#include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
@@ -27758,13 +28127,15 @@ struct instance_functions {
   MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
   PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;  // where the loader knows them
   PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
-  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;      // only under validation
-  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;    // only under validation
-  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
+  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;       // only under validation
+  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;     // only under validation
+  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;   // only where the driver knows it
+  PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT GetTimeDomains = nullptr;  // the same
 };
 
 struct device_functions {
   MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+  PFN_vkGetCalibratedTimestampsEXT GetCalibratedTimestamps = nullptr;  // only of a device that writes a trace
 };
 #undef MEGANEURA_VULKAN_MEMBER
 
@@ -27892,6 +28263,10 @@ struct feature_chain {
 [[nodiscard]] bool contains(const std::vector<std::string>& list, const char* name);
 [[nodiscard]] std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical);
 
+/// The one of VK_EXT_calibrated_timestamps and its twin of VK_KHR that a driver offers; null if none. Both are the
+/// same but for the names of their functions.
+[[nodiscard]] const char* calibration_extension(const std::vector<std::string>& extensions);
+
 /// A queue family for compute: one without graphics where there is one; -1 if none.
 [[nodiscard]] int find_compute_family(const instance& owner, VkPhysicalDevice physical);
 
@@ -27980,6 +28355,8 @@ class device_state {
   void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
+  /// Both clocks now; empty where the device cannot tell.
+  [[nodiscard]] std::optional<clock_moment> clock_sample();
 
   /// Both raise `used`, of the target or the source, before a copy is recorded: what throws after that leaves the copy
   /// in the open batch, and its buffer still has to outlive it.
@@ -27989,6 +28366,9 @@ class device_state {
   void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
 
   std::shared_ptr<instance> owner;
+  std::shared_ptr<io::trace_file> trace;  // null: none is written
+  std::uint32_t trace_track = 0;          // the device's
+  device_clock clock;
   device_facts facts;
   device_functions call;
   VkPhysicalDevice physical = VK_NULL_HANDLE;
@@ -28219,6 +28599,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
         &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
+  result.has_calibrated_timestamps = result.has_calibrated_timestamps && most.has_calibrated_timestamps;
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;
@@ -28356,8 +28737,8 @@ struct recording_state {
   std::vector<VkBufferView> views;
   last_use used;
 
-  /// Nanoseconds from each query of this range to the next one, pair by pair.
-  [[nodiscard]] std::vector<double> read_pairs(std::size_t first, std::size_t count) const;
+  /// Ticks of these queries of the last submission, which is waited for.
+  [[nodiscard]] std::vector<std::uint64_t> read_ticks(std::size_t first, std::size_t count) const;
 };
 
 /// Turns commands into a recording_state, one object of Vulkan after the other.
@@ -28409,6 +28790,23 @@ inline std::vector<device_facts> all_facts(const instance& owner, const std::vec
   return found;
 }
 
+// Before the device is opened, which then has what a trace needs.
+inline void open_trace(device_state& state, const device_options& options, const log_sink& log) {
+  const std::string path = options.trace.empty() ? io::environment("MEGANEURA_TRACE") : options.trace;
+  if (!path.empty()) state.trace = io::trace_file::open(path, options.trace_events, log);
+}
+
+inline void add_device_track(device_state& state, const log_sink& log) {
+  if (!state.trace) return;
+  const bool is_exact = state.call.GetCalibratedTimestamps != nullptr;
+  const char* clock = state.facts.timestamp_bits == 0 ? ", which has no timestamps"
+                      : is_exact                      ? ""
+                                                      : ", times estimated";
+  state.trace_track = state.trace->add_track(state.facts.name + clock, log);
+  write_log(log, log_level::info, "a trace is written to {}; each dispatch runs alone, which takes longer",
+            state.trace->path());
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
@@ -28435,7 +28833,10 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   facts.emulates_matrix_units = options.emulate_matrix_units;
-  state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
+  const log_sink& log = owner->log();
+  detail::open_trace(*state_, options, log);
+  state_->open(owner, physical[chosen], std::move(facts), options.staging_bytes);
+  detail::add_device_track(*state_, log);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
   state_->before_close = &detail::save_pipeline_cache_quietly;
@@ -28580,6 +28981,8 @@ MEGANEURA_INLINE device_counters device::counters() const {
 MEGANEURA_INLINE std::uint32_t device::threads() const { return state()->threads; }
 MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
+MEGANEURA_INLINE const std::shared_ptr<io::trace_file>& device::trace() const { return state()->trace; }
+MEGANEURA_INLINE std::uint32_t device::trace_track() const { return state()->trace_track; }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
@@ -28848,12 +29251,15 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
-  const std::string path = p.implementation.path_of(s.node);
+MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s) {
   const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
-  return fmt::format("{}{}{}{}{}", path, path.empty() ? "" : ": ", what, sizes.empty() ? "" : " ",
-                     fmt::join(sizes, "x"));
+  return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
+}
+
+MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
+  const std::string path = p.implementation.path_of(s.node);
+  return fmt::format("{}{}{}", path, path.empty() ? "" : ": ", description(p, s));
 }
 
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {
@@ -32186,6 +32592,461 @@ MEGANEURA_INLINE void optimizer_moments::check_fits(const plan::execution_plan& 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/profile.hpp.
+// What a step of a plan has to move and to compute, and how long a device needs for that at least.
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+struct work {
+  /// What must be read and written: each tensor that is bound once, one that is overwritten in place twice; of a tensor
+  /// that a kernel reads in part, that part.
+  std::uint64_t bytes = 0;
+  double flops = 0;  // as graph::flops counts; an update's are its program's
+};
+
+[[nodiscard]] work work_of(const execution_plan& p, const step& s);
+
+/// Seconds that it takes at least: its bytes at the bandwidth, or its operations at the rate of what computes them if
+/// that is longer. As good as the rates of the profile are; a launch is no part of it.
+[[nodiscard]] double floor_seconds(const execution_plan& p, const step& s, const device_profile& device);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+MEGANEURA_INLINE std::vector<profiled_dispatch> dispatches_of(const plan::execution_plan& p,
+                                                              const device_profile& rates) {
+  std::vector<profiled_dispatch> all;
+  for (const plan::step& s : p.steps) {
+    if (s.kind == plan::step::copy) continue;
+    const plan::work work = plan::work_of(p, s);
+    profiled_dispatch one{.module = p.implementation.path_of(s.node),
+                          .text = plan::description(p, s),
+                          .bytes = work.bytes,
+                          .flops = work.flops,
+                          .floor = 1e9 * plan::floor_seconds(p, s, rates)};
+    const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
+    if (product && product->schedule.is_on_units()) {
+      one.schedule = to_string(product->schedule);
+      one.text += " " + one.schedule;
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+MEGANEURA_INLINE void set_times(std::span<profiled_dispatch> dispatches, std::span<const vulkan::timing> timings) {
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    dispatches[i].kernel = timings[i].kernel;
+    dispatches[i].begin = timings[i].begin;
+    dispatches[i].nanoseconds = timings[i].nanoseconds;
+  }
+}
+
+inline void add_work(profile_row& to, const auto& more) {
+  to.nanoseconds += more.nanoseconds;
+  to.bytes += more.bytes;
+  to.flops += more.flops;
+  to.floor += more.floor;
+}
+
+// Or as many as stand before the point.
+inline std::string three_digits(double value) {
+  return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+// The first names of a path, with its direction.
+inline std::string first_names(std::string_view path, std::size_t depth) {
+  constexpr std::string_view backward = " backward";
+  const bool of_model = path == backward.substr(1), goes_back = of_model || path.ends_with(backward);
+  if (goes_back) path.remove_suffix(of_model ? path.size() : backward.size());
+  std::size_t end = 0;
+  for (; depth > 0 && end < path.size(); --depth) end = std::min(path.find('.', end + 1), path.size());
+  const std::string names(end == 0 ? "(model)" : path.substr(0, end));
+  return goes_back ? names + " backward" : names;
+}
+
+template <class Name>
+std::vector<profile_row> grouped(const step_profile& profile, const Name& name) {
+  std::map<std::string, profile_row> rows;
+  for (const profiled_dispatch& each : profile) {
+    profile_row& row = rows[name(each)];
+    ++row.count;
+    add_work(row, each);
+  }
+  const double total = profile.total().nanoseconds;
+  std::vector<profile_row> all;
+  for (auto& [text, row] : rows) {
+    row.text = text;
+    row.share = total > 0 ? row.nanoseconds / total : 0;
+    all.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(all, std::greater<>(), &profile_row::nanoseconds);
+  return all;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE profile_row step_profile::total() const {
+  profile_row sum{.text = "total", .count = size(), .share = empty() ? 0.0 : 1.0};
+  for (const profiled_dispatch& each : *this) detail::add_work(sum, each);
+  return sum;
+}
+
+MEGANEURA_INLINE std::vector<profile_row> step_profile::by_kernel() const try {
+  return detail::grouped(*this, [](const profiled_dispatch& each) { return each.text; });
+} catch (...) {
+  rethrow_as_error("grouping a profile");
+}
+
+MEGANEURA_INLINE std::vector<profile_row> step_profile::by_module(std::size_t depth) const try {
+  return detail::grouped(*this, [&](const profiled_dispatch& each) { return detail::first_names(each.module, depth); });
+} catch (...) {
+  rethrow_as_error("grouping a profile");
+}
+
+MEGANEURA_INLINE std::string to_text(std::span<const profile_row> rows) try {
+  using cells = std::array<std::string, 7>;
+  std::vector<cells> table = {{"", "count", "us", "% of time", "MB", "GFLOP", "% of floor"}};
+  const auto line = [&](const profile_row& row) {
+    table.push_back({row.text, fmt::format("{}", row.count), detail::three_digits(row.nanoseconds / 1e3),
+                     fmt::format("{:.1f}", 100 * row.share), detail::three_digits(static_cast<double>(row.bytes) / 1e6),
+                     detail::three_digits(row.flops / 1e9), fmt::format("{:.1f}", row.percent_of_floor())});
+  };
+  profile_row total{.text = "total"};
+  for (const profile_row& row : rows) {
+    line(row);
+    detail::add_work(total, row);
+    total.count += row.count, total.share += row.share;
+  }
+  line(total);
+  std::array<std::size_t, 7> widths{};
+  for (const cells& each : table) {
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], each[i].size());
+  }
+  std::string text;
+  for (const cells& each : table) {
+    text += fmt::format("{:<{}}", each[0], widths[0]);
+    for (std::size_t i = 1; i < widths.size(); ++i) text += fmt::format("  {:>{}}", each[i], widths[i]);
+    text += '\n';
+  }
+  return text;
+} catch (...) {
+  rethrow_as_error("writing a profile");
+}
+
+MEGANEURA_INLINE std::string to_text(const step_profile& profile) { return to_text(profile.by_kernel()); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for io/trace_file.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+MEGANEURA_INLINE std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+namespace detail {
+
+// Opened for writing by this process alone; -1 where another one has it.
+inline int open_alone(const std::string& path) {
+  // Not waiting for the reader of a FIFO, which is refused below.
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  const auto refuse = [&](std::string_view why) {
+    if (file >= 0) ::close(file);
+    fail(error_category::io, "{}", why);
+  };
+  struct stat facts {};
+  if (file < 0 || ::fstat(file, &facts) != 0) refuse(std::generic_category().message(errno));
+  if (!S_ISREG(facts.st_mode)) refuse("it is no ordinary file");
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(file);
+    return -1;
+  }  // some file systems have no locks
+  if (::ftruncate(file, 0) != 0) refuse(std::generic_category().message(errno));
+  return file;
+}
+
+inline std::string with_process_number(const std::string& path) {
+  std::filesystem::path named(path);
+  const std::string extension = named.extension().string();
+  return named.replace_extension(fmt::format(".{}{}", ::getpid(), extension)).string();
+}
+
+inline std::string process_name() {
+#if defined(__GLIBC__)
+  return program_invocation_short_name;
+#elif defined(__APPLE__)
+  return ::getprogname();
+#else
+  return "meganeura";
+#endif
+}
+
+// Microseconds, to the nanosecond.
+inline std::string microseconds(std::int64_t nanoseconds) {
+  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+}
+
+struct open_traces {
+  std::mutex mutex{};
+  std::map<std::string, std::shared_ptr<trace_file>> by_path{};
+
+  open_traces() = default;
+  open_traces(const open_traces&) = delete;
+  open_traces& operator=(const open_traces&) = delete;
+  ~open_traces() {  // devices that nobody closes still have theirs
+    for (const auto& [path, trace] : by_path) {
+      if (trace) trace->close();
+    }
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string& path, std::uint64_t most_events,
+                                                              const log_sink& log) noexcept {
+  static detail::open_traces all;
+  const char* advice = "set MEGANEURA_TRACE or device_options::trace to a file that can be written";
+  try {
+    const std::lock_guard lock(all.mutex);
+    std::shared_ptr<trace_file>& known = all.by_path[std::filesystem::absolute(path).string()];
+    if (known) return known;
+    try {
+      std::string name = path;
+      int file = detail::open_alone(name);
+      if (file < 0) file = detail::open_alone(name = detail::with_process_number(path));
+      if (file < 0) fail(error_category::io, "other processes are writing it");
+      known.reset(new trace_file(std::move(name), file, most_events));
+      known->flush(log);
+    } catch (const error& problem) {
+      write_log(log, log_level::warning, "there is no trace: {} cannot be written: {}; {}", shown_path(path),
+                problem.what(), advice);
+    }
+    return known;
+  } catch (...) {  // memory
+    return nullptr;
+  }
+}
+
+MEGANEURA_INLINE trace_file::trace_file(std::string path, int file, std::uint64_t most_events)
+    : path_(std::move(path)), file_(file), process_(::getpid()), most_events_(most_events) {
+  pending_ = fmt::format(R"([
+{{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
+                         process_, json_text(detail::process_name()));
+}
+
+MEGANEURA_INLINE trace_file::~trace_file() { end(); }
+
+template <class Work>
+void trace_file::locked(const Work& work) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    // A child of this process has the file as well, and is not to write.
+    if (is_open_ && process_ == ::getpid()) work();
+  } catch (...) {
+    pending_.clear();
+  }
+}
+
+MEGANEURA_INLINE void trace_file::end() noexcept {
+  is_open_ = false;
+  if (file_ < 0) return;
+  constexpr std::string_view last = "\n]\n";
+  if (process_ == ::getpid()) (void)!::write(file_, last.data(), last.size());  // read without it as well
+  ::close(std::exchange(file_, -1));
+}
+
+MEGANEURA_INLINE void trace_file::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  end();
+}
+
+MEGANEURA_INLINE void trace_file::append(std::string_view event) {
+  pending_ += ",\n";
+  pending_ += event;
+  ++events_;
+}
+
+MEGANEURA_INLINE void trace_file::append(const trace_slice& slice) {
+  append(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":"{}","name":{},"args":{{{}}}}})", process_,
+                     slice.track, detail::microseconds(slice.begin),
+                     detail::microseconds(std::max<std::int64_t>(slice.end - slice.begin, 0)), slice.category,
+                     json_text(slice.name), slice.arguments));
+}
+
+MEGANEURA_INLINE void trace_file::append(const trace_arrow& arrow) {
+  const auto end_of = [&](char phase, std::uint32_t track, std::int64_t at, const char* binding) {
+    append(fmt::format(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{},"cat":"step","name":"step"{}}})", phase,
+                       arrow.id, process_, track, detail::microseconds(at), binding));
+  };
+  end_of('s', arrow.from_track, arrow.from, "");
+  end_of('f', arrow.to_track, arrow.to, R"(,"bp":"e")");
+}
+
+MEGANEURA_INLINE void trace_file::flush(const log_sink& log) {
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const ssize_t done = ::write(file_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      const int code = done < 0 ? errno : ENOSPC;
+      (void)!::ftruncate(file_, written_);  // no part of an event
+      end();
+      pending_.clear();
+      return write_log(log, log_level::warning, "the trace {} ends here: it cannot be written: {}", shown_path(path_),
+                       std::generic_category().message(code));
+    }
+    rest.remove_prefix(static_cast<std::size_t>(done));
+  }
+  written_ += static_cast<std::int64_t>(pending_.size());
+  pending_.clear();
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::add_track_locked(std::string_view name, const log_sink& log) {
+  const std::uint32_t track = ++tracks_;
+  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", process_, track,
+                     json_text(name)));
+  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
+                     process_, track, track));
+  flush(log);
+  return track;
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::add_track(std::string_view name, const log_sink& log) noexcept {
+  std::uint32_t track = 0;
+  locked([&] { track = add_track_locked(name, log); });
+  return track;
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::thread_track(const log_sink& log) noexcept {
+  std::uint32_t track = 0;
+  locked([&] {
+    std::uint32_t& known = threads_[std::this_thread::get_id()];
+    if (known == 0) known = add_track_locked(fmt::format("host thread {}", threads_.size()), log);
+    track = known;
+  });
+  return track;
+}
+
+MEGANEURA_INLINE void trace_file::write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows,
+                                        const log_sink& log) noexcept {
+  locked([&] {
+    bool is_full = false;
+    const auto has_room = [&](std::uint64_t more) {
+      is_full = is_full || events_ + more > most_events_;
+      return !is_full;
+    };
+    for (const trace_slice& each : slices) {
+      if (has_room(1)) append(each);
+    }
+    for (const trace_arrow& each : arrows) {
+      if (has_room(2)) append(each);
+    }
+    if (is_full) {
+      append(fmt::format(R"({{"ph":"i","s":"g","pid":{},"tid":0,"ts":{},"cat":"trace","name":"the trace was cut after )"
+                         R"({} events: see device_options::trace_events"}})",
+                         process_, detail::microseconds(monotonic_now()), events_));
+    }
+    flush(log);
+    if (is_full) end();
+  });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+// Definitions for runtime/program_trace.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+MEGANEURA_INLINE program_trace::program_trace(const device& on, std::vector<profiled_dispatch> dispatches)
+    : device_(on), file_(on.trace()), number_(file_->next_number()), dispatches_(std::move(dispatches)) {
+  for (const profiled_dispatch& each : dispatches_) {
+    fixed_.push_back(fmt::format(R"("module":{},"schedule":{},"bytes":{},"flops":{:.0f},"floor_us":{:.3f})",
+                                 io::json_text(each.module), io::json_text(each.schedule), each.bytes, each.flops,
+                                 each.floor / 1e3));
+  }
+}
+
+MEGANEURA_INLINE program_trace::~program_trace() {
+  for (const step_under_way& each : steps_) {
+    try {
+      if (!dispatches_.empty()) (void)each.commands.timings();  // which waits
+      write_step(each, io::monotonic_now());
+    } catch (...) {  // a lost device
+    }
+  }
+}
+
+MEGANEURA_INLINE void program_trace::built(std::int64_t begin, const build_times& times) noexcept try {
+  const std::uint32_t thread = file_->thread_track(device_.log());
+  const std::string program = fmt::format(R"("program":{})", number_);
+  const auto nanoseconds = [](double milliseconds) { return std::llround(1e6 * milliseconds); };
+  begin -= nanoseconds(times.trace) + nanoseconds(times.differentiate);
+  std::vector<io::trace_slice> slices{{thread, "build", "build", begin, begin, program}};
+  for (const build_phase& each : build_phases) {
+    const std::int64_t length = nanoseconds(times.*each.milliseconds);
+    if (length == 0) continue;
+    const std::int64_t from = slices.front().end;
+    slices.push_back({thread, each.name, "build", from, slices.front().end = from + length, {}});
+  }
+  file_->write(slices, {}, device_.log());
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::submitted(const vulkan::recording& commands, std::uint64_t step,
+                                               std::int64_t begin) noexcept try {
+  if (!file_->is_open()) return;
+  const std::int64_t end = io::monotonic_now();
+  const std::uint32_t thread = file_->thread_track(device_.log());
+  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
+  const io::trace_slice slice{thread, "submit", "step", begin, end, arguments};
+  file_->write({&slice, 1}, {}, device_.log());
+  const std::lock_guard lock(mutex_);
+  steps_.push_back({commands, step, begin, thread});
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::waited(std::uint64_t step, std::int64_t begin) noexcept try {
+  const std::int64_t end = io::monotonic_now();
+  const std::lock_guard lock(mutex_);
+  const auto later = std::ranges::find_if(steps_, [&](const step_under_way& each) { return each.step > step; });
+  const std::vector<step_under_way> ended(steps_.begin(), later);  // those before it have, too
+  steps_.erase(steps_.begin(), later);
+  if (ended.empty() || ended.back().step != step || !file_->is_open()) return;
+  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
+  const io::trace_slice slice{file_->thread_track(device_.log()), "wait", "step", begin, end, arguments};
+  file_->write({&slice, 1}, {}, device_.log());
+  for (const step_under_way& each : ended) write_step(each, end);
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::write_step(const step_under_way& ended, std::int64_t seen) {
+  if (dispatches_.empty()) return;
+  set_times(dispatches_, ended.commands.timings());
+  const std::int64_t begin = ended.commands.begin_on_host({ended.submitted, seen});
+  const auto after = [&](double nanoseconds) { return begin + std::llround(nanoseconds); };
+  const std::string name = fmt::format("step {}", ended.step), step = fmt::format(R"("program":{})", number_);
+  std::vector<std::string> arguments;
+  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
+    const profiled_dispatch& each = dispatches_[i];
+    arguments.push_back(fmt::format(R"({},"kernel":{},"percent_of_floor":{:.2f})", fixed_[i],
+                                    io::json_text(each.kernel), each.percent_of_floor()));
+  }
+  const std::uint32_t track = device_.trace_track();
+  const profiled_dispatch& last = dispatches_.back();
+  std::vector<io::trace_slice> slices{{track, name, "step", begin, after(last.begin + last.nanoseconds), step}};
+  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
+    const profiled_dispatch& each = dispatches_[i];
+    slices.push_back(
+        {track, each.text, "dispatch", after(each.begin), after(each.begin + each.nanoseconds), arguments[i]});
+  }
+  const io::trace_arrow arrow{file_->next_number(), ended.thread, track, ended.submitted, begin};
+  file_->write(slices, {&arrow, 1}, device_.log());
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Building and running a recorded program.
 // From a node of an implementation graph to its kernel.
 // What every kernel generator returns: a module and the grid to launch it with.
@@ -32363,10 +33224,11 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile),
+      profiled_(options.profile || (detail::has_trace(on) && on.facts().timestamp_bits != 0)),
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
+  const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
@@ -32407,6 +33269,11 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   }
   input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
+  if (begin != 0) {
+    trace_ = std::make_unique<detail::program_trace>(
+        on, profiled_ ? detail::dispatches_of(plan_, actual) : std::vector<profiled_dispatch>());
+    trace_->built(begin, times_);
+  }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
   rethrow_as_error("building a program");
@@ -32526,7 +33393,7 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
                                       const program_options& options) const {
-  vulkan::recorder commands(device_, {.timestamps = options.profile, .duration = options.duration});
+  vulkan::recorder commands(device_, {.timestamps = profiled_, .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -32608,10 +33475,16 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
   }
 }
 
+MEGANEURA_INLINE void program::wait_for(const slot& s) const {
+  const std::int64_t begin = trace_ ? io::monotonic_now() : 0;
+  device_.wait(s.timeline);
+  if (trace_) trace_->waited(s.step, begin);
+}
+
 // That of the next step, whose memory no step reads any more.
 MEGANEURA_INLINE program::slot& program::free_slot() {
   slot& s = slots_[steps_ % slots_.size()];
-  if (s.timeline) device_.wait(s.timeline);
+  if (s.timeline) wait_for(s);
   s.timeline = 0;  // waited for once, however many inputs are set
   return s;
 }
@@ -32651,12 +33524,14 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   const area_memory& numbers = s.areas[plan::index_of(plan::area::step_values)];
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
+  const std::int64_t submitted = trace_ ? io::monotonic_now() : 0;
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (trace_) trace_->submitted(s.commands, s.step, submitted);
   if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
-    device_.wait(s.timeline);
+    wait_for(s);
     times_.first_step = watch.lap();
     write_log(device_.log(), log_level::info, "the first step took {:.1f} ms", times_.first_step);
   }
@@ -32671,7 +33546,7 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
          steps_);
   }
   for (const slot& s : slots_) {  // an older step has ended
-    if (s.step == step && s.timeline) device_.wait(s.timeline);
+    if (s.step == step && s.timeline) wait_for(s);
   }
 } catch (...) {
   rethrow_as_error("waiting for a step");
@@ -32696,7 +33571,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
          "scalar output {} of step {} is not kept; those of the two latest steps are, and the latest is {}",
          quote(name), step, steps_);
   }
-  device_.wait(s->timeline);
+  wait_for(*s);
   float value = 0;
   const area_memory& results = s->areas[plan::index_of(plan::area::results)];
   std::memcpy(&value, results.mapped(found.where.offset, sizeof(value)).data(), sizeof(value));
@@ -32724,6 +33599,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
+  if (trace_) wait_for(latest());
   return latest().areas[plan::index_of(from.where)].read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -32745,6 +33621,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_vi
 // To where the user has them, in one copy.
 MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
   const plan::range& from = output.where;
+  if (trace_) wait_for(latest());
   const area_memory& area = latest().areas[plan::index_of(from.where)];
   const vulkan::read_back_ticket copied = area.read_back(device_, from.offset, from.bytes);
   detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
@@ -32752,13 +33629,15 @@ MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std:
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
+MEGANEURA_INLINE step_profile program::profile() const try {
   if (!alive().profiled_) {
     fail(error_category::invalid_argument,
          "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
-  return latest().commands.timings();
+  std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, make_device_profile(device_.facts()));
+  if (!all.empty()) detail::set_times(all, latest().commands.timings());
+  return step_profile(std::move(all));
 } catch (...) {
   rethrow_as_error("reading a profile");
 }
@@ -35341,6 +36220,8 @@ MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bo
     }
   });
   load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  load(call.GetTimeDomains, "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT");
+  if (call.GetTimeDomains == nullptr) load(call.GetTimeDomains, "vkGetPhysicalDeviceCalibrateableTimeDomainsKHR");
   load(call.CmdBeginDebugUtilsLabel, "vkCmdBeginDebugUtilsLabelEXT");
   load(call.CmdEndDebugUtilsLabel, "vkCmdEndDebugUtilsLabelEXT");
   if (!validation) return;
@@ -35428,6 +36309,13 @@ MEGANEURA_INLINE std::vector<std::string> device_extensions(const instance& owne
   std::vector<std::string> names;
   for (const VkExtensionProperties& extension : found) names.emplace_back(extension.extensionName);
   return names;
+}
+
+MEGANEURA_INLINE const char* calibration_extension(const std::vector<std::string>& extensions) {
+  for (const char* name : {"VK_EXT_calibrated_timestamps", "VK_KHR_calibrated_timestamps"}) {
+    if (contains(extensions, name)) return name;
+  }
+  return nullptr;
 }
 
 inline std::vector<VkQueueFamilyProperties> queue_families(const instance& owner, VkPhysicalDevice physical) {
@@ -35577,6 +36465,18 @@ inline void query_cooperative_matrix(device_facts& facts, const instance& owner,
   }
 }
 
+inline void query_time_domains(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
+                               const std::vector<std::string>& extensions) {
+  const auto list = owner.call.GetTimeDomains;
+  std::uint32_t count = 0;
+  if (calibration_extension(extensions) == nullptr || list == nullptr) return;
+  if (list(physical, &count, nullptr) != VK_SUCCESS) return;
+  std::vector<VkTimeDomainEXT> found(count);
+  if (list(physical, &count, found.data()) < VK_SUCCESS) return;
+  const auto has = [&](VkTimeDomainEXT domain) { return std::find(found.begin(), found.end(), domain) != found.end(); };
+  facts.has_calibrated_timestamps = has(VK_TIME_DOMAIN_DEVICE_EXT) && has(VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT);
+}
+
 inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
   VkPhysicalDeviceMemoryProperties2 memory{};
   memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
@@ -35612,6 +36512,7 @@ MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevic
   query_properties(facts, owner, physical, extensions);
   query_features(facts, owner, physical, extensions);
   query_cooperative_matrix(facts, owner, physical);
+  query_time_domains(facts, owner, physical, extensions);
   query_heaps(facts, owner, physical);
   facts.quirks = find_quirks(facts.vendor_id, facts.driver_id);
   const int family = find_compute_family(owner, physical);
@@ -35684,6 +36585,8 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     enabled.emplace_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  const char* calibration = trace && facts.has_calibrated_timestamps ? calibration_extension(extensions) : nullptr;
+  if (calibration != nullptr) enabled.emplace_back(calibration);
   std::vector<const char*> names;
   for (const std::string& name : enabled) names.push_back(name.c_str());
 
@@ -35717,6 +36620,30 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
       fail(error_category::unsupported, "the driver of {} lacks {}; Vulkan 1.2 is needed", facts.name, name);
     }
   });
+  if (calibration == nullptr) return;
+  for (const char* name : {"vkGetCalibratedTimestampsEXT", "vkGetCalibratedTimestampsKHR"}) {
+    if (call.GetCalibratedTimestamps != nullptr) break;
+    call.GetCalibratedTimestamps =
+        reinterpret_cast<PFN_vkGetCalibratedTimestampsEXT>(owner->call.GetDeviceProcAddr(handle, name));
+  }
+}
+
+MEGANEURA_INLINE std::optional<clock_moment> device_state::clock_sample() {
+  if (call.GetCalibratedTimestamps == nullptr) return {};
+  std::array<VkCalibratedTimestampInfoEXT, 2> domains{};
+  for (VkCalibratedTimestampInfoEXT& each : domains) each.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT;
+  domains[0].timeDomain = VK_TIME_DOMAIN_DEVICE_EXT;
+  domains[1].timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+  clock_moment best;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();  // nanoseconds between the two readings, at most
+  for (int i = 0; i < 8 && least > 5'000; ++i) {
+    std::array<std::uint64_t, 2> now{};
+    std::uint64_t deviation = 0;
+    check(call.GetCalibratedTimestamps(handle, 2, domains.data(), now.data(), &deviation), "vkGetCalibratedTimestamps");
+    if (i > 0 && deviation >= least) continue;
+    best = {now[0], static_cast<std::int64_t>(now[1])}, least = deviation;
+  }
+  return best;
 }
 
 MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t staging_bytes) {
@@ -36699,21 +37626,40 @@ MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
   return state_ == nullptr ? 0 : state_->dispatches.size();
 }
 
-MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
-  if (state_ == nullptr || !state_->measured.timestamps || state_->dispatches.empty() || state_->used == 0) {
+namespace detail {
+
+inline std::vector<std::uint64_t> dispatch_ticks(const recording_state* state) {
+  if (state == nullptr || !state->measured.timestamps || state->dispatches.empty() || state->used == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
          "something and submit it first");
   }
-  const std::vector<double> nanoseconds = state_->read_pairs(0, state_->dispatches.size());
+  return state->read_ticks(0, 2 * state->dispatches.size());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
+  const std::vector<std::uint64_t> ticks = detail::dispatch_ticks(state_.get());
+  const detail::tick_length unit(state_->device->facts);
   std::vector<timing> result;
-  for (std::size_t i = 0; i < nanoseconds.size(); ++i) {
+  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
     const detail::dispatch_command& launch = *state_->dispatches[i];
-    result.push_back({launch.label, launch.kernel.state()->name, nanoseconds[i]});
+    result.push_back({launch.label, launch.kernel.state()->name, unit.nanoseconds(ticks[0], ticks[2 * i]),
+                      unit.nanoseconds(ticks[2 * i], ticks[2 * i + 1])});
   }
   return result;
 } catch (...) {
   rethrow_as_error("reading timings");
+}
+
+MEGANEURA_INLINE std::int64_t recording::begin_on_host(const host_interval& seen) const try {
+  const std::vector<std::uint64_t> ticks = detail::dispatch_ticks(state_.get());
+  detail::device_state& device = *state_->device;
+  return device.clock.begin_on_host(detail::tick_length(device.facts), {ticks.front(), ticks.back()}, seen,
+                                    device.clock_sample());
+} catch (...) {
+  rethrow_as_error("placing timings on the host's clock");
 }
 
 MEGANEURA_INLINE double recording::duration() const try {
@@ -36722,7 +37668,9 @@ MEGANEURA_INLINE double recording::duration() const try {
          "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
          "first");
   }
-  return state_->read_pairs(state_->measured.timestamps ? state_->dispatches.size() : 0, 1)[0];
+  const std::vector<std::uint64_t> ticks =
+      state_->read_ticks(state_->measured.timestamps ? 2 * state_->dispatches.size() : 0, 2);
+  return detail::tick_length(state_->device->facts).nanoseconds(ticks[0], ticks[1]);
 } catch (...) {
   rethrow_as_error("reading a duration");
 }
@@ -36738,22 +37686,15 @@ MEGANEURA_INLINE recording_state::~recording_state() {
   call.DestroyCommandPool(device->handle, pool, nullptr);
 }
 
-MEGANEURA_INLINE std::vector<double> recording_state::read_pairs(std::size_t first, std::size_t count) const {
+MEGANEURA_INLINE std::vector<std::uint64_t> recording_state::read_ticks(std::size_t first, std::size_t count) const {
   device->wait(used);
-  std::vector<std::uint64_t> ticks(2 * count);
-  device->check(device->call.GetQueryPoolResults(
-                    device->handle, queries, static_cast<std::uint32_t>(2 * first),
-                    static_cast<std::uint32_t>(ticks.size()), ticks.size() * sizeof(std::uint64_t), ticks.data(),
-                    sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-                "vkGetQueryPoolResults");
-  const std::uint32_t bits = device->facts.timestamp_bits;
-  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-  std::vector<double> result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
-    result.push_back(static_cast<double>(passed) * device->facts.timestamp_period);
-  }
-  return result;
+  std::vector<std::uint64_t> ticks(count);
+  device->check(
+      device->call.GetQueryPoolResults(device->handle, queries, static_cast<std::uint32_t>(first),
+                                       static_cast<std::uint32_t>(count), count * sizeof(std::uint64_t), ticks.data(),
+                                       sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+      "vkGetQueryPoolResults");
+  return ticks;
 }
 
 MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
@@ -38986,7 +39927,7 @@ inline double product_seconds(const matmul_attribute& product, const device_prof
   const double share =
       device.parallel ? product_share(p, device.compute_units)
                       : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return flops / (device.matmul_flops * share);
+  return flops / (device.matmul_flops * share) + device.product_once;
 }
 
 MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
@@ -39770,6 +40711,112 @@ MEGANEURA_INLINE void merge_regions(engine& g, const extraction& chosen, const r
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for plan/work.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::plan {
+
+namespace detail {
+
+// How a kernel reads its operands; of those that are not named it reads all.
+struct affine_reads {
+  const shape* space = nullptr;
+  std::vector<const index_map*> accesses{};
+
+  void add(const std::vector<index_map>& more) {
+    for (const index_map& each : more) accesses.push_back(&each);
+  }
+};
+
+inline affine_reads reads_of(const graph& g, node_id id) {
+  return std::visit(
+      [](const auto& what) {
+        affine_reads found;
+        if constexpr (requires { what.space; }) found.space = &what.space;
+        if constexpr (requires { what.a.source; }) found.accesses = {&what.a, &what.b};
+        if constexpr (requires { what.accesses; }) found.add(what.accesses);
+        if constexpr (requires { what.finish; }) found.add(what.finish.accesses);
+        return found;
+      },
+      g.attribute_of(id));
+}
+
+// Of a table that it looks things up in, a kernel reads no more than it gives.
+inline bool looks_up(op kind) { return kind == op::gather || kind == op::take_along || kind == op::narrow; }
+
+// Bytes of an operand that a kernel must read.
+inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand, std::uint64_t whole) {
+  if (operand == 0 && looks_up(g[id].kind)) return std::min(whole, tensor_bytes(g[id]));
+  const affine_reads reads = reads_of(g, id);
+  double elements = 0;
+  bool named = false;
+  for (const index_map* each : reads.accesses) {
+    if (each->source != static_cast<int>(operand)) continue;
+    elements += fusion::detail::touched(*each, *reads.space);
+    named = true;
+  }
+  if (!named) return whole;
+  const dtype type = g[g.operand(id, operand)].type;
+  return std::min(whole, static_cast<std::uint64_t>(fusion::detail::bytes_of(type, elements)));
+}
+
+inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
+  const graph& g = p.implementation;
+  if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty())
+    return 2 * s.bindings[1].where.bytes;  // the rows it writes over others, which stay as they are
+  struct part {
+    const range* where;
+    std::uint64_t bytes;
+  };
+  std::vector<part> read, written;
+  const auto add = [](std::vector<part>& to, const range& where, std::uint64_t bytes) {
+    const auto known = std::ranges::find_if(to, [&](const part& each) {
+      return each.where->where == where.where && each.where->offset == where.offset && each.where->bytes == where.bytes;
+    });
+    if (known == to.end())
+      to.push_back({&where, bytes});
+    else
+      known->bytes = std::max(known->bytes, bytes);
+  };
+  for (std::size_t i = 0; i < s.bindings.size(); ++i) {
+    const auto& [where, how] = s.bindings[i];
+    const bool is_operand = s.kind == step::kernel && i < g.operands(s.node).size();
+    if (how != usage::write) add(read, where, is_operand ? read_bytes(g, s.node, i, where.bytes) : where.bytes);
+    if (how != usage::read) add(written, where, where.bytes);
+  }
+  std::uint64_t total = 0;
+  for (const std::vector<part>* each : {&read, &written})
+    for (const part& one : *each) total += one.bytes;
+  return total;
+}
+
+inline double flops_of(const execution_plan& p, const step& s) {
+  if (s.kind == step::copy) return 0;
+  if (s.kind == step::kernel) return p.implementation.flops(s.node);
+  const auto& rule = p.implementation.get<optimizer_attribute>(s.node);
+  return static_cast<double>(rule.program.operations()) *
+         static_cast<double>(s.bindings[0].where.bytes / sizeof(float));
+}
+
+// Operations per second of what computes them.
+inline double rate_of(const execution_plan& p, const step& s, const device_profile& device) {
+  const op kind = p.implementation[s.node].kind;
+  if (s.kind != step::kernel || !has_epilogue(kind)) return device.scalar_flops;
+  const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
+  return product ? fusion::product_flops(product->schedule.arithmetic, device) : device.matmul_flops;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE work work_of(const execution_plan& p, const step& s) {
+  return {detail::bytes_of(p, s), detail::flops_of(p, s)};
+}
+
+MEGANEURA_INLINE double floor_seconds(const execution_plan& p, const step& s, const device_profile& device) {
+  const work all = work_of(p, s);
+  return std::max(static_cast<double>(all.bytes) / device.bandwidth, all.flops / detail::rate_of(p, s, device));
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan
 // Definitions for kernels/generate.hpp.
 // The places of a row's elements in the order of their values.
 
@@ -40872,8 +41919,35 @@ struct matmul_point {
   spirv::u32 batch, m, n, offset;
 };
 
-/// What is stored for the finished sum of products.
-using matmul_epilogue = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+/// What is stored for finished sums of products.
+class matmul_epilogue {
+ public:
+  using of_one = std::function<spirv::f32(const spirv::f32& sum, const matmul_point& point)>;
+  using of_four = std::function<spirv::f32x4(const spirv::f32x4& sums, const matmul_point& first)>;
+  matmul_epilogue() = default;  // the sum itself
+  /// `four`, of neighbours along n whose offsets are neighbours, reads what it can as groups; without one they are
+  /// finished one by one.
+  template <class One>
+    requires std::constructible_from<of_one, One> matmul_epilogue(
+        One one, of_four four = {})  // NOLINT(google-explicit-constructor): a lambda is one
+        : one_(std::move(one)), four_(std::move(four)) {}
+
+    [[nodiscard]] spirv::f32 operator()(const spirv::f32& sum, const matmul_point& point) const {
+      return one_ ? one_(sum, point) : sum;
+    }
+    [[nodiscard]] spirv::f32x4 operator()(const spirv::f32x4& sums, const matmul_point& first) const {
+      if (!one_) return sums;
+      if (four_) return four_(sums, first);
+      const auto at = [&](std::uint32_t i) {
+        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i});
+      };
+      return vector(at(0), at(1), at(2), at(3));
+    }
+
+   private:
+    of_one one_;
+    of_four four_;
+};
 
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {
@@ -44133,7 +45207,7 @@ MEGANEURA_INLINE module_builder::loop module_builder::begin_loop() {
   emit_void(op::branch, std::span(&open.header_label, 1));
   open_scope();
   place_label(open.header_label);
-  const word merge[] = {open.merge_label, open.continue_label, 0};
+  const word merge[] = {open.merge_label, open.continue_label, static_cast<word>(unrolling::keep)};
   emit_void(op::loop_merge, merge);
   emit_void(op::branch, std::span(&body_label, 1));
   place_label(body_label);
@@ -46090,8 +47164,7 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
 }
 
 MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
-  if (problem.epilogue) return problem.epilogue(k);
-  return [](const spirv::f32& sum, const matmul_point&) { return sum; };
+  return problem.epilogue ? problem.epilogue(k) : matmul_epilogue();
 }
 
 MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {
@@ -46660,11 +47733,6 @@ struct result_writer {
   std::optional<spirv::memory<spirv::f32x4>> out4;
   std::uint32_t m_count, n_count;
 
-  [[nodiscard]] spirv::f32 finished(const spirv::f32& sum, const spirv::u32& batch, const spirv::u32& m,
-                                    const spirv::u32& n, const spirv::u32& offset) const {
-    return epilogue(sum, {batch, m, n, offset});
-  }
-
   // Four results along n. `checked`: the tile may reach over the edge.
   void write_four(const spirv::u32& batch, const spirv::u32& m, const spirv::u32& n, const spirv::var<spirv::f32>* sums,
                   bool checked_n) const {
@@ -46673,9 +47741,8 @@ struct result_writer {
     if (plan.width == 4) {
       const auto body = [&] {
         const u32 offset = row + offset_of(plan.n, n);
-        std::vector<f32> v;
-        for (std::uint32_t j = 0; j < 4; ++j) v.push_back(finished(sums[j].load(), batch, m, n + j, offset + j));
-        (*out4)[offset >> 2u] = vector(v[0], v[1], v[2], v[3]);
+        const f32x4 four = vector(sums[0].load(), sums[1].load(), sums[2].load(), sums[3].load());
+        (*out4)[offset >> 2u] = epilogue(four, {batch, m, n, offset});
       };
       if (checked_n)
         k.if_(n < n_count, body);
@@ -46686,7 +47753,7 @@ struct result_writer {
     for (std::uint32_t j = 0; j < 4; ++j) {
       const auto body = [&] {
         const u32 offset = row + offset_of(plan.n, n + j);
-        out[offset] = finished(sums[j].load(), batch, m, n + j, offset);
+        out[offset] = epilogue(sums[j].load(), {batch, m, n + j, offset});
       };
       if (checked_n)
         k.if_(n + j < n_count, body);
@@ -46836,20 +47903,70 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
          group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
-// Declares the epilogue's operands in the kernel and returns what applies the program to a finished sum.
-inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
-  auto operands = std::make_shared<std::vector<bound_tensor>>();
-  for (std::size_t i = 2; i < types.size(); ++i) operands->emplace_back(k, types[i], "operand" + std::to_string(i));
-  return [&k, node, operands](const spirv::f32& sum, const matmul_point& point) {
-    const scalar_value value = emit(k, node.finish.program, [&](int argument) -> scalar_value {
-      if (argument == 0) return sum;
-      const index_map& map = node.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      const spirv::u32 offset = epilogue_offset(node, map, point);
-      if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
-      return (*operands)[static_cast<std::size_t>(map.source) - 2].load(offset);
+// The axis along which four neighbours along n differ, or -1 where that may be more than one.
+[[nodiscard]] inline int last_axis_of_fours(const matmul_attribute& node) {
+  const int first = node.batch_axes + node.m_axes;
+  for (int axis = first + node.n_axes - 1; axis >= first; --axis) {
+    if (node.space[axis] != 1) return node.space[axis] % 4 == 0 ? axis : -1;
+  }
+  return -1;
+}
+
+// Whether what is read at the first of four neighbours along `axis` begins an aligned group of four.
+[[nodiscard]] inline bool reads_groups(const shape& space, const index_map& map, int axis) {
+  if (map.strides[axis] != 1 || map.offset % 4 != 0) return false;
+  for (int i = 0; i < space.rank(); ++i) {
+    if (i != axis && space[i] != 1 && map.strides[i] % 4 != 0) return false;
+  }
+  return true;
+}
+
+/// An epilogue's program over one finished sum, or over four.
+class bound_epilogue {
+ public:
+  bound_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
+    for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+  }
+  [[nodiscard]] scalar_value operator()(const scalar_value& sums, const matmul_point& first) const {
+    const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
+      if (argument == 0) return sums;
+      const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
+      const int axis = sums.type.components == 4 ? last_axis_of_fours(node_) : -1;
+      const spirv::u32 offset = epilogue_offset(node_, map, first);
+      if (axis < 0 || map.strides[axis] == 0) return read(map, offset);
+      if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
+        return operand_of(map).load(offset / 4u, 4);
+      std::array<scalar_value, 4> parts;
+      for (std::uint32_t i = 0; i < 4; ++i)
+        parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
+      return grouped(k_, parts);
     });
-    return spirv::f32(value);
-  };
+    return widened(finished, sums.type.components);
+  }
+
+ private:
+  [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
+    return operands_[static_cast<std::size_t>(map.source) - 2];
+  }
+  [[nodiscard]] scalar_value read(const index_map& map, const spirv::u32& offset) const {
+    if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
+    return operand_of(map).load(offset);
+  }
+
+  spirv::kernel& k_;
+  const matmul_attribute node_;
+  std::vector<bound_tensor> operands_;
+};
+
+// Declares the epilogue's operands in the kernel and returns what applies the program to finished sums.
+inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
+  const auto bound = std::make_shared<const bound_epilogue>(k, node, types);
+  matmul_epilogue::of_four four;
+  if (last_axis_of_fours(node) >= 0) {
+    four = [bound](const spirv::f32x4& sums, const matmul_point& first) { return spirv::f32x4((*bound)(sums, first)); };
+  }
+  return {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32((*bound)(sum, point)); },
+          std::move(four)};
 }
 
 // Before anything is narrowed to 32 bits. make_matmul() asks again of problems that come from elsewhere.
@@ -48325,56 +49442,53 @@ struct staged_shape {
 
 /// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
 /// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of the
-/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only a sample was looked at
-/// it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as large fits (one
-/// term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums, and where a sample
-/// is next to nothing, whole rows are looked at. Rows whose largest is not in [2^-60, 2^60), infinities and NaN among
-/// them, have no such number.
+/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only the beginning of it
+/// was looked at it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as
+/// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums,
+/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-112 keeps its precision, and all that is
+/// not overflows if it is behind the beginning: rows of zeros, as masks leave them, cost nothing. Rows with infinities
+/// or NaN have no such number.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
       : k_(k),
-        sampled_target_(arithmetic == product_arithmetic::split ? 1 : -8),
-        bits_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
+        target_(k.variable<spirv::i32>()),
+        beginning_(arithmetic == product_arithmetic::split ? 1 : -8),
+        largest_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
         notes_(k.shared<spirv::u32>(4)),
         rows_(rows) {}
 
-  /// Every invocation's first, before a barrier.
-  void clear(bool rows) {
-    if (rows) each([&](const spirv::u32& row) { bits_[row] = spirv::u32(0); });
+  /// Every invocation, before a barrier.
+  void clear() {
+    each([&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
     for (std::uint32_t i = 0; i < 4; ++i) notes_[i] = spirv::u32(0);
   }
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
-    static_cast<void>(bits_[row].atomic_max(magnitude));
+    static_cast<void>(largest_[row].atomic_max(magnitude));
   }
-  /// From the largest element of a row, of `all` of it or of a sample, to the inverse of its factor.
-  void decide(const spirv::u32& row, const spirv::u32& largest, const spirv::boolean& all) {
-    const spirv::u32 exponent = largest >> 23u;
-    const spirv::boolean fits = exponent >= 67u && exponent < 187u;
-    const spirv::boolean says_nothing = largest == 0u || (!all && exponent < 67u);
-    k_.if_(!fits, [&] { notes_[select(says_nothing, spirv::u32(nothing), spirv::u32(without))] = spirv::u32(1); });
-    const spirv::u32 target = select(all, spirv::u32(14), spirv::u32(static_cast<std::uint32_t>(sampled_target_)));
-    bits_[row] = select(fits, (exponent - target) << 23u, spirv::u32(127u << 23));
-  }
-  /// Of the rows from `first` to `end`, by what was raised.
-  void decide_all(std::uint32_t first, std::uint32_t end, const spirv::boolean& all) {
-    each([&](const spirv::u32& row) { k_.if_(row >= first && row < end, [&] { decide(row, bits_.load(row), all); }); });
+  /// Behind a barrier behind these: whether `whole` rows were looked at.
+  void decide(const spirv::boolean& whole) {
+    target_ = select(whole, spirv::i32(14), spirv::i32(beginning_));
+    each([&](const spirv::u32& row) {
+      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { notes_[without] = spirv::u32(1); });
+    });
   }
   void note_overflow() { notes_[overflow] = spirv::u32(1); }
 
   /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean says_nothing() const { return notes_.load(nothing) != 0u; }
   [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
   [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
 
-  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row) const { return spirv::bitcast<spirv::f32>(bits_.load(row)); }
-  /// Both are powers of two: their exponents add up to that of 1, twice.
-  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const {
-    return spirv::bitcast<spirv::f32>(spirv::u32(254u << 23) - bits_.load(row));
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent(row)); }
+  /// A sum of products of both rows' elements without their factors: half of both exponents at a time, so that nothing
+  /// overflows or vanishes on the way that does not do so in the end.
+  [[nodiscard]] spirv::f32 unscaled(const spirv::f32& sum, const spirv::u32& row, const spirv::u32& other) const {
+    const spirv::i32 both = -(exponent(row) + exponent(other)), half = both >> spirv::i32(1);
+    return sum * power_of_two(half) * power_of_two(both - half);
   }
 
  private:
-  static constexpr std::uint32_t nothing = 0, without = 1, overflow = 2;
+  static constexpr std::uint32_t without = 0, overflow = 1;
   template <class Body>
   void each(const Body& body) {
     const std::uint32_t threads = k_.local_size()[0];
@@ -48386,10 +49500,19 @@ class row_scales {
         k_.if_(row < rows_, [&] { body(row); });
     }
   }
+  [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
+    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+  }
+  // Of the row's factor, in [-126, 126].
+  [[nodiscard]] spirv::i32 exponent(const spirv::u32& row) const {
+    const spirv::i32 largest = spirv::bitcast<spirv::i32>(largest_.load(row) >> 23u);
+    return max(min(target_.load() + 127 - largest, spirv::i32(126)), spirv::i32(-126));
+  }
 
   spirv::kernel& k_;
-  int sampled_target_;
-  spirv::memory<spirv::u32> bits_, notes_;
+  spirv::var<spirv::i32> target_;
+  int beginning_;
+  spirv::memory<spirv::u32> largest_, notes_;
   std::uint32_t rows_;
 };
 
@@ -48407,6 +49530,7 @@ class cooperative_operand {
         plan_(plan),
         tile_rows_(tile_rows),
         tile_k_(s.tile_k),
+        depth_(s.depth),
         shape_(stage_shape(plan, tile_rows, tile_k_, unit)),
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
@@ -48432,27 +49556,6 @@ class cooperative_operand {
     staged_ = staged, staged_at_ = at, first_row_ = first_row;
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
-  }
-
-  /// Whether a sample holds every element.
-  [[nodiscard]] bool sample_is_all() const {
-    const sampling how = sampled();
-    return plan_.along_k ? groups_of_k() <= how.lanes : plan_.k_count <= how.at_once * sampled_terms;
-  }
-
-  /// Whether rows are shared among invocations by atomics, in memory that is cleared before.
-  [[nodiscard]] bool raises() const { return !plan_.along_k || !shuffles_; }
-  /// Looks for the largest element of each row, or of a sample of it, for the row `row + at` of `scales`. Every
-  /// invocation arrives. Where it raises, the rows are decided behind a barrier, otherwise here.
-  void find_largest(row_scales& scales, std::uint32_t at, const spirv::boolean& all) {
-    if constexpr (!from_half) {
-      const sampling how = sampled();
-      const spirv::u32 lane = k_.local_index() % how.lanes, line = k_.local_index() / how.lanes;
-      if (plan_.along_k)
-        find_along_k(scales, at, all, how, lane, line);
-      else
-        find_along_rows(scales, at, all, how, lane, line);
-    }
   }
 
   void place() {
@@ -48481,12 +49584,41 @@ class cooperative_operand {
       made.base = row_base(made.row);
       made.lines_below = is_linear && plan_.along_k ? lines : 0;
       pieces_.push_back(made);
+    }
+    piece_count_ = count;
+    for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
     }
-    piece_count_ = count;
+  }
+
+  /// Raises each row, `row + at` of `scales`, to the largest of its elements in the first `steps` fetched ones.
+  void raise_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
+    std::vector<spirv::u32x4> largest;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      largest.push_back(magnitudes(floats_[i].load()));
+      for (std::uint32_t step = 1; step < steps; ++step)
+        largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
+    }
+    raise_rows(scales, at, largest);
+  }
+  /// The same of all of their elements, which are fetched for that in turn as step 0.
+  void raise_whole_rows(row_scales& scales, std::uint32_t at) {
+    std::vector<spirv::var<spirv::u32x4>> found;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) found.push_back(k_.variable<spirv::u32x4>());
+    k_.for_(
+        0, plan_.k_count, tile_k_,
+        [&](const spirv::u32& first_k) {
+          fetch(0, first_k, ragged());
+          for (std::size_t i = 0; i < pieces_.size(); ++i)
+            found[i] = max(found[i].load(), magnitudes(floats_[i].load()));
+        },
+        spirv::unrolling::keep);
+    std::vector<spirv::u32x4> largest;
+    for (const auto& each : found) largest.push_back(each.load());
+    raise_rows(scales, at, largest);
   }
 
   /// What is staged from now on is multiplied by the rows' factors.
@@ -48497,30 +49629,33 @@ class cooperative_operand {
       each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
   }
 
-  void fetch(const spirv::u32& first_k) {
+  /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
+  /// zeros are.
+  void fetch(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     const spirv::u32 first = plan_.along_k ? first_k / unit : first_k;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const piece& p = pieces_[i];
+      const std::size_t to = step * pieces_.size() + i;
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
-        const spirv::boolean inside = ragged() ? at < k_end() : spirv::boolean(true);
-        const spirv::u32 last = ragged() ? min(at, spirv::u32(k_end() - 1)) : at;
+        const spirv::boolean inside = ends ? at < k_end() : spirv::boolean(true);
+        const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
         if constexpr (from_half) {
           const spirv::u32x4 words = wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          words_[i].store(ragged() ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
+          words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
         } else if (grouped_) {
           const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          floats_[i].store(ragged() ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          floats_[to].store(ends ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
         } else {
-          floats_[i].store(singles(p.row, at, ragged()));
+          floats_[to].store(singles(p.row, at, ends));
         }
       });
     }
   }
 
-  void stage() {
+  void stage(std::uint32_t step) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i); });
+      if_needed(pieces_[i], [&] { stage_piece(i, step * pieces_.size() + i); });
     }
   }
 
@@ -48557,83 +49692,43 @@ class cooperative_operand {
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
   }
 
-  // Neighbouring invocations, `lanes` of them, read along k or along rows; `at_once` rows or terms are read at once.
-  struct sampling {
-    std::uint32_t lanes, at_once;
-  };
-  static constexpr std::uint32_t sampled_terms = 4;  // of each at once, where a row's samples are not neighbours
-  [[nodiscard]] sampling sampled() const {
-    const std::uint32_t lanes =
-        plan_.along_k ? std::min(std::bit_ceil(groups_of_k()), subgroup_size_) : std::bit_ceil(tile_rows_ / unit);
-    return {lanes, std::max(k_.local_size()[0] / lanes, 1u)};
-  }
-  [[nodiscard]] std::uint32_t groups_of_k() const { return ceil_div(plan_.k_count, unit); }
-
-  void find_along_k(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
-                    const spirv::u32& lane, const spirv::u32& line) {
-    const std::uint32_t rows = ceil_div(tile_rows_, how.at_once);
-    std::vector<spirv::u32> row, base;
-    std::vector<spirv::var<spirv::u32>> largest;
-    for (std::uint32_t r = 0; r < rows; ++r) {
-      row.push_back(min(line + r * how.at_once, spirv::u32(tile_rows_ - 1)));
-      base.push_back(row_base(row.back()));
-      largest.push_back(k_.variable<spirv::u32>());
+  void raise_rows(row_scales& scales, std::uint32_t at, std::vector<spirv::u32x4> largest) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (pieces_[i].partial)
+        largest[i] = select(vector_of(pieces_[i].index < piece_count_), largest[i], spirv::u32x4(0u));
     }
-    const std::uint32_t count = ceil_div(groups_of_k(), how.lanes);  // groups of a lane
-    // The middle is less often zeros than either end.
-    const spirv::u32 middle = count > 2 ? select(all, spirv::u32(0), spirv::u32(count / 2 * how.lanes)) : spirv::u32(0);
-    passes(all, 1, count, [&](const spirv::u32& pass) {
-      const spirv::u32 first = pass * how.lanes + lane + middle;
-      for (std::uint32_t r = 0; r < rows; ++r) {
-        const spirv::u32x4 bits = magnitudes(some(row[r], base[r], first));
-        largest[r] = max(largest[r].load(), max(max(bits[0], bits[1]), max(bits[2], bits[3])));
+    if (plan_.along_k) {
+      const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const spirv::u32x4& four = largest[i];
+        const spirv::u32 found = over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes);
+        raise_from(scales, k_.local_index() % lanes == 0u, tile_row(pieces_[i]) + at, found);
       }
-    });
-    if (raises()) {
-      for (std::uint32_t r = 0; r < rows; ++r) scales.raise(row[r] + at, largest[r].load());
       return;
     }
-    // A lane decides for each row, all at once.
-    for (std::uint32_t first = 0; first < rows; first += how.lanes) {
-      const std::uint32_t together = std::min(rows - first, how.lanes);
-      spirv::u32 own_row = 0, own = 0;
-      for (std::uint32_t i = 0; i < together; ++i) {
-        spirv::u32 found = largest[first + i].load();
-        if (how.lanes == subgroup_size_) {
-          found = k_.subgroup_max(found);
-        } else {
-          for (std::uint32_t mask = 1; mask < how.lanes; mask *= 2)
-            found = max(found, k_.subgroup_shuffle_xor(found, spirv::u32(mask)));
-        }
-        own = i == 0 ? found : select(lane == i, found, own);
-        own_row = i == 0 ? row[first] : select(lane == i, row[first + i], own_row);
+    // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
+    // other.
+    const std::uint32_t apart = shape_.units;
+    const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
+    const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
+    for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
+    for (std::size_t i = 0; i < different; ++i) {
+      const spirv::u32 row = tile_row(pieces_[i]) + at;
+      for (std::uint32_t j = 0; j < unit; ++j) {
+        const spirv::u32 found = meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j];
+        raise_from(scales, meet ? k_.local_index() % subgroup_size_ < apart : spirv::boolean(true), row + j, found);
       }
-      k_.if_(lane < together, [&] { scales.decide(own_row + at, own, all || sample_is_all()); });
     }
   }
-
-  void find_along_rows(row_scales& scales, std::uint32_t at, const spirv::boolean& all, const sampling& how,
-                       const spirv::u32& lane, const spirv::u32& line) {
-    const spirv::u32 row = min(lane * unit, spirv::u32(tile_rows_ - unit));
-    const spirv::u32 base = row_base(row);
-    const spirv::var<spirv::u32x4> largest = k_.variable<spirv::u32x4>();
-    const std::uint32_t count = ceil_div(plan_.k_count, how.at_once);  // terms of a line
-    const std::uint32_t taken = std::min(count, sampled_terms);
-    const spirv::u32 stride = select(all, spirv::u32(how.at_once), spirv::u32(count / taken * how.at_once));
-    passes(all, taken, count, [&](const spirv::u32& pass) {
-      const spirv::u32 term = pass * stride + min(line, spirv::u32(how.at_once - 1));
-      largest = max(largest.load(), magnitudes(some(row, base, term)));
-    });
-    for (std::uint32_t j = 0; j < unit; ++j) scales.raise(row + (at + j), largest.load()[j]);
+  // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
+  [[nodiscard]] spirv::u32 over_lanes(spirv::u32 value, std::uint32_t first, std::uint32_t lanes) {
+    if (first == 1 && lanes == subgroup_size_ && lanes > 1) return k_.subgroup_max(value);
+    for (std::uint32_t mask = first; mask < lanes; mask *= 2)
+      value = max(value, k_.subgroup_shuffle_xor(value, spirv::u32(mask)));
+    return value;
   }
-
-  // body(0), ..., body(few - 1), and on to body(count - 1) for all.
-  template <class Body>
-  void passes(const spirv::boolean& all, std::uint32_t few, std::uint32_t count, const Body& body) {
-    for (std::uint32_t i = 0; i < few; ++i) body(spirv::u32(i));
-    if (few == count) return;
-    const spirv::u32 end = select(all, spirv::u32(count), spirv::u32(few));
-    k_.for_(few, end, 1, body, spirv::unrolling::keep, count);
+  void raise_from(row_scales& scales, const spirv::boolean& lane, const spirv::u32& row, const spirv::u32& found) {
+    k_.if_(lane && found != 0u, [&] { scales.raise(row, found); });
   }
 
   [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
@@ -48672,13 +49767,7 @@ class cooperative_operand {
   }
   [[nodiscard]] bool ragged() const { return plan_.k_count % tile_k_ != 0; }
   // Groups or terms of k, as pieces count them.
-  [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? groups_of_k() : plan_.k_count; }
-
-  // Four elements from the tile's row and `at`, which counts as pieces do; behind the end of k the last ones again.
-  [[nodiscard]] spirv::f32x4 some(const spirv::u32& row, const spirv::u32& base, const spirv::u32& at) const {
-    const spirv::u32 last = min(at, spirv::u32(k_end() - 1));
-    return grouped_ ? wide_->load(base + offset_of(k_groups_, last)) : singles(row, last, false);
-  }
+  [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? ceil_div(plan_.k_count, unit) : plan_.k_count; }
 
   // Separate loads for operands without aligned groups; behind the end of k zeros, or the last one again.
   [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at, bool with_zeros) const {
@@ -48695,13 +49784,13 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i) {
+  void stage_piece(std::size_t i, std::size_t from) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[i].load();
+      (*staged_)[p.slot] = words_[from].load();
     } else {
-      f32x4 x = floats_[i].load();
+      f32x4 x = floats_[from].load();
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
@@ -48717,7 +49806,7 @@ class cooperative_operand {
 
   spirv::kernel& k_;
   matmul_operand plan_;
-  std::uint32_t tile_rows_, tile_k_;
+  std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_, grouped_;
@@ -48805,12 +49894,11 @@ class cooperative_product {
       add_up();
       return store();
     }
-    if (samples()) {
-      add_up_until_all_fits();
-    } else {
-      fetch_first();
-      find_scales(spirv::boolean(false));
+    if (sees_all()) {
+      find_scales(spirv::boolean(true));
       add_up();
+    } else {
+      add_up_until_all_fits();
     }
     k_.if_(
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
@@ -48824,48 +49912,53 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] bool samples() const { return !(left_.sample_is_all() && right_.sample_is_all()); }
+  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
+  [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
+  [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
+  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
 
+  void fetch(std::uint32_t step) {
+    left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+    right_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+  }
   void fetch_first() {
-    left_.fetch(0);
-    right_.fetch(0);
+    for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
 
-  // Behind it all invocations know all factors.
-  void find_scales(const spirv::boolean& all) {
-    scales_->clear(left_.raises() || right_.raises());
+  // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
+  void find_scales(const spirv::boolean& whole) {
+    fetch_first();
+    scales_->clear();
     k_.barrier();
-    left_.find_largest(*scales_, 0, all);
-    right_.find_largest(*scales_, s_.tile_m, all);
-    if (left_.raises() || right_.raises()) {
-      k_.barrier();
-      if (left_.raises()) scales_->decide_all(0, s_.tile_m, all || left_.sample_is_all());
-      if (right_.raises()) scales_->decide_all(s_.tile_m, s_.tile_m + s_.tile_n, all || right_.sample_is_all());
+    if (!sees_all()) {
+      k_.if_(whole, [&] {
+        left_.raise_whole_rows(*scales_, 0);
+        right_.raise_whole_rows(*scales_, s_.tile_m);
+        fetch_first();
+      });
     }
+    left_.raise_rows(*scales_, 0, steps_under_way());
+    right_.raise_rows(*scales_, s_.tile_m, steps_under_way());
     k_.barrier();
+    scales_->decide(whole);
   }
 
-  // With factors by samples, or by all where these do not do.
+  // With factors by what comes first, or by whole rows where these do not do.
   void add_up_until_all_fits() {
-    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), all = k_.variable<spirv::u32>();
+    const spirv::var<spirv::u32> tries = k_.variable<spirv::u32>(), whole = k_.variable<spirv::u32>();
     k_.while_([&] { return tries.load() < 2u; },
               [&] {
                 tries = tries.load() + 1u;
                 k_.barrier();  // what was noted has been read
-                fetch_first();
-                find_scales(all.load() != 0u);
+                find_scales(whole.load() != 0u);
+                for (const sums& each : main_) unit_.clear(each);
+                for (const sums& each : low_) unit_.clear(each);
+                add_up();
+                note_overflow();
+                k_.barrier();
                 k_.if_(
-                    all.load() == 0u && scales_->says_nothing(), [&] { all = spirv::u32(1); },
-                    [&] {
-                      for (const sums& each : main_) unit_.clear(each);
-                      for (const sums& each : low_) unit_.clear(each);
-                      add_up();
-                      note_overflow();
-                      k_.barrier();
-                      k_.if_(
-                          all.load() == 0u && scales_->overflowed(), [&] { all = spirv::u32(1); },
-                          [&] { tries = spirv::u32(2); });
-                    });
+                    whole.load() == 0u && scales_->overflowed(), [&] { whole = spirv::u32(1); },
+                    [&] { tries = spirv::u32(2); });
               },
               2);
   }
@@ -48882,25 +49975,47 @@ class cooperative_product {
       left_.scale_by(*scales_, 0);
       right_.scale_by(*scales_, s_.tile_m);
     }
-    k_.for_(0, k_count_, s_.tile_k, [&](const spirv::u32& first_k) {
-      left_.stage();
-      right_.stage();
-      k_.barrier();
-      const spirv::u32 next = first_k + s_.tile_k;
-      k_.if_(next < k_count_, [&] {
-        left_.fetch(next);
-        right_.fetch(next);
-      });
-      const std::uint32_t share = s_.tile_k / s_.slices;
-      const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
-      for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
-      k_.barrier();
-    });
+    if (s_.depth > 1) {
+      for (std::uint32_t step = 0; step < steps(); ++step) {
+        stage(step % s_.depth);
+        k_.barrier();
+        if (step + s_.depth < steps()) fetch(step + s_.depth);
+        multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
+        k_.barrier();
+      }
+    } else {
+      k_.for_(
+          0, k_count_, s_.tile_k,
+          [&](const spirv::u32& first_k) {
+            stage(0);
+            k_.barrier();
+            const spirv::u32 next = first_k + s_.tile_k;
+            k_.if_(next < k_count_, [&] {
+              left_.fetch(0, next, k_count_ % s_.tile_k != 0);
+              right_.fetch(0, next, k_count_ % s_.tile_k != 0);
+            });
+            multiply_staged(s_.tile_k);
+            k_.barrier();
+          },
+          spirv::unrolling::keep);
+    }
     if (!s_.keeps_low()) return;
     for (std::size_t i = 0; i < main_.size(); ++i) {
       unit_.scale(low_[i], 1.0f / 2048.0f);
       unit_.add(main_[i], low_[i]);
     }
+  }
+
+  void stage(std::uint32_t step) {
+    left_.stage(step);
+    right_.stage(step);
+  }
+
+  // Each slice its share of `terms`.
+  void multiply_staged(std::uint32_t terms) {
+    const std::uint32_t share = ceil_div(terms, s_.slices * fragment_side) * fragment_side;
+    const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
+    for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
   }
 
   // `depth` fragments of k, beginning at kk.
@@ -49000,7 +50115,7 @@ class cooperative_product {
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
                   std::uint32_t distance) {
-    const std::uint32_t width = !problem_.epilogue && plan_.width == 4 ? 4 : 1;
+    const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
     // What an epilogue reads is on its way for several results at once.
     const std::uint32_t together = std::min(problem_.epilogue ? 4u : 1u, ceil_div(count, workers));
@@ -49018,7 +50133,7 @@ class cooperative_product {
           for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
         }
         for (std::uint32_t j = 0; scales_ && j < width; ++j)
-          group.sums[j] = group.sums[j] * scales_->inverse(group.m) * scales_->inverse(group.n + (j + s_.tile_m));
+          group.sums[j] = scales_->unscaled(group.sums[j], group.m, group.n + (j + s_.tile_m));
         groups.push_back(group);
       }
       store_results(groups);
@@ -49056,8 +50171,14 @@ class cooperative_product {
       }
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      for (std::uint32_t i = 0; i < group.sums.size(); ++i)
-        group.sums[i] = epilogue_(group.sums[i], {batch_, m, n + i, offsets.back() + i});
+      std::vector<spirv::f32>& found = group.sums;
+      if (found.size() == 1) {
+        found[0] = epilogue_(found[0], {batch_, m, n, offsets.back()});
+      } else {
+        const spirv::f32x4 four =
+            epilogue_(vector(found[0], found[1], found[2], found[3]), {batch_, m, n, offsets.back()});
+        for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
+      }
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
@@ -49090,8 +50211,9 @@ class cooperative_product {
 
   [[nodiscard]] spirv::f32 one_by_one(const spirv::u32& m, const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
-    for_summed(k_, 0, k_count_, 1, {}, running_sums({&sum, 1}),
-               [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); });
+    k_.for_(
+        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); },
+        spirv::unrolling::keep);
     return sum.load();
   }
 

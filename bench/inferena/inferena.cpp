@@ -184,8 +184,7 @@ class bench {
           bind(profiled, made.made);
           profiled.wait(profiled.submit(made.numbers));
         }
-        found.slowest =
-            slowest_kernels(profiled, mn::make_device_profile(gpu.facts()), static_cast<std::size_t>(options_.slowest));
+        found.slowest = slowest_kernels(profiled, static_cast<std::size_t>(options_.slowest));
       }
       done(which, found, run);
     }

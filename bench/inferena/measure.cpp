@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
 #include <utility>
 
 namespace inferena {
@@ -48,24 +47,6 @@ double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
-
-double flops_of(const mn::graph& g, mn::node_id id) {
-  const auto elements = [](const mn::shape& of) { return static_cast<double>(of.elements()); };
-  const mn::attribute& what = g.attribute_of(id);
-  if (const auto* product = std::get_if<mn::matmul_attribute>(&what)) return 2 * elements(product->space);
-  if (const auto* c = std::get_if<mn::convolve_attribute>(&what)) {
-    const mn::shape &first = g[g.operand(id, 0)].extents, &second = g[g.operand(id, 1)].extents;
-    using form = mn::convolution_attribute;
-    const mn::shape& y = c->primitive.form == form::output  ? c->space
-                         : c->primitive.form == form::input ? first
-                                                            : second;
-    const mn::shape& w = c->primitive.form == form::filter ? c->space : second;
-    return 2 * elements(y) * elements(w) / static_cast<double>(w[0]);
-  }
-  if (const auto* region = std::get_if<mn::region_attribute>(&what))
-    return elements(region->space) * static_cast<double>(region->program.nodes.size());
-  return 0;
 }
 
 }  // namespace
@@ -148,32 +129,8 @@ measurement measure(mn::program& run, const prepared& from, const measure_option
   return result;
 }
 
-std::vector<kernel_time> slowest_kernels(const mn::program& run, const mn::device_profile& rates, std::size_t count) {
-  std::map<std::string, kernel_time> kinds;
-  const auto timings = run.profile();
-  std::size_t next = 0;
-  for (const auto& s : run.plan().steps) {
-    if (s.kind == mn::plan::step::copy) continue;
-    const auto& timing = timings[next++];
-    double bytes = 0;
-    for (const auto& each : s.bindings) bytes += static_cast<double>(each.where.bytes);
-    const mn::graph& g = run.plan().implementation;
-    const double flops = s.kind == mn::plan::step::kernel ? flops_of(g, s.node) : 0;
-    // Kernels of the same size in other layers are one kind: without the path.
-    const std::size_t colon = timing.label.rfind(": ");
-    kernel_time& kind = kinds[colon == std::string::npos ? timing.label : timing.label.substr(colon + 2)];
-    ++kind.count;
-    kind.us += timing.nanoseconds / 1000;
-    kind.bytes += bytes;
-    kind.flops += flops;
-    kind.floor_us += 1e6 * std::max(bytes / rates.bandwidth, flops / rates.matmul_flops);
-  }
-  std::vector<kernel_time> all;
-  for (auto& [label, kind] : kinds) {
-    kind.label = label;
-    all.push_back(std::move(kind));
-  }
-  std::ranges::sort(all, std::greater<>(), &kernel_time::us);
+std::vector<mn::profile_row> slowest_kernels(const mn::program& run, std::size_t count) {
+  std::vector<mn::profile_row> all = run.profile().by_kernel();
   all.resize(std::min(all.size(), count));
   return all;
 }

@@ -2,6 +2,7 @@
 // What is timed of a workload: each pass as a program of its own, built, run and read.
 #pragma once
 #include <meganeura/runtime/build_times.hpp>
+#include <meganeura/runtime/profile.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <cstdint>
@@ -33,13 +34,6 @@ struct series {
   int rounds = 0;
 };
 
-struct kernel_time {
-  std::string label;
-  int count = 0;
-  double us = 0, floor_us = 0;  // together; the longer of bytes at the bandwidth and of flops at the device's rate
-  double bytes = 0, flops = 0;
-};
-
 struct measurement {
   meganeura::build_times built;
   series wall, device;      // from submission to the end of the wait; between the first and the last command
@@ -48,7 +42,7 @@ struct measurement {
   std::size_t dispatches = 0;
   std::uint32_t groups = 0;
   std::uint64_t predicted_bytes = 0, allocated_bytes = 0;  // of the device: weights, what the plan has
-  std::vector<kernel_time> slowest{};                      // if asked for
+  std::vector<meganeura::profile_row> slowest{};           // if asked for
 };
 
 struct measure_options {
@@ -65,8 +59,7 @@ struct measure_options {
 void bind(meganeura::program& run, const pass& of);
 
 /// Kernels of a step by time, each alone on the device, those of one size in all layers together. `run` was built with
-/// `profile`; `rates` are the device's.
-[[nodiscard]] std::vector<kernel_time> slowest_kernels(const meganeura::program& run,
-                                                       const meganeura::device_profile& rates, std::size_t count);
+/// `profile`.
+[[nodiscard]] std::vector<meganeura::profile_row> slowest_kernels(const meganeura::program& run, std::size_t count);
 
 }  // namespace inferena

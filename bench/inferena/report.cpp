@@ -160,11 +160,11 @@ nlohmann::json to_json(const measurement& of) {
     result["processor_ms"] = to_json(of.processor);
     result["back_to_back_ms"] = of.back_to_back;
   }
-  for (const kernel_time& each : of.slowest) {
-    result["slowest"].push_back({{"kernel", each.label},
+  for (const meganeura::profile_row& each : of.slowest) {
+    result["slowest"].push_back({{"kernel", each.text},
                                  {"count", each.count},
-                                 {"us", each.us},
-                                 {"floor_us", each.floor_us},
+                                 {"us", each.nanoseconds / 1e3},
+                                 {"floor_us", each.floor / 1e3},
                                  {"bytes", each.bytes},
                                  {"flops", each.flops}});
   }

@@ -88,18 +88,22 @@ double worst_error(const std::vector<float>& found, operands in) {
 constexpr product_arithmetic both[] = {product_arithmetic::split, product_arithmetic::rounded};
 double allowed(product_arithmetic arithmetic) { return arithmetic == product_arithmetic::split ? 5e-7 : 1e-3; }
 
-// Slices that meet, and bands; small ones, since a software driver takes long to compile large ones.
+// Slices that meet, and bands; small ones, since a software driver takes long to compile large ones. On a device with
+// units one of each tile, in turn one step on its way and as many as there are.
 std::vector<product_schedule> schedules(product_arithmetic arithmetic) {
-  if (support::shared_profile().matrix_units == matrix_units::cooperative) {
-    std::vector<product_schedule> all = fusion::product_schedules(arithmetic, 64, units());
-    const auto same_tiles = [](const product_schedule& a, const product_schedule& b) {
-      return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices &&
-             a.depth == b.depth;
-    };
-    all.erase(std::unique(all.begin(), all.end(), same_tiles), all.end());
-    return all;
+  if (support::shared_profile().matrix_units != matrix_units::cooperative)
+    return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1, 2}};
+  std::vector<product_schedule> all;
+  const auto is_same_tile = [](const product_schedule& a, const product_schedule& b) {
+    return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices;
+  };
+  for (const product_schedule& each : fusion::product_schedules(arithmetic, 64, units())) {
+    if (all.empty() || !is_same_tile(all.back(), each))
+      all.push_back(each);
+    else if (all.size() % 2 == 0)
+      all.back() = each;
   }
-  return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1, 2}};
+  return all;
 }
 
 void expect_right(const operands& in) {
@@ -139,10 +143,10 @@ TEST(kernels_cooperative, rows_of_all_scales_keep_their_precision) {
   for (const layout lies : {layout{}, layout{true, true}}) {
     operands in = random_operands(40, 36, 32, lies);
     for (std::uint32_t i = 0; i < in.m; ++i) {
-      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = std::ldexp(in.at_a(i, t), static_cast<int>(i * 2) - 40);
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(i, t) = std::ldexp(in.at_a(i, t), static_cast<int>(i * 5) - 100);
     }
     for (std::uint32_t j = 0; j < in.n; ++j) {
-      for (std::uint32_t t = 0; t < in.k; ++t) in.at_b(j, t) = std::ldexp(in.at_b(j, t), 40 - static_cast<int>(j * 2));
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_b(j, t) = std::ldexp(in.at_b(j, t), 20 - static_cast<int>(j));
     }
     expect_right(in);
   }

@@ -115,7 +115,7 @@ TEST(runtime_matrix_units, the_cost_decides) {
   EXPECT_EQ(best_product({1, 1024, 1024, 1024}, precision::exact, on).schedule.arithmetic, product_arithmetic::split);
   EXPECT_EQ(best_product({1, 1024, 1024, 1024}, precision::fast, on).schedule.arithmetic, product_arithmetic::rounded);
   EXPECT_EQ(best_product({1, 16, 16, 16}, precision::exact, on).schedule.arithmetic, product_arithmetic::fma);
-  on.split.step *= 1000;  // costs are what decides
+  on.split.wait *= 1000;  // costs are what decides
   EXPECT_EQ(best_product({1, 1024, 1024, 1024}, precision::exact, on).schedule.arithmetic, product_arithmetic::fma);
   on.matrix_units = matrix_units::none;
   EXPECT_EQ(best_product({1, 1024, 1024, 1024}, precision::fast, on).schedule.arithmetic, product_arithmetic::fma);

@@ -5,12 +5,16 @@
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
+#include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
 #include <support/small_models.hpp>
 #include <support/temporary_folder.hpp>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,29 +23,170 @@ namespace {
 
 using namespace meganeura;
 
-TEST(runtime_profile, a_profile_has_the_labels_of_the_plan) {
-  const device& gpu = support::shared_device();
+// A training step of 16 rows of 8 numbers, two layers of 17 and 5, run once.
+program profiled_step(const device& gpu, const program_options& options) {
   const symbol_extent symbols[] = {{"batch", 16}};
   const graph g = make_training_graph<support::mlp<8>, cross_entropy<"label">>(adam{}, symbols);
   parameters weights(gpu, g);
   weights.init();
-  program run(gpu, g, weights, {.profile = true});
+  program run(gpu, g, weights, options);
   const std::vector<float> x = support::uniform(16 * 8, 1);
   const std::vector<std::int32_t> labels = support::classes(16, 2);
   run.set_input("x", dtype::f32, std::as_bytes(std::span(x)));
   run.set_input("label", dtype::i32, std::as_bytes(std::span(labels)));
   run.wait(run.submit({.step = 1}));
+  return run;
+}
+
+TEST(runtime_profile, a_profile_has_the_dispatches_of_the_plan) {
+  const program run = profiled_step(support::shared_device(), {.profile = true});
   std::vector<std::string> planned, timed;
   for (const plan::step& s : run.plan().steps) {
     if (s.kind != plan::step::copy) planned.push_back(plan::label(run.plan(), s));
   }
-  for (const vulkan::timing& each : run.profile()) {
-    timed.push_back(each.label);
+  double end = 0;
+  for (const profiled_dispatch& each : run.profile()) {
+    timed.push_back(each.module.empty() ? each.text : each.module + ": " + each.text);
     EXPECT_NE(each.kernel, "");
-    EXPECT_NE(each.kernel, each.label);
+    EXPECT_NE(each.kernel, each.text);
+    EXPECT_EQ(each.schedule, "");
+    EXPECT_GE(each.begin, end);
+    EXPECT_GT(each.nanoseconds, 0);
+    EXPECT_GT(each.bytes, 0u);
+    EXPECT_GT(each.floor, 0);
+    end = each.begin + each.nanoseconds;
   }
+  EXPECT_EQ(run.profile()[0].begin, 0);
   EXPECT_EQ(timed, planned);
   EXPECT_NE(std::ranges::find(timed, "fc1: matmul 16x17x8"), timed.end());
+}
+
+// Operands and results as they lie in memory, two operations for each of the 16 x 17 x 8 terms; the floor by the rates
+// that kernels are chosen by.
+TEST(runtime_profile, a_product_has_its_bytes_its_flops_and_its_floor) {
+  const device& gpu = support::shared_device();
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {16, 8}), w = g.parameter("w", dtype::f32, {8, 17});
+  {
+    const graph::scope in(g, "layers.3.mlp");
+    g.add_output("y", g.contract(x, w, "mk", "kn", "mn"));
+  }
+  parameters weights(gpu, g);
+  weights.set("w", support::uniform(8 * 17, 1));
+  program run(gpu, g, weights, {.profile = true});
+  EXPECT_EQ(support::sentence_of([&] { (void)run.profile(); }),
+            "profile was read before the first run; run the model first");
+  run.wait(run.submit(kernels::step_values{}, std::array{input_values("x", support::uniform(16 * 8, 2))}));
+  const step_profile found = run.profile();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].module, "layers.3.mlp");
+  EXPECT_EQ(found[0].text, "matmul 16x17x8");
+  EXPECT_EQ(found[0].bytes, 4u * (16 * 8 + 8 * 17 + 16 * 17));
+  EXPECT_EQ(found[0].flops, 2 * 16 * 17 * 8);
+  const device_profile rates = make_device_profile(gpu.facts());
+  EXPECT_DOUBLE_EQ(found[0].floor, 1e9 * std::max(static_cast<double>(found[0].bytes) / rates.bandwidth,
+                                                  found[0].flops / rates.matmul_flops));
+  EXPECT_DOUBLE_EQ(found[0].percent_of_floor(), 100 * found[0].floor / found[0].nanoseconds);
+}
+
+TEST(runtime_profile, a_product_on_matrix_units_says_its_schedule) {
+  program_options options{.profile = true};
+  options.optimize.schedule = 0;
+  const program run = profiled_step(support::shared_unit_device(), options);
+  std::size_t on_units = 0;
+  for (const profiled_dispatch& each : run.profile()) {
+    if (!each.text.starts_with("matmul")) continue;
+    ++on_units;
+    EXPECT_TRUE(each.schedule.starts_with("split ")) << each.schedule;
+    EXPECT_TRUE(each.text.ends_with(" " + each.schedule)) << each.text;
+  }
+  EXPECT_EQ(on_units, 5u) << "two products, three gradients";
+}
+
+TEST(runtime_profile, a_program_without_dispatches_has_an_empty_profile) {
+  const device& gpu = support::shared_device();
+  graph g;
+  g.add_output("y", g.input("x", dtype::f32, {4}));
+  program run(gpu, g, parameters(gpu, g), {.profile = true});
+  run.wait(run.submit(kernels::step_values{}, std::array{input_values("x", support::uniform(4, 2))}));
+  EXPECT_TRUE(run.profile().empty());
+  EXPECT_EQ(run.profile().total().nanoseconds, 0);
+}
+
+TEST(runtime_profile, groups_are_sorted_and_sum_up) {
+  const step_profile found = profiled_step(support::shared_device(), {.profile = true}).profile();
+  const profile_row total = found.total();
+  EXPECT_EQ(total.count, found.size());
+  for (const std::vector<profile_row>& rows :
+       {found.by_kernel(), found.by_module(), found.by_module(1), found.by_module(0)}) {
+    profile_row sum;
+    double last = std::numeric_limits<double>::infinity();
+    for (const profile_row& each : rows) {
+      EXPECT_LE(each.nanoseconds, last);
+      last = each.nanoseconds;
+      sum.count += each.count, sum.bytes += each.bytes, sum.share += each.share;
+      sum.nanoseconds += each.nanoseconds, sum.flops += each.flops, sum.floor += each.floor;
+    }
+    EXPECT_EQ(sum.count, total.count);
+    EXPECT_EQ(sum.bytes, total.bytes);
+    EXPECT_DOUBLE_EQ(sum.flops, total.flops);
+    EXPECT_DOUBLE_EQ(sum.nanoseconds, total.nanoseconds);
+    EXPECT_DOUBLE_EQ(sum.floor, total.floor);
+    EXPECT_DOUBLE_EQ(sum.share, 1);
+  }
+}
+
+// Two layers alike, their gradients, and what no module made.
+step_profile four_layers() {
+  const auto one = [](const char* module, const char* text, double nanoseconds) {
+    return profiled_dispatch{.module = module,
+                             .text = text,
+                             .nanoseconds = nanoseconds,
+                             .bytes = 1'500'000,
+                             .flops = 2e9,
+                             .floor = nanoseconds / 4};
+  };
+  return step_profile({one("layers.0.mlp", "matmul 8x8", 1000), one("layers.1.mlp.up", "matmul 8x8", 3000),
+                       one("layers.1.mlp.up backward", "matmul 4x8", 2000), one("", "region 64", 500),
+                       one("backward", "region 64", 1500)});
+}
+
+TEST(runtime_profile, kernels_of_one_text_in_other_layers_are_one_row) {
+  const std::vector<profile_row> rows = four_layers().by_kernel();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].text, "matmul 8x8");
+  EXPECT_EQ(rows[0].count, 2u);
+  EXPECT_EQ(rows[0].nanoseconds, 4000);
+  EXPECT_EQ(rows[0].bytes, 3'000'000u);
+  EXPECT_EQ(rows[0].flops, 4e9);
+  EXPECT_EQ(rows[0].share, 0.5);
+  EXPECT_EQ(rows[0].percent_of_floor(), 25);
+}
+
+TEST(runtime_profile, modules_are_told_apart_as_deep_as_asked) {
+  const auto names = [](std::size_t depth) {
+    std::vector<std::string> found;
+    for (const profile_row& each : four_layers().by_module(depth)) found.push_back(each.text);
+    return found;
+  };
+  using list = std::vector<std::string>;
+  EXPECT_EQ(names(0), (list{"(model)", "(model) backward"}));
+  EXPECT_EQ(names(1), (list{"layers", "layers backward", "(model) backward", "(model)"}));
+  EXPECT_EQ(names(2), (list{"layers.1", "layers.1 backward", "(model) backward", "layers.0", "(model)"}));
+  EXPECT_EQ(names(9),
+            (list{"layers.1.mlp.up", "layers.1.mlp.up backward", "(model) backward", "layers.0.mlp", "(model)"}));
+}
+
+TEST(runtime_profile, a_profile_is_a_table_with_a_total) {
+  EXPECT_EQ(to_text(four_layers()),
+            "            count  us  % of time   MB  GFLOP  % of floor\n"
+            "matmul 8x8      2   4       50.0    3      4        25.0\n"
+            "matmul 4x8      1   2       25.0  1.5      2        25.0\n"
+            "region 64       2   2       25.0    3      4        25.0\n"
+            "total           5   8      100.0  7.5     10        25.0\n");
+  EXPECT_EQ(to_text(step_profile()),
+            "       count  us  % of time  MB  GFLOP  % of floor\n"
+            "total      0   0        0.0   0      0         0.0\n");
 }
 
 // Before what may take long, and why; the next process reads what the first one compiled.

@@ -113,6 +113,12 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
 }
 
+/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
+[[nodiscard]] constexpr double product_flops(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::fma) return device.matmul_flops;
+  return device.matrix_flops / (arithmetic == product_arithmetic::split ? 3 : 1);
+}
+
 /// What a precision asks of matrix units.
 [[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;

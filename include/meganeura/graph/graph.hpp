@@ -229,7 +229,8 @@ class graph {
   [[nodiscard]] node_id find_leaf(std::string_view name) const;
   [[nodiscard]] node_id find_output(std::string_view name) const;
   /// Floating-point operations of one evaluation, of the whole or of one node: 2 a multiply-add of a product, 1 an
-  /// element of everything else but conditions and casts between floats.
+  /// element of everything else but conditions and casts between floats. Effects count none, implementations what they
+  /// are fused from.
   [[nodiscard]] double flops() const;
   [[nodiscard]] double flops(node_id id) const;
   /// Refuses operands that are no nodes of this graph or have no value; `asked` opens the sentence.

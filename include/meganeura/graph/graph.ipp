@@ -158,20 +158,44 @@ MEGANEURA_INLINE double graph::flops() const {
   return total;
 }
 
+namespace detail {
+
+// Of a node of that primitive, or of the part of an implementation that is one.
+template <op Primitive>
+double primitive_flops(const graph& g, node_id id, const typename primitive_traits<Primitive>::attribute_type& value,
+                       const shape& result) {
+  if constexpr (has_flops<Primitive>) {
+    std::vector<symbolic_shape> from;
+    for (node_id operand : g.operands(id)) from.push_back(g[operand].extents);
+    const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
+    return primitive_traits<Primitive>::flops(value, from.data(), result, extent);
+  }
+  return 0;
+}
+
+inline double program_flops(const scalar_program& program, const shape& over) {
+  return static_cast<double>(program.operations() * over.elements());
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE double graph::flops(node_id id) const {
   const node& n = nodes_[id];
-  if (n.kind == op::map) {
-    const auto counts = [](const scalar_node& each) { return info(each.op).arity > 0 && each.type != dtype::boolean; };
-    return static_cast<double>(n.extents.elements() *
-                               std::ranges::count_if(get<map_attribute>(id).program.nodes, counts));
+  const attribute& what = attribute_of(id);
+  if (const auto* map = std::get_if<map_attribute>(&what)) return detail::program_flops(map->program, n.extents);
+  if (const auto* nest = std::get_if<region_attribute>(&what)) return detail::program_flops(nest->program, nest->space);
+  if (const auto* product = std::get_if<matmul_attribute>(&what)) {
+    return 2 * static_cast<double>(product->space.elements()) +
+           detail::program_flops(product->finish.program, n.extents);
   }
   return visit_op(n.kind, [&]<op Kind> {
-    if constexpr (detail::has_flops<Kind>) {
-      small_vector<symbolic_shape, 4> from;
-      for (node_id operand : operands(id)) from.push_back(nodes_[operand].extents);
-      const auto extent = [](const dim& each) { return static_cast<double>(each.coefficient); };
-      using traits = detail::primitive_traits<Kind>;
-      return traits::flops(get<typename traits::attribute_type>(id), from.data(), n.extents, extent);
+    if constexpr (has_epilogue(Kind) && Kind != op::matmul) {
+      const auto& whole = get<typename detail::implementation_traits<Kind>::attribute_type>(id);
+      return detail::primitive_flops<info(Kind).implements>(*this, id, whole.primitive, whole.space) +
+             detail::program_flops(whole.finish.program, whole.space);
+    } else if constexpr (detail::has_flops<Kind>) {
+      using attribute_type = typename detail::primitive_traits<Kind>::attribute_type;
+      return detail::primitive_flops<Kind>(*this, id, get<attribute_type>(id), n.extents);
     }
     return 0.0;
   });

@@ -40,6 +40,8 @@ struct scalar_program {
   [[nodiscard]] dtype type() const { return nodes.back().type; }
   [[nodiscard]] int arguments() const;  // one more than the largest argument index
   [[nodiscard]] bool has_rows() const;
+  /// How many operations graph::flops counts for one evaluation: nodes that are neither leaves nor conditions.
+  [[nodiscard]] std::int64_t operations() const;
   /// Exactly one operation applied to arguments 0, 1, 2 in order (how a map looks before fusion), or nothing.
   [[nodiscard]] bool is_single(scalar_op kind) const;
   /// The program that returns argument 0 unchanged.

@@ -23,6 +23,11 @@ MEGANEURA_INLINE bool scalar_program::has_rows() const {
   return std::any_of(nodes.begin(), nodes.end(), [](const scalar_node& node) { return is_row_reduction(node.op); });
 }
 
+MEGANEURA_INLINE std::int64_t scalar_program::operations() const {
+  return std::ranges::count_if(
+      nodes, [](const scalar_node& node) { return info(node.op).arity > 0 && node.type != dtype::boolean; });
+}
+
 MEGANEURA_INLINE bool scalar_program::is_single(scalar_op kind) const {
   const int arity = info(kind).arity;
   if (static_cast<int>(nodes.size()) != arity + 1 || nodes.back().op != kind) return false;

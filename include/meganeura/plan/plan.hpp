@@ -106,9 +106,12 @@ struct plan_options {
 /// For tests: it shares no code with the planner.
 void verify(const execution_plan& p);
 
-/// "layers.7.mlp: matmul 128x1536x576": the path of the module it belongs to, what it is, and its size: batch, m, n and
-/// k of a product, the loops of a region or a convolution, the floats an update goes over (gaps between tensors are
-/// among them), the bytes of a copy, and else the result. Profiles and debuggers know a dispatch by it.
+/// "matmul 128x1536x576": what it is and its size: batch, m, n and k of a product, the loops of a region or a
+/// convolution, the floats an update goes over (gaps between tensors are among them), the bytes of a copy, and else the
+/// result.
+[[nodiscard]] std::string description(const execution_plan& p, const step& s);
+/// "layers.7.mlp: matmul 128x1536x576": the same behind the path of the module it belongs to. Reports and debuggers
+/// know a dispatch by it.
 [[nodiscard]] std::string label(const execution_plan& p, const step& s);
 
 /// Groups, dispatches, ranges and a memory summary as text.

@@ -50,12 +50,15 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
 
 }  // namespace detail
 
-MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
-  const std::string path = p.implementation.path_of(s.node);
+MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s) {
   const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
-  return fmt::format("{}{}{}{}{}", path, path.empty() ? "" : ": ", what, sizes.empty() ? "" : " ",
-                     fmt::join(sizes, "x"));
+  return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
+}
+
+MEGANEURA_INLINE std::string label(const execution_plan& p, const step& s) {
+  const std::string path = p.implementation.path_of(s.node);
+  return fmt::format("{}{}{}", path, path.empty() ? "" : ": ", description(p, s));
 }
 
 MEGANEURA_INLINE std::string to_text(const execution_plan& p) {

@@ -28,6 +28,7 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
     device.launch = 15e-6, device.product_once = 0, device.full_occupancy = 64;
   } else {
     device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
+    device.matrix_flops *= share;
   }
 }
 

@@ -13,6 +13,8 @@
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/moments.hpp>
 #include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/profile.hpp>
+#include <meganeura/runtime/program_trace.hpp>
 
 #include <array>
 #include <cstddef>
@@ -32,7 +34,7 @@ struct program_options {
   plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
   meganeura::precision precision = meganeura::precision::exact;  // of products
   bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone
+  bool profile = false;      // a timestamp around every dispatch: each then runs alone; on where a trace is written
   bool duration = false;     // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
@@ -128,9 +130,9 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// Device nanoseconds of each dispatch of the latest step, labelled as in the plan; errors: invalid_argument unless
-  /// built with `profile`.
-  [[nodiscard]] std::vector<vulkan::timing> profile() const;
+  /// What each dispatch of the latest step took and had to do, by the rates of the device's profile; waits for it.
+  /// errors: invalid_argument unless built with `profile`, and before the first step.
+  [[nodiscard]] step_profile profile() const;
   /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
   [[nodiscard]] double duration() const;
   /// What the optimiser keeps from step to step.
@@ -177,6 +179,7 @@ class program {
   [[nodiscard]] const plan::named_tensor* checked_input(const input_values& input, std::uint32_t step) const;
   void find_targets(std::span<const input_values> inputs, std::uint32_t step);
   [[nodiscard]] slot& free_slot();
+  void wait_for(const slot& s) const;
   static void store(slot& s, const plan::named_tensor& input, const input_values& given);
   [[nodiscard]] std::size_t index_of(const plan::named_tensor& input) const {
     return static_cast<std::size_t>(&input - plan_.inputs.tensors.data());
@@ -203,6 +206,7 @@ class program {
   std::vector<std::string> input_names_;            // of the graph as given, unused ones included
   std::vector<std::string> tap_names_;              // asked for or not
   std::uint64_t steps_ = 0;
+  std::unique_ptr<detail::program_trace> trace_;  // null: none is written; the first to go, as it reads the slots
 };
 
 namespace detail {

@@ -81,10 +81,11 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile),
+      profiled_(options.profile || (detail::has_trace(on) && on.facts().timestamp_bits != 0)),
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
+  const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, on.facts().max_storage_range);
@@ -125,6 +126,11 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   }
   input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
+  if (begin != 0) {
+    trace_ = std::make_unique<detail::program_trace>(
+        on, profiled_ ? detail::dispatches_of(plan_, actual) : std::vector<profiled_dispatch>());
+    trace_->built(begin, times_);
+  }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
 } catch (...) {
   rethrow_as_error("building a program");
@@ -244,7 +250,7 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
                                       const program_options& options) const {
-  vulkan::recorder commands(device_, {.timestamps = options.profile, .duration = options.duration});
+  vulkan::recorder commands(device_, {.timestamps = profiled_, .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -326,10 +332,16 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
   }
 }
 
+MEGANEURA_INLINE void program::wait_for(const slot& s) const {
+  const std::int64_t begin = trace_ ? io::monotonic_now() : 0;
+  device_.wait(s.timeline);
+  if (trace_) trace_->waited(s.step, begin);
+}
+
 // That of the next step, whose memory no step reads any more.
 MEGANEURA_INLINE program::slot& program::free_slot() {
   slot& s = slots_[steps_ % slots_.size()];
-  if (s.timeline) device_.wait(s.timeline);
+  if (s.timeline) wait_for(s);
   s.timeline = 0;  // waited for once, however many inputs are set
   return s;
 }
@@ -369,12 +381,14 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
   const area_memory& numbers = s.areas[plan::index_of(plan::area::step_values)];
   for (std::size_t i = 0; i < groups; ++i)
     std::memcpy(numbers.mapped(i * plan::tensor_alignment, sizeof(values[i])).data(), &values[i], sizeof(values[i]));
+  const std::int64_t submitted = trace_ ? io::monotonic_now() : 0;
   s.timeline = device_.submit(s.commands);
   input_set_.assign(input_set_.size(), false);  // only now: a refused step keeps what was set
   s.step = ++steps_;
+  if (trace_) trace_->submitted(s.commands, s.step, submitted);
   if (!plan_.implementation.effects().empty()) weights_.changed();
   if (steps_ == 1) {
-    device_.wait(s.timeline);
+    wait_for(s);
     times_.first_step = watch.lap();
     write_log(device_.log(), log_level::info, "the first step took {:.1f} ms", times_.first_step);
   }
@@ -389,7 +403,7 @@ MEGANEURA_INLINE void program::wait(std::uint64_t step) const try {
          steps_);
   }
   for (const slot& s : slots_) {  // an older step has ended
-    if (s.step == step && s.timeline) device_.wait(s.timeline);
+    if (s.step == step && s.timeline) wait_for(s);
   }
 } catch (...) {
   rethrow_as_error("waiting for a step");
@@ -414,7 +428,7 @@ MEGANEURA_INLINE float program::scalar_output(std::string_view name, std::uint64
          "scalar output {} of step {} is not kept; those of the two latest steps are, and the latest is {}",
          quote(name), step, steps_);
   }
-  device_.wait(s->timeline);
+  wait_for(*s);
   float value = 0;
   const area_memory& results = s->areas[plan::index_of(plan::area::results)];
   std::memcpy(&value, results.mapped(found.where.offset, sizeof(value)).data(), sizeof(value));
@@ -442,6 +456,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output(std::string_view 
 MEGANEURA_INLINE std::vector<std::byte> program::output(std::string_view name) const try {
   const plan::range& from = find_output(name).where;
   check_ran(name);
+  if (trace_) wait_for(latest());
   return latest().areas[plan::index_of(from.where)].read(device_, from.offset, from.bytes);
 } catch (...) {
   rethrow_as_error("reading an output");
@@ -463,6 +478,7 @@ MEGANEURA_INLINE const plan::named_range& program::find_output_of(std::string_vi
 // To where the user has them, in one copy.
 MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std::span<std::byte> numbers) const try {
   const plan::range& from = output.where;
+  if (trace_) wait_for(latest());
   const area_memory& area = latest().areas[plan::index_of(from.where)];
   const vulkan::read_back_ticket copied = area.read_back(device_, from.offset, from.bytes);
   detail::convert_floats(copied.data(), output.type, numbers.data(), detail::host_type(output.type));
@@ -470,13 +486,15 @@ MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std:
   rethrow_as_error("reading an output");
 }
 
-MEGANEURA_INLINE std::vector<vulkan::timing> program::profile() const try {
+MEGANEURA_INLINE step_profile program::profile() const try {
   if (!alive().profiled_) {
     fail(error_category::invalid_argument,
          "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
-  return latest().commands.timings();
+  std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, make_device_profile(device_.facts()));
+  if (!all.empty()) detail::set_times(all, latest().commands.timings());
+  return step_profile(std::move(all));
 } catch (...) {
   rethrow_as_error("reading a profile");
 }

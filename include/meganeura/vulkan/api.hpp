@@ -67,13 +67,15 @@ struct instance_functions {
   MEGANEURA_VULKAN_INSTANCE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
   PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabel = nullptr;  // where the loader knows them
   PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabel = nullptr;
-  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;      // only under validation
-  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;    // only under validation
-  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;  // only where the driver knows it
+  PFN_vkCreateDebugUtilsMessengerEXT CreateDebugUtilsMessenger = nullptr;       // only under validation
+  PFN_vkDestroyDebugUtilsMessengerEXT DestroyDebugUtilsMessenger = nullptr;     // only under validation
+  get_cooperative_matrix_properties GetCooperativeMatrixProperties = nullptr;   // only where the driver knows it
+  PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT GetTimeDomains = nullptr;  // the same
 };
 
 struct device_functions {
   MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+  PFN_vkGetCalibratedTimestampsEXT GetCalibratedTimestamps = nullptr;  // only of a device that writes a trace
 };
 #undef MEGANEURA_VULKAN_MEMBER
 

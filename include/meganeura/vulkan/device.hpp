@@ -18,10 +18,15 @@
 #include <string>
 #include <vector>
 
+namespace meganeura::inline MEGANEURA_ABI::io {
+class trace_file;
+}
+
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
-/// Environment: MEGANEURA_DEVICE stands in for an empty `device`; MEGANEURA_VALIDATION=1 switches `validation` on;
-/// MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of libvulkan.so.1.
+/// Environment: MEGANEURA_DEVICE stands in for an empty `device`, MEGANEURA_TRACE for an empty `trace`;
+/// MEGANEURA_VALIDATION=1 switches `validation` on; MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of
+/// libvulkan.so.1.
 struct device_options {
   std::string device{};                              // index, part of the name, "cpu"; empty = the best
   bool validation = false;                           // Khronos validation layer with synchronisation checks
@@ -33,8 +38,11 @@ struct device_options {
                                                      // which it would wake late, and about when it should be over by
                                                      // what the last one took; empty = 1000, of a software device 0
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
-  bool emulate_matrix_units = false;  // where the device has none: slow, to see what products on them compute
-  log_sink log{};                     // what the device has to say; empty: nobody hears it
+  std::string trace{};  // a file for ui.perfetto.dev: what programs on the device build and run, each dispatch alone as
+                        // by program_options::profile, which takes longer; see io::trace_file
+  std::uint64_t trace_events = 1'000'000;  // of such a file, then it ends; about 250 bytes each
+  bool emulate_matrix_units = false;       // where the device has none: slow, to see what products on them compute
+  log_sink log{};                          // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -99,6 +107,11 @@ class device {
   /// Bytes of all buffers that live now, as the driver rounds them.
   [[nodiscard]] std::uint64_t allocated_bytes() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
+
+  /// Null where none is written.
+  [[nodiscard]] const std::shared_ptr<io::trace_file>& trace() const;
+  /// The device's own.
+  [[nodiscard]] std::uint32_t trace_track() const;
 
   /// The sink it was opened with, one call at a time and without what it throws.
   [[nodiscard]] const log_sink& log() const;

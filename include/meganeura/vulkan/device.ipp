@@ -2,6 +2,8 @@
 // The front door: arguments checked here, work done by the internal states.
 #pragma once
 #include <meganeura/core/boundary.hpp>
+#include <meganeura/io/trace_file.hpp>
+#include <meganeura/io/user_folder.hpp>
 #include <meganeura/vulkan/buffer_state.hpp>
 #include <meganeura/vulkan/device.hpp>
 #include <meganeura/vulkan/device_state.hpp>
@@ -30,6 +32,23 @@ inline std::vector<device_facts> all_facts(const instance& owner, const std::vec
   return found;
 }
 
+// Before the device is opened, which then has what a trace needs.
+inline void open_trace(device_state& state, const device_options& options, const log_sink& log) {
+  const std::string path = options.trace.empty() ? io::environment("MEGANEURA_TRACE") : options.trace;
+  if (!path.empty()) state.trace = io::trace_file::open(path, options.trace_events, log);
+}
+
+inline void add_device_track(device_state& state, const log_sink& log) {
+  if (!state.trace) return;
+  const bool is_exact = state.call.GetCalibratedTimestamps != nullptr;
+  const char* clock = state.facts.timestamp_bits == 0 ? ", which has no timestamps"
+                      : is_exact                      ? ""
+                                                      : ", times estimated";
+  state.trace_track = state.trace->add_track(state.facts.name + clock, log);
+  write_log(log, log_level::info, "a trace is written to {}; each dispatch runs alone, which takes longer",
+            state.trace->path());
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
@@ -56,7 +75,10 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   facts.emulates_matrix_units = options.emulate_matrix_units;
-  state_->open(std::move(owner), physical[chosen], std::move(facts), options.staging_bytes);
+  const log_sink& log = owner->log();
+  detail::open_trace(*state_, options, log);
+  state_->open(owner, physical[chosen], std::move(facts), options.staging_bytes);
+  detail::add_device_track(*state_, log);
   if (options.disk_cache) state_->cache_file = detail::cache_path(state_->facts, options.cache_directory);
   detail::open_pipeline_cache(*state_);
   state_->before_close = &detail::save_pipeline_cache_quietly;
@@ -201,6 +223,8 @@ MEGANEURA_INLINE device_counters device::counters() const {
 MEGANEURA_INLINE std::uint32_t device::threads() const { return state()->threads; }
 MEGANEURA_INLINE std::uint64_t device::allocated_bytes() const { return state()->allocated_bytes; }
 MEGANEURA_INLINE std::uint64_t device::validation_messages() const { return state()->owner->messages(); }
+MEGANEURA_INLINE const std::shared_ptr<io::trace_file>& device::trace() const { return state()->trace; }
+MEGANEURA_INLINE std::uint32_t device::trace_track() const { return state()->trace_track; }
 MEGANEURA_INLINE const log_sink& device::log() const { return state()->owner->log(); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan

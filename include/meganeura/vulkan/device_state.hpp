@@ -2,6 +2,8 @@
 // Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/io/trace_file.hpp>
+#include <meganeura/vulkan/device_clock.hpp>
 #include <meganeura/vulkan/instance.hpp>
 
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -95,6 +98,8 @@ class device_state {
   void wait_quietly(std::uint64_t value) noexcept;  // for destructors: no exception, and no hang on a lost device
   [[nodiscard]] std::uint64_t completed();
   [[nodiscard]] std::uint64_t submitted();
+  /// Both clocks now; empty where the device cannot tell.
+  [[nodiscard]] std::optional<clock_moment> clock_sample();
 
   /// Both raise `used`, of the target or the source, before a copy is recorded: what throws after that leaves the copy
   /// in the open batch, and its buffer still has to outlive it.
@@ -104,6 +109,9 @@ class device_state {
   void give_back(std::unique_ptr<read_back_slot> slot) noexcept;
 
   std::shared_ptr<instance> owner;
+  std::shared_ptr<io::trace_file> trace;  // null: none is written
+  std::uint32_t trace_track = 0;          // the device's
+  device_clock clock;
   device_facts facts;
   device_functions call;
   VkPhysicalDevice physical = VK_NULL_HANDLE;

@@ -67,6 +67,8 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     enabled.emplace_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  const char* calibration = trace && facts.has_calibrated_timestamps ? calibration_extension(extensions) : nullptr;
+  if (calibration != nullptr) enabled.emplace_back(calibration);
   std::vector<const char*> names;
   for (const std::string& name : enabled) names.push_back(name.c_str());
 
@@ -100,6 +102,30 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
       fail(error_category::unsupported, "the driver of {} lacks {}; Vulkan 1.2 is needed", facts.name, name);
     }
   });
+  if (calibration == nullptr) return;
+  for (const char* name : {"vkGetCalibratedTimestampsEXT", "vkGetCalibratedTimestampsKHR"}) {
+    if (call.GetCalibratedTimestamps != nullptr) break;
+    call.GetCalibratedTimestamps =
+        reinterpret_cast<PFN_vkGetCalibratedTimestampsEXT>(owner->call.GetDeviceProcAddr(handle, name));
+  }
+}
+
+MEGANEURA_INLINE std::optional<clock_moment> device_state::clock_sample() {
+  if (call.GetCalibratedTimestamps == nullptr) return {};
+  std::array<VkCalibratedTimestampInfoEXT, 2> domains{};
+  for (VkCalibratedTimestampInfoEXT& each : domains) each.sType = VK_STRUCTURE_TYPE_CALIBRATED_TIMESTAMP_INFO_EXT;
+  domains[0].timeDomain = VK_TIME_DOMAIN_DEVICE_EXT;
+  domains[1].timeDomain = VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT;
+  clock_moment best;
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();  // nanoseconds between the two readings, at most
+  for (int i = 0; i < 8 && least > 5'000; ++i) {
+    std::array<std::uint64_t, 2> now{};
+    std::uint64_t deviation = 0;
+    check(call.GetCalibratedTimestamps(handle, 2, domains.data(), now.data(), &deviation), "vkGetCalibratedTimestamps");
+    if (i > 0 && deviation >= least) continue;
+    best = {now[0], static_cast<std::int64_t>(now[1])}, least = deviation;
+  }
+  return best;
 }
 
 MEGANEURA_INLINE void device_state::create_transfer_objects(std::uint64_t staging_bytes) {

@@ -114,6 +114,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
         &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
+  result.has_calibrated_timestamps = result.has_calibrated_timestamps && most.has_calibrated_timestamps;
   if (!result.has_cooperative_matrix) result.cooperative_matrix_shapes.clear();
   result.quirks.prefers_texel_buffers = result.quirks.prefers_texel_buffers && most.quirks.prefers_texel_buffers;
   return result;

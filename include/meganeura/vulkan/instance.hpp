@@ -91,6 +91,10 @@ struct feature_chain {
 [[nodiscard]] bool contains(const std::vector<std::string>& list, const char* name);
 [[nodiscard]] std::vector<std::string> device_extensions(const instance& owner, VkPhysicalDevice physical);
 
+/// The one of VK_EXT_calibrated_timestamps and its twin of VK_KHR that a driver offers; null if none. Both are the
+/// same but for the names of their functions.
+[[nodiscard]] const char* calibration_extension(const std::vector<std::string>& extensions);
+
 /// A queue family for compute: one without graphics where there is one; -1 if none.
 [[nodiscard]] int find_compute_family(const instance& owner, VkPhysicalDevice physical);
 

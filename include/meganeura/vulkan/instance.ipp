@@ -210,6 +210,8 @@ MEGANEURA_INLINE void instance::load_functions(PFN_vkGetInstanceProcAddr get, bo
     }
   });
   load(call.GetCooperativeMatrixProperties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+  load(call.GetTimeDomains, "vkGetPhysicalDeviceCalibrateableTimeDomainsEXT");
+  if (call.GetTimeDomains == nullptr) load(call.GetTimeDomains, "vkGetPhysicalDeviceCalibrateableTimeDomainsKHR");
   load(call.CmdBeginDebugUtilsLabel, "vkCmdBeginDebugUtilsLabelEXT");
   load(call.CmdEndDebugUtilsLabel, "vkCmdEndDebugUtilsLabelEXT");
   if (!validation) return;
@@ -297,6 +299,13 @@ MEGANEURA_INLINE std::vector<std::string> device_extensions(const instance& owne
   std::vector<std::string> names;
   for (const VkExtensionProperties& extension : found) names.emplace_back(extension.extensionName);
   return names;
+}
+
+MEGANEURA_INLINE const char* calibration_extension(const std::vector<std::string>& extensions) {
+  for (const char* name : {"VK_EXT_calibrated_timestamps", "VK_KHR_calibrated_timestamps"}) {
+    if (contains(extensions, name)) return name;
+  }
+  return nullptr;
 }
 
 inline std::vector<VkQueueFamilyProperties> queue_families(const instance& owner, VkPhysicalDevice physical) {
@@ -446,6 +455,18 @@ inline void query_cooperative_matrix(device_facts& facts, const instance& owner,
   }
 }
 
+inline void query_time_domains(device_facts& facts, const instance& owner, VkPhysicalDevice physical,
+                               const std::vector<std::string>& extensions) {
+  const auto list = owner.call.GetTimeDomains;
+  std::uint32_t count = 0;
+  if (calibration_extension(extensions) == nullptr || list == nullptr) return;
+  if (list(physical, &count, nullptr) != VK_SUCCESS) return;
+  std::vector<VkTimeDomainEXT> found(count);
+  if (list(physical, &count, found.data()) < VK_SUCCESS) return;
+  const auto has = [&](VkTimeDomainEXT domain) { return std::find(found.begin(), found.end(), domain) != found.end(); };
+  facts.has_calibrated_timestamps = has(VK_TIME_DOMAIN_DEVICE_EXT) && has(VK_TIME_DOMAIN_CLOCK_MONOTONIC_EXT);
+}
+
 inline void query_heaps(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
   VkPhysicalDeviceMemoryProperties2 memory{};
   memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2;
@@ -481,6 +502,7 @@ MEGANEURA_INLINE device_facts query_facts(const instance& owner, VkPhysicalDevic
   query_properties(facts, owner, physical, extensions);
   query_features(facts, owner, physical, extensions);
   query_cooperative_matrix(facts, owner, physical);
+  query_time_domains(facts, owner, physical, extensions);
   query_heaps(facts, owner, physical);
   facts.quirks = find_quirks(facts.vendor_id, facts.driver_id);
   const int family = find_compute_family(owner, physical);

@@ -4,6 +4,7 @@
 #include <meganeura/config.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/vulkan/buffer.hpp>
+#include <meganeura/vulkan/device_clock.hpp>
 #include <meganeura/vulkan/pipeline.hpp>
 
 #include <array>
@@ -34,6 +35,7 @@ struct recording_options {
 struct timing {
   std::string label{};   // what was dispatched
   std::string kernel{};  // the pipeline's name
+  double begin = 0;      // nanoseconds after the first dispatch's
   double nanoseconds = 0;
 };
 
@@ -48,6 +50,10 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// When the first dispatch of the last submission, which is waited for, began: nanoseconds of CLOCK_MONOTONIC, read
+  /// beside the device's clock where the device writes a trace and `device_facts::has_calibrated_timestamps`, and
+  /// otherwise one within `seen` and behind what the device did before. errors: as timings.
+  [[nodiscard]] std::int64_t begin_on_host(const host_interval& seen) const;
   /// Nanoseconds of the last submission on the device, which is waited for.
   /// errors: invalid_argument when recorded without duration or never submitted.
   [[nodiscard]] double duration() const;

@@ -129,21 +129,40 @@ MEGANEURA_INLINE std::size_t recording::dispatch_count() const {
   return state_ == nullptr ? 0 : state_->dispatches.size();
 }
 
-MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
-  if (state_ == nullptr || !state_->measured.timestamps || state_->dispatches.empty() || state_->used == 0) {
+namespace detail {
+
+inline std::vector<std::uint64_t> dispatch_ticks(const recording_state* state) {
+  if (state == nullptr || !state->measured.timestamps || state->dispatches.empty() || state->used == 0) {
     fail(error_category::invalid_argument,
          "timings were asked of a recording that has none; record with recording_options::timestamps, dispatch "
          "something and submit it first");
   }
-  const std::vector<double> nanoseconds = state_->read_pairs(0, state_->dispatches.size());
+  return state->read_ticks(0, 2 * state->dispatches.size());
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::vector<timing> recording::timings() const try {
+  const std::vector<std::uint64_t> ticks = detail::dispatch_ticks(state_.get());
+  const detail::tick_length unit(state_->device->facts);
   std::vector<timing> result;
-  for (std::size_t i = 0; i < nanoseconds.size(); ++i) {
+  for (std::size_t i = 0; i < state_->dispatches.size(); ++i) {
     const detail::dispatch_command& launch = *state_->dispatches[i];
-    result.push_back({launch.label, launch.kernel.state()->name, nanoseconds[i]});
+    result.push_back({launch.label, launch.kernel.state()->name, unit.nanoseconds(ticks[0], ticks[2 * i]),
+                      unit.nanoseconds(ticks[2 * i], ticks[2 * i + 1])});
   }
   return result;
 } catch (...) {
   rethrow_as_error("reading timings");
+}
+
+MEGANEURA_INLINE std::int64_t recording::begin_on_host(const host_interval& seen) const try {
+  const std::vector<std::uint64_t> ticks = detail::dispatch_ticks(state_.get());
+  detail::device_state& device = *state_->device;
+  return device.clock.begin_on_host(detail::tick_length(device.facts), {ticks.front(), ticks.back()}, seen,
+                                    device.clock_sample());
+} catch (...) {
+  rethrow_as_error("placing timings on the host's clock");
 }
 
 MEGANEURA_INLINE double recording::duration() const try {
@@ -152,7 +171,9 @@ MEGANEURA_INLINE double recording::duration() const try {
          "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
          "first");
   }
-  return state_->read_pairs(state_->measured.timestamps ? state_->dispatches.size() : 0, 1)[0];
+  const std::vector<std::uint64_t> ticks =
+      state_->read_ticks(state_->measured.timestamps ? 2 * state_->dispatches.size() : 0, 2);
+  return detail::tick_length(state_->device->facts).nanoseconds(ticks[0], ticks[1]);
 } catch (...) {
   rethrow_as_error("reading a duration");
 }
@@ -168,22 +189,15 @@ MEGANEURA_INLINE recording_state::~recording_state() {
   call.DestroyCommandPool(device->handle, pool, nullptr);
 }
 
-MEGANEURA_INLINE std::vector<double> recording_state::read_pairs(std::size_t first, std::size_t count) const {
+MEGANEURA_INLINE std::vector<std::uint64_t> recording_state::read_ticks(std::size_t first, std::size_t count) const {
   device->wait(used);
-  std::vector<std::uint64_t> ticks(2 * count);
-  device->check(device->call.GetQueryPoolResults(
-                    device->handle, queries, static_cast<std::uint32_t>(2 * first),
-                    static_cast<std::uint32_t>(ticks.size()), ticks.size() * sizeof(std::uint64_t), ticks.data(),
-                    sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
-                "vkGetQueryPoolResults");
-  const std::uint32_t bits = device->facts.timestamp_bits;
-  const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-  std::vector<double> result;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t passed = (ticks[2 * i + 1] - ticks[2 * i]) & mask;
-    result.push_back(static_cast<double>(passed) * device->facts.timestamp_period);
-  }
-  return result;
+  std::vector<std::uint64_t> ticks(count);
+  device->check(
+      device->call.GetQueryPoolResults(device->handle, queries, static_cast<std::uint32_t>(first),
+                                       static_cast<std::uint32_t>(count), count * sizeof(std::uint64_t), ticks.data(),
+                                       sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+      "vkGetQueryPoolResults");
+  return ticks;
 }
 
 MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)

@@ -63,8 +63,8 @@ struct recording_state {
   std::vector<VkBufferView> views;
   last_use used;
 
-  /// Nanoseconds from each query of this range to the next one, pair by pair.
-  [[nodiscard]] std::vector<double> read_pairs(std::size_t first, std::size_t count) const;
+  /// Ticks of these queries of the last submission, which is waited for.
+  [[nodiscard]] std::vector<std::uint64_t> read_ticks(std::size_t first, std::size_t count) const;
 };
 
 /// Turns commands into a recording_state, one object of Vulkan after the other.

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// The model of product schedules against what an H100 took, and the constants it decides by.
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+device_profile h100() {
+  device_profile on;
+  on.max_shared_bytes = 49152, on.max_invocations = 1024;
+  on.matrix_units = matrix_units::cooperative;
+  return on;
+}
+
+// Microseconds of a dispatch with its barrier, sizes in turn so that nothing is in reach (`bench/matmul --in-turn
+// --cold 268435456`, 24 November 2026, driver 580.159.04; 2.2 that timestamps take are left out): of the schedule that
+// the model takes, and of the quickest.
+struct measured {
+  fusion::product_extents extents;
+  std::string schedule;
+  double microseconds, least;
+};
+const std::vector<measured>& shapes() {
+  static const std::vector<measured> all{
+      {{1, 128, 576, 576}, "split 32x32x64 16x16 slices 4", 9.2, 9.2},
+      {{1, 128, 576, 576}, "rounded 32x32x128 16x16 slices 4 depth 3", 7.4, 7.4},
+      {{1, 128, 1536, 576}, "split 64x32x64 16x32 slices 4", 12.0, 11.1},
+      {{1, 128, 1536, 576}, "rounded 64x32x64 16x32 slices 4 depth 3", 10.7, 9.9},
+      {{1, 128, 192, 576}, "split 32x32x64 16x16 slices 4", 9.3, 9.3},
+      {{1, 128, 192, 576}, "rounded 32x32x128 16x16 slices 4 depth 3", 7.7, 7.6},
+      {{1, 128, 576, 1536}, "split 32x32x128 16x16 slices 4", 17.5, 17.5},
+      {{1, 128, 576, 1536}, "rounded 32x32x128 16x16 slices 4 depth 3", 11.7, 11.7},
+      {{1, 128, 576, 512}, "split 32x32x128 16x16 slices 4", 9.4, 9.2},
+      {{1, 128, 576, 512}, "rounded 32x32x128 16x16 slices 4 depth 2", 7.7, 7.1},
+      {{1, 1536, 576, 128}, "split 128x64x32 32x32", 11.8, 11.8},
+      {{1, 1536, 576, 128}, "rounded 128x64x64 32x32", 9.2, 9.2},
+      {{1, 576, 576, 128}, "split 64x64x32 32x32 slices 2", 9.9, 9.3},
+      {{1, 576, 576, 128}, "rounded 64x64x64 32x32 slices 2", 7.5, 7.5},
+      {{1, 192, 576, 128}, "split 32x32x64 16x16 slices 4", 6.3, 5.8},
+      {{1, 192, 576, 128}, "rounded 32x32x128 16x16 slices 4", 4.7, 4.7},
+      {{1, 128, 576, 192}, "split 32x32x64 16x16 slices 4", 6.2, 6.0},
+      {{1, 128, 576, 192}, "rounded 32x32x128 16x16 slices 4 depth 2", 5.2, 5.2},
+      {{1, 1500, 384, 384}, "split 128x64x32 32x32", 18.6, 18.6},
+      {{1, 1500, 384, 384}, "rounded 128x64x64 32x32", 14.1, 12.0},
+      {{1, 1500, 1536, 384}, "split 128x96x32 32x32", 41.0, 41.0},
+      {{1, 1500, 1536, 384}, "rounded 128x96x64 32x32", 27.0, 25.0},
+      {{1, 1500, 384, 512}, "split 128x64x32 32x32", 22.2, 22.2},
+      {{1, 1500, 384, 512}, "rounded 128x64x64 32x32", 16.0, 16.0},
+      {{1, 384, 384, 750}, "split 64x32x64 16x32 slices 4", 19.5, 17.9},
+      {{1, 384, 384, 750}, "rounded 64x32x128 16x32 slices 4", 13.2, 10.5},
+      {{1, 50, 2048, 720}, "split 32x32x128 16x16 slices 4", 13.9, 12.3},
+      {{1, 50, 2048, 720}, "rounded 32x32x128 16x16 slices 4 depth 3", 9.4, 9.4},
+      {{1, 50, 720, 960}, "split 32x32x128 16x16 slices 4", 15.8, 13.3},
+      {{1, 50, 720, 960}, "rounded 32x32x128 16x16 slices 4 depth 3", 9.4, 9.4},
+      {{1, 2048, 720, 50}, "split 128x96x16 32x32", 11.3, 10.0},
+      {{1, 2048, 720, 50}, "rounded 128x96x64 32x32", 7.8, 7.6},
+      {{1, 1024, 1024, 1024}, "split 128x64x32 32x32", 39.0, 39.0},
+      {{1, 1024, 1024, 1024}, "rounded 128x64x64 32x32", 24.1, 24.1},
+  };
+  return all;
+}
+
+TEST(fusion_product_schedules, the_model_is_near_what_was_measured) {
+  const device_profile on = h100();
+  for (const measured& each : shapes()) {
+    const auto arithmetic =
+        each.schedule.starts_with("split") ? product_arithmetic::split : product_arithmetic::rounded;
+    const auto seconds = [&](const product_schedule& s) { return fusion::unit_seconds(s, each.extents, on); };
+    const std::vector<product_schedule> all = fusion::product_schedules(arithmetic, each.extents.k, on);
+    const product_schedule taken = *std::ranges::min_element(all, {}, seconds);
+    EXPECT_EQ(to_string(taken), each.schedule) << each.extents.m << "x" << each.extents.n << "x" << each.extents.k;
+    const double modelled = 1e6 * (seconds(taken) + on.launch);
+    EXPECT_LT(modelled, each.microseconds * 1.5) << each.schedule;
+    EXPECT_GT(modelled, each.microseconds / 1.5) << each.schedule;
+    EXPECT_LE(each.microseconds, each.least * 1.3) << each.schedule;
+  }
+}
+
+TEST(fusion_product_schedules, every_schedule_fits_the_device_it_is_for) {
+  device_profile on = h100();
+  for (const std::uint32_t shared : {16384u, 32768u, 49152u}) {
+    for (const std::uint32_t invocations : {128u, 256u, 1024u}) {
+      on.max_shared_bytes = shared, on.max_invocations = invocations;
+      for (const auto arithmetic : {product_arithmetic::split, product_arithmetic::rounded}) {
+        for (const std::int64_t k : {1, 16, 50, 576, 1536, 16384}) {
+          for (const product_schedule& s : fusion::product_schedules(arithmetic, k, on)) {
+            EXPECT_TRUE(fusion::fits(s, on)) << to_string(s);
+            EXPECT_EQ(s.tile_k % (16 * s.slices), 0u) << to_string(s);
+            EXPECT_TRUE(s.depth == 1 || (s.depth - 1) * s.tile_k < k) << to_string(s) << " of " << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What runs, as text: kinds and attributes of all nodes that were chosen.
+std::string plan_of(const graph& g, const device_profile& on) {
+  const graph chosen = fusion::optimize(g, {.device = on});
+  std::string text;
+  for (node_id id{0}; id < chosen.size(); ++id)
+    text += std::string(to_string(chosen[id].kind)) + " " + to_string(chosen.attribute_of(id)) + "\n";
+  return text;
+}
+
+// Each of the constants changes what is chosen, somewhere between a hundredth and a hundred times its worth.
+TEST(fusion_product_schedules, costs_decide) {
+  graph g;
+  const auto product = [&](const char* name, std::int64_t m, std::int64_t n, std::int64_t k) {
+    const node_id a = g.input(std::string(name) + ".a", dtype::f32, {m, k});
+    const node_id b = g.parameter(std::string(name) + ".b", dtype::f32, {k, n});
+    g.add_output(name, g.contract(a, b, "ik", "kj", "ij"));
+  };
+  product("small", 64, 64, 64);
+  product("thin", 128, 192, 576);
+  product("wide", 128, 1536, 576);
+  product("deep", 128, 576, 8192);
+  product("large", 1024, 1024, 1024);
+  const std::string before = plan_of(g, h100());
+  const auto is_changed = [&](auto&& scaled) {
+    std::set<std::string> plans{before};
+    for (const double factor : {0.01, 0.1, 10.0, 100.0}) {
+      device_profile on = h100();
+      scaled(on) *= factor;
+      plans.insert(plan_of(g, on));
+    }
+    return plans.size() > 1;
+  };
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.launch; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.bandwidth; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.matmul_flops; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.product_once; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.once; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.wait; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.multiply; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.stage; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.registers; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.few; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.exchange; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.code; }));
+}
+
+}  // namespace
