@@ -18640,6 +18640,13 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
 
+/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
+[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+                                      const device_profile& device) {
+  const auto all = product_schedules(arithmetic_of(wanted), p.k, device);
+  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
+}
+
 /// A schedule with its seconds, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
@@ -18841,6 +18848,39 @@ inline void flat_loops(region_draft& draft, const shape& extents) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Schedules of products that were measured on a device, for those that the model of costs would choose.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A schedule for each size and precision that is known. Which products a plan has stays what the model of costs makes
+/// it; a schedule that the device does not offer is ignored. So results differ in rounding at most.
+class tuned_products {
+ public:
+  void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
+    schedules_[key_of(of, wanted)] = schedule;
+  }
+  /// Null where none is known.
+  [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
+    const auto at = schedules_.find(key_of(of, wanted));
+    return at == schedules_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] std::size_t size() const { return schedules_.size(); }
+  /// f(extents, precision, schedule) of each, in a fixed order.
+  template <class Function>
+  void each(const Function& f) const {
+    for (const auto& [key, schedule] : schedules_)
+      f(product_extents{key[1], key[2], key[3], key[4]}, static_cast<precision>(key[0]), schedule);
+  }
+
+ private:
+  using sized = std::array<std::int64_t, 5>;
+  [[nodiscard]] static sized key_of(const product_extents& of, precision wanted) {
+    return {static_cast<std::int64_t>(wanted), of.batch, of.m, of.n, of.k};
+  }
+  std::map<sized, product_schedule> schedules_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -18861,8 +18901,9 @@ struct implementation_options {
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
-  std::optional<std::size_t> schedule{};  // see optimize_options
-  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
+  std::optional<std::size_t> schedule{};          // see optimize_options
+  std::shared_ptr<const tuned_products> tuned{};  // the same
+  bool keep_rounding = false;                     // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -19004,10 +19045,11 @@ struct optimize_options {
                              // another order of sums
   std::optional<std::size_t> schedule{};  // for tests: every product that can has the schedule of this number, counted
                                           // round, of those for matrix units
-  region_limits region{};                 // of a fused kernel; a program lowers them to what its device binds
-  std::size_t region_forms = 16;          // fused kernels that are kept for one value
-  device_profile device{};                // what costs are of
-  bool explain = false;                   // write optimize_report::explain
+  std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
+  region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;                  // fused kernels that are kept for one value
+  device_profile device{};                        // what costs are of
+  bool explain = false;                           // write optimize_report::explain
 };
 
 struct rule_report {
@@ -32223,7 +32265,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   device_profile on = options.device;
   if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
   implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
-                                          options.schedule, keeps_rounding});
+                                          options.schedule, options.tuned, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -38966,7 +39008,12 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (!is_new) return at->second;
   const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
                                         : std::vector<product_schedule>();
-  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
+  if (forced.empty()) {
+    at->second = best_product(product, options_.precision, device());
+    const product_schedule* tuned = options_.tuned ? options_.tuned->find(product, options_.precision) : nullptr;
+    if (tuned != nullptr && is_on_offer(*tuned, product, options_.precision, device())) at->second.schedule = *tuned;
+    return at->second;
+  }
   at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }

@@ -13,6 +13,7 @@
 #include <meganeura/runtime/device.hpp>
 #include <meganeura/runtime/fold_batch_norms.hpp>
 #include <meganeura/runtime/parameters.hpp>
+#include <meganeura/runtime/tune.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,7 +41,7 @@ using namespace inferena;
 struct options {
   std::string device, json, markdown, against, reference;
   std::vector<std::string> models, precisions{"exact"};
-  bool is_small = false, is_timed = true, is_cold = true, matrix_units = true;
+  bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false;
   int slowest = 0;
   measure_options measure;
 };
@@ -172,12 +173,19 @@ class bench {
       if (!has(of, which) || (!options_.is_timed && which != task::forward_backward)) continue;
       const prepared made = prepare(of, which);
       mn::program_options building = program_options();
+      if (options_.tune) {
+        const mn::tuning_result found = mn::tune(gpu, made.made.graph, building);
+        std::cerr << fmt::format("  {}: tuned {} products, {:.3f} to {:.3f} ms\n", to_string(which),
+                                 found.products->size(), found.before, found.after);
+        building.optimize.tuned = found.products;
+      }
+      const mn::program_options chosen = building;
       building.duration = how.has_timestamps;
       mn::program run(gpu, made.made.graph, weights, building);
       measurement found = measure(run, made, how);
       found.allocated_bytes = gpu.allocated_bytes() - before;
       if (options_.slowest > 0 && how.rounds > 0) {
-        building = program_options();
+        building = chosen;
         building.profile = true;
         mn::program profiled(gpu, made.made.graph, weights, building);
         for (int i = 0; i < 3; ++i) {
@@ -261,6 +269,7 @@ int main(int argc, char** argv) try {
   app.add_option("--precision", asked.precisions, "exact, fast, or both: see meganeura::precision")
       ->delimiter(',')
       ->check(CLI::IsMember({"exact", "fast"}));
+  app.add_flag("--tune", asked.tune, "measure schedules of products first, of each task");
   app.add_flag("!--no-matrix-units", asked.matrix_units, "products by f32 multiply-add alone");
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);

@@ -5,6 +5,7 @@
 #include <meganeura/fusion/implement.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,10 +31,11 @@ struct optimize_options {
                              // another order of sums
   std::optional<std::size_t> schedule{};  // for tests: every product that can has the schedule of this number, counted
                                           // round, of those for matrix units
-  region_limits region{};                 // of a fused kernel; a program lowers them to what its device binds
-  std::size_t region_forms = 16;          // fused kernels that are kept for one value
-  device_profile device{};                // what costs are of
-  bool explain = false;                   // write optimize_report::explain
+  std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
+  region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
+  std::size_t region_forms = 16;                  // fused kernels that are kept for one value
+  device_profile device{};                        // what costs are of
+  bool explain = false;                           // write optimize_report::explain
 };
 
 struct rule_report {

@@ -171,7 +171,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   device_profile on = options.device;
   if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
   implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
-                                          options.schedule, keeps_rounding});
+                                          options.schedule, options.tuned, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};

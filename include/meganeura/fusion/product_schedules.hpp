@@ -124,6 +124,13 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
 
+/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
+[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+                                      const device_profile& device) {
+  const auto all = product_schedules(arithmetic_of(wanted), p.k, device);
+  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
+}
+
 /// A schedule with its seconds, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;

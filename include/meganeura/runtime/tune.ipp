@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+// Definitions for runtime/tune.hpp.
+#pragma once
+#include <meganeura/core/boundary.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
+#include <meganeura/io/bounded_json.hpp>
+#include <meganeura/io/crc32.hpp>
+#include <meganeura/io/file.hpp>
+#include <meganeura/runtime/tune.hpp>
+#include <meganeura/version.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+// A graph's program with parameters of its own, and a step of it with inputs that any program takes.
+class tuned_step {
+ public:
+  tuned_step(const device& on, const graph& g, const program_options& options)
+      : weights_(on, g), run_((weights_.init(), program(on, g, weights_, options))) {
+    const auto& bytes = run_.plan().area_bytes[plan::index_of(plan::area::step_values)];
+    numbers_.resize(std::max<std::uint64_t>(bytes / plan::tensor_alignment, 1), kernels::step_values{.step = 1});
+    for (const plan::named_tensor& input : run_.plan().inputs.tensors) {
+      const auto count = static_cast<std::size_t>(input.extents.elements());
+      std::vector<float> numbers(host_type(input.type) == dtype::f32 ? count : 0);
+      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 97) / 97 - 0.5f;
+      inputs_.push_back(std::move(numbers));
+      zeros_.resize(std::max(zeros_.size(), static_cast<std::size_t>(input.bytes)));
+    }
+  }
+  void step() {
+    std::vector<input_values> bound;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const plan::named_tensor& input = run_.plan().inputs.tensors[i];
+      if (inputs_[i].empty())
+        bound.emplace_back(
+            input.name, input.type,
+            std::span(zeros_).first(static_cast<std::size_t>(storage_bytes(input.type, input.extents.elements()))));
+      else
+        bound.emplace_back(input.name, dtype::f32, std::as_bytes(std::span(inputs_[i])));
+    }
+    run_.wait(run_.submit(numbers_, bound));
+  }
+  [[nodiscard]] const program& get() const { return run_; }
+
+ private:
+  parameters weights_;
+  program run_;
+  std::vector<kernels::step_values> numbers_;
+  std::vector<std::vector<float>> inputs_;  // empty where an input has other numbers: zeros
+  std::vector<std::byte> zeros_;
+};
+
+[[nodiscard]] inline double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct extents_less {
+  bool operator()(const fusion::product_extents& a, const fusion::product_extents& b) const {
+    return std::tie(a.batch, a.m, a.n, a.k) < std::tie(b.batch, b.m, b.n, b.k);
+  }
+};
+
+// What there is to measure of one size, the model's choice first.
+struct tuned_size {
+  std::vector<product_schedule> candidates;
+  std::vector<double> nanoseconds;  // of each that was measured
+};
+using tuned_sizes = std::map<fusion::product_extents, tuned_size, extents_less>;
+
+[[nodiscard]] inline const matmul_attribute* product_of(const plan::execution_plan& p, const plan::step& s) {
+  if (s.kind != plan::step::kernel) return nullptr;
+  return std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
+}
+
+[[nodiscard]] inline tuned_sizes sizes_of(const plan::execution_plan& p, precision wanted, const device_profile& costs,
+                                          int candidates) {
+  tuned_sizes sizes;
+  for (const plan::step& s : p.steps) {
+    const matmul_attribute* product = product_of(p, s);
+    if (product == nullptr) continue;
+    const fusion::product_extents extents = fusion::extents_of(*product);
+    std::vector<product_schedule>& found = sizes[extents].candidates;
+    if (!found.empty()) continue;
+    std::vector<product_schedule> all = fusion::product_schedules(fusion::arithmetic_of(wanted), extents.k, costs);
+    std::ranges::stable_sort(all, {},
+                             [&](const product_schedule& each) { return fusion::unit_seconds(each, extents, costs); });
+    all.resize(std::min(all.size(), static_cast<std::size_t>(std::max(candidates, 1))));
+    all.emplace_back();  // f32 multiply-add
+    found.push_back(product->schedule);
+    std::ranges::copy_if(all, std::back_inserter(found), [&](const auto& each) { return each != found[0]; });
+  }
+  return sizes;
+}
+
+// Each size's time in a step, by the candidate `number`: the median of rounds, on average over its dispatches.
+inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_sizes& sizes) {
+  const plan::execution_plan& p = step.get().plan();
+  std::map<fusion::product_extents, std::vector<double>, extents_less> rounds_of;
+  for (int round = -1; round < rounds; ++round) {
+    step.step();
+    if (round < 0) continue;
+    const step_profile found = step.get().profile();
+    std::map<fusion::product_extents, std::pair<double, int>, extents_less> sums;
+    std::size_t next = 0;
+    for (const plan::step& s : p.steps) {
+      if (s.kind == plan::step::copy) continue;
+      const double nanoseconds = found[next++].nanoseconds;
+      if (const matmul_attribute* product = product_of(p, s)) {
+        auto& [sum, count] = sums[fusion::extents_of(*product)];
+        sum += nanoseconds, ++count;
+      }
+    }
+    for (const auto& [extents, sum] : sums) rounds_of[extents].push_back(sum.first / sum.second);
+  }
+  for (auto& [extents, times] : rounds_of) {
+    const auto at = sizes.find(extents);
+    if (at != sizes.end() && number < at->second.candidates.size())
+      at->second.nanoseconds.push_back(median_of(std::move(times)));
+  }
+}
+
+// What follows of a file's products; `read` and `write` are its two sides.
+inline constexpr const char* tuned_arithmetic[] = {"fma", "split", "rounded", "half"};
+inline constexpr const char* tuned_precision[] = {"exact", "fast"};
+
+[[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
+  return {{"device", on.facts().name},
+          {"driver", on.facts().driver},
+          {"meganeura",
+           fmt::format("{}.{}.{}", MEGANEURA_VERSION_MAJOR, MEGANEURA_VERSION_MINOR, MEGANEURA_VERSION_PATCH)}};
+}
+
+[[nodiscard]] inline std::string checksum_of(const nlohmann::json& products) {
+  const std::string text = products.dump();
+  return io::crc32(std::as_bytes(std::span(text)));
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const program_options& options,
+                                    const tuning_options& how) try {
+  if (on.facts().timestamp_bits == 0) {
+    fail(error_category::unsupported,
+         "tuning was asked for on {}, whose queue has no timestamps; it cannot be measured", on.facts().name);
+  }
+  const int rounds = std::max(how.rounds, 1);
+  program_options measuring = options;
+  measuring.profile = true;
+  const auto with = [&](const detail::tuned_sizes& sizes, const auto& pick) {
+    auto table = std::make_shared<fusion::tuned_products>();
+    for (const auto& [extents, size] : sizes) table->set(extents, options.precision, pick(size));
+    return table;
+  };
+  detail::tuned_sizes sizes;
+  std::size_t most = 1;
+  for (std::size_t number = 0; number < most; ++number) {
+    if (number > 0) {
+      measuring.optimize.tuned =
+          with(sizes, [&](const detail::tuned_size& size) { return size.candidates[number % size.candidates.size()]; });
+    }
+    detail::tuned_step step(on, g, measuring);
+    if (number == 0) {
+      sizes = detail::sizes_of(step.get().plan(), options.precision, make_device_profile(on.facts()), how.candidates);
+      for (const auto& [extents, size] : sizes) most = std::max(most, size.candidates.size());
+    }
+    detail::measure(step, rounds, number, sizes);
+  }
+  auto quicker = std::make_shared<fusion::tuned_products>();
+  for (const auto& [extents, size] : sizes) {
+    const auto best = std::ranges::min_element(size.nanoseconds);
+    if (best == size.nanoseconds.end() || *best > 0.98 * size.nanoseconds[0]) continue;  // noise is no reason
+    quicker->set(extents, options.precision,
+                 size.candidates[static_cast<std::size_t>(best - size.nanoseconds.begin())]);
+  }
+  // The whole step, in turn.
+  program_options timing = options;
+  timing.profile = false, timing.duration = true;
+  detail::tuned_step before(on, g, timing);
+  timing.optimize.tuned = quicker;
+  detail::tuned_step after(on, g, timing);
+  std::vector<double> times[2];
+  for (int round = -1; round < 3 * rounds; ++round) {
+    for (detail::tuned_step* each : {&before, &after}) {
+      each->step();
+      if (round >= 0) times[each == &after].push_back(each->get().duration() * 1e-6);
+    }
+  }
+  tuning_result result{quicker, detail::median_of(times[0]), detail::median_of(times[1])};
+  if (result.after >= result.before) result.products = std::make_shared<fusion::tuned_products>();
+  return result;
+} catch (...) {
+  rethrow_as_error("tuning");
+}
+
+MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const std::string& path,
+                                 const device& on) try {
+  nlohmann::json rows = nlohmann::json::array();
+  products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
+    rows.push_back({detail::tuned_precision[static_cast<int>(wanted)], p.batch, p.m, p.n, p.k,
+                    detail::tuned_arithmetic[static_cast<int>(s.arithmetic)], s.tile_m, s.tile_n, s.tile_k,
+                    s.subgroup_m, s.subgroup_n, s.slices, s.depth});
+  });
+  const nlohmann::json whole{
+      {"origin", detail::tuned_origin(on)}, {"products", rows}, {"crc32", detail::checksum_of(rows)}};
+  const std::string text = whole.dump() + "\n";
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  io::write_file(path, std::span(&bytes, 1));
+} catch (...) {
+  rethrow_as_error("saving tuned products");
+}
+
+MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const std::string& path,
+                                                                          const device& on) try {
+  if (!std::filesystem::exists(path)) return nullptr;
+  constexpr const char* what = "tuned products, as save_tuned writes them";
+  constexpr std::uint64_t most = 16 << 20;
+  const std::vector<std::uint8_t> bytes = io::read_file(path, most);
+  const std::string text(bytes.begin(), bytes.end());
+  const nlohmann::json whole = io::detail::parse_bounded_json(text, path, what);
+  const auto damaged = [&](const char* found) { io::bad_file(path, 0, what, found); };
+  if (!whole.is_object() || !whole.contains("origin") || !whole.contains("products") || !whole.contains("crc32"))
+    damaged("something else");
+  if (whole["origin"] != detail::tuned_origin(on)) return nullptr;
+  const nlohmann::json& rows = whole["products"];
+  if (whole["crc32"] != detail::checksum_of(rows)) damaged("another checksum");
+  auto found = std::make_shared<fusion::tuned_products>();
+  try {
+    for (const nlohmann::json& row : rows) {
+      const auto number = [&](std::size_t at) { return row.at(at).get<std::int64_t>(); };
+      const auto size = [&](std::size_t at) { return row.at(at).get<std::uint32_t>(); };
+      const auto place = [&](const auto& names, std::size_t at) {
+        return std::ranges::find(names, row.at(at).get<std::string>()) - std::begin(names);
+      };
+      const auto wanted = place(detail::tuned_precision, 0), arithmetic = place(detail::tuned_arithmetic, 5);
+      if (wanted == std::ssize(detail::tuned_precision) || arithmetic == std::ssize(detail::tuned_arithmetic))
+        damaged("an unknown word");
+      found->set({number(1), number(2), number(3), number(4)}, static_cast<precision>(wanted),
+                 {static_cast<product_arithmetic>(arithmetic), size(6), size(7), size(8), size(9), size(10), size(11),
+                  size(12)});
+    }
+  } catch (const nlohmann::json::exception&) {
+    damaged("other rows");
+  }
+  return found;
+} catch (...) {
+  rethrow_as_error("loading tuned products");
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
