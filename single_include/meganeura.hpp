@@ -18848,39 +18848,6 @@ inline void flat_loops(region_draft& draft, const shape& extents) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Schedules of products that were measured on a device, for those that the model of costs would choose.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// A schedule for each size and precision that is known. Which products a plan has stays what the model of costs makes
-/// it; a schedule that the device does not offer is ignored. So results differ in rounding at most.
-class tuned_products {
- public:
-  void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
-    schedules_[key_of(of, wanted)] = schedule;
-  }
-  /// Null where none is known.
-  [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
-    const auto at = schedules_.find(key_of(of, wanted));
-    return at == schedules_.end() ? nullptr : &at->second;
-  }
-  [[nodiscard]] std::size_t size() const { return schedules_.size(); }
-  /// f(extents, precision, schedule) of each, in a fixed order.
-  template <class Function>
-  void each(const Function& f) const {
-    for (const auto& [key, schedule] : schedules_)
-      f(product_extents{key[1], key[2], key[3], key[4]}, static_cast<precision>(key[0]), schedule);
-  }
-
- private:
-  using sized = std::array<std::int64_t, 5>;
-  [[nodiscard]] static sized key_of(const product_extents& of, precision wanted) {
-    return {static_cast<std::int64_t>(wanted), of.batch, of.m, of.n, of.k};
-  }
-  std::map<sized, product_schedule> schedules_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -18901,9 +18868,8 @@ struct implementation_options {
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
-  std::optional<std::size_t> schedule{};          // see optimize_options
-  std::shared_ptr<const tuned_products> tuned{};  // the same
-  bool keep_rounding = false;                     // values of narrow tensors are not used before they were rounded
+  std::optional<std::size_t> schedule{};  // see optimize_options
+  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -19020,6 +18986,40 @@ class implementation_pass {
   rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// Schedules of products that were measured on a device, for those that the model of costs would choose.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A schedule for each size and precision that is known. Which products a plan has stays what the model of costs makes
+/// it; a schedule that the device does not offer is ignored. So results differ in rounding at most.
+class tuned_products {
+ public:
+  void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
+    schedules_[key_of(of, wanted)] = schedule;
+  }
+  /// Null where none is known.
+  [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
+    const auto at = schedules_.find(key_of(of, wanted));
+    return at == schedules_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] std::size_t size() const { return schedules_.size(); }
+  /// f(extents, precision, schedule) of each, in a fixed order.
+  template <class Function>
+  void each(const Function& f) const {
+    for (const auto& [key, schedule] : schedules_)
+      f(product_extents{key[1], key[2], key[3], key[4]}, static_cast<precision>(key[0]), schedule);
+  }
+
+ private:
+  using sized = std::array<std::int64_t, 5>;
+  [[nodiscard]] static sized key_of(const product_extents& of, precision wanted) {
+    return {static_cast<std::int64_t>(wanted), of.batch, of.m, of.n, of.k};
+  }
+  std::map<sized, product_schedule> schedules_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -32158,7 +32158,27 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
 }
 
-inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
+// With matrix units where they may be used.
+inline device_profile device_of(const optimize_options& options) {
+  device_profile on = options.device;
+  if (!options.matrix_units || options.tolerance == exactness::exact) on.matrix_units = matrix_units::none;
+  return on;
+}
+
+// Schedules that were measured, for what costs would choose: of products that are there, which costs alone decide.
+inline attribute with_tuned_schedule(const attribute& what, const optimize_options& options) {
+  const auto* product = std::get_if<matmul_attribute>(&what);
+  if (product == nullptr || !options.tuned || options.schedule) return what;
+  const product_extents extents = extents_of(*product);
+  const product_schedule* tuned = options.tuned->find(extents, options.precision);
+  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return what;
+  matmul_attribute changed = *product;
+  changed.schedule = *tuned;
+  return changed;
+}
+
+inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
+                          const optimize_options& options) {
   const engine& e = from.graph;
   graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
@@ -32176,8 +32196,8 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
-    made[id] =
-        result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
+    made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
+                               with_tuned_schedule(e.attribute_of(chosen), options), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -32262,10 +32282,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   const bool keeps_rounding = options.tolerance == exactness::exact;
-  device_profile on = options.device;
-  if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
-  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
-                                          options.schedule, options.tuned, keeps_rounding});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, detail::device_of(options),
+                                          options.precision, options.schedule, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -32308,7 +32326,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan);
+  graph result = detail::export_graph(g, all, plan, options);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
@@ -39008,12 +39026,7 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (!is_new) return at->second;
   const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
                                         : std::vector<product_schedule>();
-  if (forced.empty()) {
-    at->second = best_product(product, options_.precision, device());
-    const product_schedule* tuned = options_.tuned ? options_.tuned->find(product, options_.precision) : nullptr;
-    if (tuned != nullptr && is_on_offer(*tuned, product, options_.precision, device())) at->second.schedule = *tuned;
-    return at->second;
-  }
+  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
   at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }
@@ -49492,9 +49505,9 @@ struct staged_shape {
 /// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only the beginning of it
 /// was looked at it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as
 /// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums,
-/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-112 keeps its precision, and all that is
-/// not overflows if it is behind the beginning: rows of zeros, as masks leave them, cost nothing. Rows with infinities
-/// or NaN have no such number.
+/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-110 fits and keeps its precision; all
+/// that is not overflows if it is behind the beginning. So rows of zeros, as masks leave them, cost nothing. Rows with
+/// infinities or NaN have no such number.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
@@ -49744,28 +49757,38 @@ class cooperative_operand {
       if (pieces_[i].partial)
         largest[i] = select(vector_of(pieces_[i].index < piece_count_), largest[i], spirv::u32x4(0u));
     }
+    // First what subgroups do together, then what lanes do alone.
+    struct raised {
+      spirv::u32 row, largest;
+    };
+    std::vector<raised> found;
+    spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
       const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      is_first = k_.local_index() % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
-        const spirv::u32 found = over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes);
-        raise_from(scales, k_.local_index() % lanes == 0u, tile_row(pieces_[i]) + at, found);
+        found.push_back(
+            {tile_row(pieces_[i]) + at, over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes)});
       }
-      return;
-    }
-    // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
-    // other.
-    const std::uint32_t apart = shape_.units;
-    const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
-    const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
-    for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
-    for (std::size_t i = 0; i < different; ++i) {
-      const spirv::u32 row = tile_row(pieces_[i]) + at;
-      for (std::uint32_t j = 0; j < unit; ++j) {
-        const spirv::u32 found = meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j];
-        raise_from(scales, meet ? k_.local_index() % subgroup_size_ < apart : spirv::boolean(true), row + j, found);
+    } else {
+      // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
+      // other.
+      const std::uint32_t apart = shape_.units;
+      const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
+      if (meet) is_first = k_.local_index() % subgroup_size_ < apart;
+      const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
+      for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
+      for (std::size_t i = 0; i < different; ++i) {
+        for (std::uint32_t j = 0; j < unit; ++j) {
+          found.push_back({tile_row(pieces_[i]) + (at + j),
+                           meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j]});
+        }
       }
     }
+    k_.if_(is_first, [&] {
+      for (const raised& each : found) k_.if_(each.largest != 0u, [&] { scales.raise(each.row, each.largest); });
+    });
   }
   // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
   [[nodiscard]] spirv::u32 over_lanes(spirv::u32 value, std::uint32_t first, std::uint32_t lanes) {
@@ -49773,9 +49796,6 @@ class cooperative_operand {
     for (std::uint32_t mask = first; mask < lanes; mask *= 2)
       value = max(value, k_.subgroup_shuffle_xor(value, spirv::u32(mask)));
     return value;
-  }
-  void raise_from(row_scales& scales, const spirv::boolean& lane, const spirv::u32& row, const spirv::u32& found) {
-    k_.if_(lane && found != 0u, [&] { scales.raise(row, found); });
   }
 
   [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
@@ -50303,12 +50323,18 @@ template <template <class> class Unit>
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
-  if (!s.is_on_units() || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) || !whole(s.tile_k, 16 * s.slices) ||
-      !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  const bool is_short = s.depth == 1 || s.tile_k * 64 >= extent_of(problem.k);
+  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
+      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
          to_string(s));
+  }
+  if (!is_short) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}' writes out its loop over {} terms of k: that would be more than 64 steps", to_string(s),
+         extent_of(problem.k));
   }
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,

@@ -4,6 +4,7 @@
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
 #include <meganeura/runtime/tune.hpp>
+#include <meganeura/runtime/tuned_step.hpp>
 
 #include <support/sentence_of.hpp>
 #include <support/shared_device.hpp>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <memory>
@@ -89,6 +91,44 @@ TEST(runtime_tune, a_schedule_that_is_not_on_offer_is_ignored) {
     tuned_products products;
     products.set(size, precision::exact, wrong);
     EXPECT_EQ(run(gpu, with(products)).schedule, model) << to_string(wrong);
+  }
+}
+
+// Products of NaN take other ways: what is measured is what a model has.
+TEST(runtime_tune, steps_of_a_training_graph_stay_numbers) {
+  const symbol_extent symbols[] = {{"batch", 16}};
+  const graph g = make_training_graph<support::mlp<8>, cross_entropy<"label">>(adam{}, symbols);
+  detail::tuned_step step(support::shared_device(), g, {});
+  for (int i = 0; i < 5; ++i) {
+    step.step();
+    const program& run = step.get();
+    EXPECT_TRUE(std::isfinite(run.output_as<float>(run.plan().outputs[0].name)[0])) << i;
+  }
+}
+
+// Whatever the table says, the products are the same: a schedule is no reason to sum otherwise.
+TEST(runtime_tune, a_table_changes_schedules_alone) {
+  device_profile on;
+  on.max_shared_bytes = 49152, on.max_invocations = 1024;
+  on.matrix_units = matrix_units::cooperative;
+  for (const fusion::product_extents& p : {fusion::product_extents{1, 16, 32, 1024}, {1, 128, 576, 1536}}) {
+    graph g;
+    const node_id a = g.input("a", dtype::f32, {p.m, p.k}), b = g.parameter("b", dtype::f32, {p.k, p.n});
+    g.add_output("y", g.contract(a, b, "ik", "kj", "ij"));
+    const auto sizes = [&](const std::shared_ptr<const tuned_products>& tuned) {
+      std::vector<std::vector<std::int64_t>> found;
+      const graph chosen = fusion::optimize(g, {.tuned = tuned, .device = on});
+      for (node_id id{0}; id < chosen.size(); ++id) {
+        if (const auto* product = std::get_if<matmul_attribute>(&chosen.attribute_of(id)))
+          found.emplace_back(product->space.begin(), product->space.end());
+      }
+      return found;
+    };
+    for (const product_schedule& each : fusion::product_schedules(product_arithmetic::split, p.k, on)) {
+      auto tuned = std::make_shared<tuned_products>();
+      tuned->set(p, precision::exact, each);
+      EXPECT_EQ(sizes(tuned), sizes(nullptr)) << to_string(each);
+    }
   }
 }
 

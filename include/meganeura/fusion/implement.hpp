@@ -5,13 +5,11 @@
 #include <meganeura/fusion/engine.hpp>
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/fusion/structural_rules.hpp>
-#include <meganeura/fusion/tuned_products.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -35,9 +33,8 @@ struct implementation_options {
   std::size_t forms = 16;  // region forms of one class
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
-  std::optional<std::size_t> schedule{};          // see optimize_options
-  std::shared_ptr<const tuned_products> tuned{};  // the same
-  bool keep_rounding = false;                     // values of narrow tensors are not used before they were rounded
+  std::optional<std::size_t> schedule{};  // see optimize_options
+  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.

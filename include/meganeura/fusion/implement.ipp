@@ -33,12 +33,7 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (!is_new) return at->second;
   const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
                                         : std::vector<product_schedule>();
-  if (forced.empty()) {
-    at->second = best_product(product, options_.precision, device());
-    const product_schedule* tuned = options_.tuned ? options_.tuned->find(product, options_.precision) : nullptr;
-    if (tuned != nullptr && is_on_offer(*tuned, product, options_.precision, device())) at->second.schedule = *tuned;
-    return at->second;
-  }
+  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
   at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }

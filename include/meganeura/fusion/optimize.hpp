@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/implement.hpp>
+#include <meganeura/fusion/tuned_products.hpp>
 
 #include <cstddef>
 #include <memory>

@@ -64,7 +64,27 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
 }
 
-inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan) {
+// With matrix units where they may be used.
+inline device_profile device_of(const optimize_options& options) {
+  device_profile on = options.device;
+  if (!options.matrix_units || options.tolerance == exactness::exact) on.matrix_units = matrix_units::none;
+  return on;
+}
+
+// Schedules that were measured, for what costs would choose: of products that are there, which costs alone decide.
+inline attribute with_tuned_schedule(const attribute& what, const optimize_options& options) {
+  const auto* product = std::get_if<matmul_attribute>(&what);
+  if (product == nullptr || !options.tuned || options.schedule) return what;
+  const product_extents extents = extents_of(*product);
+  const product_schedule* tuned = options.tuned->find(extents, options.precision);
+  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return what;
+  matmul_attribute changed = *product;
+  changed.schedule = *tuned;
+  return changed;
+}
+
+inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
+                          const optimize_options& options) {
   const engine& e = from.graph;
   graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
@@ -82,8 +102,8 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
-    made[id] =
-        result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id), e.attribute_of(chosen), operands);
+    made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
+                               with_tuned_schedule(e.attribute_of(chosen), options), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -168,10 +188,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
   const bool keeps_rounding = options.tolerance == exactness::exact;
-  device_profile on = options.device;
-  if (!options.matrix_units || keeps_rounding) on.matrix_units = matrix_units::none;
-  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, on, options.precision,
-                                          options.schedule, options.tuned, keeps_rounding});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, detail::device_of(options),
+                                          options.precision, options.schedule, keeps_rounding});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -214,7 +232,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan);
+  graph result = detail::export_graph(g, all, plan, options);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();

@@ -41,9 +41,9 @@ struct staged_shape {
 /// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only the beginning of it
 /// was looked at it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as
 /// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums,
-/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-112 keeps its precision, and all that is
-/// not overflows if it is behind the beginning: rows of zeros, as masks leave them, cost nothing. Rows with infinities
-/// or NaN have no such number.
+/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-110 fits and keeps its precision; all
+/// that is not overflows if it is behind the beginning. So rows of zeros, as masks leave them, cost nothing. Rows with
+/// infinities or NaN have no such number.
 class row_scales {
  public:
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
@@ -293,28 +293,38 @@ class cooperative_operand {
       if (pieces_[i].partial)
         largest[i] = select(vector_of(pieces_[i].index < piece_count_), largest[i], spirv::u32x4(0u));
     }
+    // First what subgroups do together, then what lanes do alone.
+    struct raised {
+      spirv::u32 row, largest;
+    };
+    std::vector<raised> found;
+    spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
       const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      is_first = k_.local_index() % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
-        const spirv::u32 found = over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes);
-        raise_from(scales, k_.local_index() % lanes == 0u, tile_row(pieces_[i]) + at, found);
+        found.push_back(
+            {tile_row(pieces_[i]) + at, over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes)});
       }
-      return;
-    }
-    // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
-    // other.
-    const std::uint32_t apart = shape_.units;
-    const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
-    const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
-    for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
-    for (std::size_t i = 0; i < different; ++i) {
-      const spirv::u32 row = tile_row(pieces_[i]) + at;
-      for (std::uint32_t j = 0; j < unit; ++j) {
-        const spirv::u32 found = meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j];
-        raise_from(scales, meet ? k_.local_index() % subgroup_size_ < apart : spirv::boolean(true), row + j, found);
+    } else {
+      // Lanes that are shape_.units apart have the same four rows, and so have all pieces of one that stand below each
+      // other.
+      const std::uint32_t apart = shape_.units;
+      const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
+      if (meet) is_first = k_.local_index() % subgroup_size_ < apart;
+      const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
+      for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
+      for (std::size_t i = 0; i < different; ++i) {
+        for (std::uint32_t j = 0; j < unit; ++j) {
+          found.push_back({tile_row(pieces_[i]) + (at + j),
+                           meet ? over_lanes(largest[i][j], apart, subgroup_size_) : largest[i][j]});
+        }
       }
     }
+    k_.if_(is_first, [&] {
+      for (const raised& each : found) k_.if_(each.largest != 0u, [&] { scales.raise(each.row, each.largest); });
+    });
   }
   // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
   [[nodiscard]] spirv::u32 over_lanes(spirv::u32 value, std::uint32_t first, std::uint32_t lanes) {
@@ -322,9 +332,6 @@ class cooperative_operand {
     for (std::uint32_t mask = first; mask < lanes; mask *= 2)
       value = max(value, k_.subgroup_shuffle_xor(value, spirv::u32(mask)));
     return value;
-  }
-  void raise_from(row_scales& scales, const spirv::boolean& lane, const spirv::u32& row, const spirv::u32& found) {
-    k_.if_(lane && found != 0u, [&] { scales.raise(row, found); });
   }
 
   [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {

@@ -440,12 +440,18 @@ template <template <class> class Unit>
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
-  if (!s.is_on_units() || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) || !whole(s.tile_k, 16 * s.slices) ||
-      !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  const bool is_short = s.depth == 1 || s.tile_k * 64 >= extent_of(problem.k);
+  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
+      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
          "subgroups",
          to_string(s));
+  }
+  if (!is_short) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}' writes out its loop over {} terms of k: that would be more than 64 steps", to_string(s),
+         extent_of(problem.k));
   }
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,

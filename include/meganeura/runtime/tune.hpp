@@ -26,9 +26,10 @@ struct tuning_result {
 };
 
 /// Measures schedules of the products of `g`, each where it stands in a step, and then the whole step with the quickest
-/// ones; where that is no quicker, none are kept. Builds the program `candidates` + 4 times; needs memory for it with
-/// parameters of its own, and changes nothing else. Numbers of results may differ in rounding, no more than
-/// `options.precision` allows. errors: what making a program throws; unsupported where a device has no timestamps.
+/// ones; where that is no quicker, none are kept. Builds the program up to `candidates` + 4 times; needs memory for two
+/// of it with parameters of their own, and changes nothing else. What `options` have in `optimize.tuned` does not
+/// count. Numbers of results may differ in rounding, no more than `options.precision` allows. errors: what making a
+/// program throws; unsupported where a device has no timestamps.
 [[nodiscard]] tuning_result tune(const device& on, const graph& g, const program_options& options = {},
                                  const tuning_options& how = {});
 

@@ -7,6 +7,7 @@
 #include <meganeura/io/crc32.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/runtime/tune.hpp>
+#include <meganeura/runtime/tuned_step.hpp>
 #include <meganeura/version.hpp>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
@@ -25,44 +27,6 @@
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
-
-// A graph's program with parameters of its own, and a step of it with inputs that any program takes.
-class tuned_step {
- public:
-  tuned_step(const device& on, const graph& g, const program_options& options)
-      : weights_(on, g), run_((weights_.init(), program(on, g, weights_, options))) {
-    const auto& bytes = run_.plan().area_bytes[plan::index_of(plan::area::step_values)];
-    numbers_.resize(std::max<std::uint64_t>(bytes / plan::tensor_alignment, 1), kernels::step_values{.step = 1});
-    for (const plan::named_tensor& input : run_.plan().inputs.tensors) {
-      const auto count = static_cast<std::size_t>(input.extents.elements());
-      std::vector<float> numbers(host_type(input.type) == dtype::f32 ? count : 0);
-      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 97) / 97 - 0.5f;
-      inputs_.push_back(std::move(numbers));
-      zeros_.resize(std::max(zeros_.size(), static_cast<std::size_t>(input.bytes)));
-    }
-  }
-  void step() {
-    std::vector<input_values> bound;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const plan::named_tensor& input = run_.plan().inputs.tensors[i];
-      if (inputs_[i].empty())
-        bound.emplace_back(
-            input.name, input.type,
-            std::span(zeros_).first(static_cast<std::size_t>(storage_bytes(input.type, input.extents.elements()))));
-      else
-        bound.emplace_back(input.name, dtype::f32, std::as_bytes(std::span(inputs_[i])));
-    }
-    run_.wait(run_.submit(numbers_, bound));
-  }
-  [[nodiscard]] const program& get() const { return run_; }
-
- private:
-  parameters weights_;
-  program run_;
-  std::vector<kernels::step_values> numbers_;
-  std::vector<std::vector<float>> inputs_;  // empty where an input has other numbers: zeros
-  std::vector<std::byte> zeros_;
-};
 
 [[nodiscard]] inline double median_of(std::vector<double> values) {
   std::ranges::sort(values);
@@ -78,7 +42,7 @@ struct extents_less {
 // What there is to measure of one size, the model's choice first.
 struct tuned_size {
   std::vector<product_schedule> candidates;
-  std::vector<double> nanoseconds;  // of each that was measured
+  std::vector<double> nanoseconds;  // of each; infinity where it was not measured
 };
 using tuned_sizes = std::map<fusion::product_extents, tuned_size, extents_less>;
 
@@ -103,11 +67,13 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size, extents_less>;
     all.emplace_back();  // f32 multiply-add
     found.push_back(product->schedule);
     std::ranges::copy_if(all, std::back_inserter(found), [&](const auto& each) { return each != found[0]; });
+    sizes[extents].nanoseconds.assign(found.size(), std::numeric_limits<double>::infinity());
   }
   return sizes;
 }
 
-// Each size's time in a step, by the candidate `number`: the median of rounds, on average over its dispatches.
+// Each size's time in a step, by the candidate `number` where the program has it: the median of rounds, on average over
+// its dispatches.
 inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_sizes& sizes) {
   const plan::execution_plan& p = step.get().plan();
   std::map<fusion::product_extents, std::vector<double>, extents_less> rounds_of;
@@ -120,18 +86,18 @@ inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_size
     for (const plan::step& s : p.steps) {
       if (s.kind == plan::step::copy) continue;
       const double nanoseconds = found[next++].nanoseconds;
-      if (const matmul_attribute* product = product_of(p, s)) {
-        auto& [sum, count] = sums[fusion::extents_of(*product)];
-        sum += nanoseconds, ++count;
-      }
+      const matmul_attribute* product = product_of(p, s);
+      if (product == nullptr) continue;
+      const fusion::product_extents extents = fusion::extents_of(*product);
+      const auto at = sizes.find(extents);
+      if (at == sizes.end() || number >= at->second.candidates.size()) continue;
+      if (product->schedule != at->second.candidates[number]) continue;
+      auto& [sum, count] = sums[extents];
+      sum += nanoseconds, ++count;
     }
     for (const auto& [extents, sum] : sums) rounds_of[extents].push_back(sum.first / sum.second);
   }
-  for (auto& [extents, times] : rounds_of) {
-    const auto at = sizes.find(extents);
-    if (at != sizes.end() && number < at->second.candidates.size())
-      at->second.nanoseconds.push_back(median_of(std::move(times)));
-  }
+  for (auto& [extents, times] : rounds_of) sizes[extents].nanoseconds[number] = median_of(std::move(times));
 }
 
 // What follows of a file's products; `read` and `write` are its two sides.
@@ -161,6 +127,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   const int rounds = std::max(how.rounds, 1);
   program_options measuring = options;
   measuring.profile = true;
+  measuring.optimize.tuned = nullptr;  // what is known already is measured again
   const auto with = [&](const detail::tuned_sizes& sizes, const auto& pick) {
     auto table = std::make_shared<fusion::tuned_products>();
     for (const auto& [extents, size] : sizes) table->set(extents, options.precision, pick(size));
@@ -183,13 +150,13 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   auto quicker = std::make_shared<fusion::tuned_products>();
   for (const auto& [extents, size] : sizes) {
     const auto best = std::ranges::min_element(size.nanoseconds);
-    if (best == size.nanoseconds.end() || *best > 0.98 * size.nanoseconds[0]) continue;  // noise is no reason
+    if (!(*best < 0.98 * size.nanoseconds[0])) continue;  // noise is no reason
     quicker->set(extents, options.precision,
                  size.candidates[static_cast<std::size_t>(best - size.nanoseconds.begin())]);
   }
   // The whole step, in turn.
   program_options timing = options;
-  timing.profile = false, timing.duration = true;
+  timing.profile = false, timing.duration = true, timing.optimize.tuned = nullptr;
   detail::tuned_step before(on, g, timing);
   timing.optimize.tuned = quicker;
   detail::tuned_step after(on, g, timing);
@@ -239,12 +206,17 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   const nlohmann::json& rows = whole["products"];
   if (whole["crc32"] != detail::checksum_of(rows)) damaged("another checksum");
   auto found = std::make_shared<fusion::tuned_products>();
+  if (!rows.is_array()) damaged("no list of them");
   try {
     for (const nlohmann::json& row : rows) {
-      const auto number = [&](std::size_t at) { return row.at(at).get<std::int64_t>(); };
-      const auto size = [&](std::size_t at) { return row.at(at).get<std::uint32_t>(); };
+      if (!row.is_array() || row.size() != 13) damaged("a row of another length");
+      const auto number = [&](std::size_t at) {
+        if (!row[at].is_number_unsigned() || row[at].get<std::uint64_t>() > 0x7fffffffu) damaged("a size that is none");
+        return row[at].get<std::int64_t>();
+      };
+      const auto size = [&](std::size_t at) { return static_cast<std::uint32_t>(number(at)); };
       const auto place = [&](const auto& names, std::size_t at) {
-        return std::ranges::find(names, row.at(at).get<std::string>()) - std::begin(names);
+        return std::ranges::find(names, row[at].get<std::string>()) - std::begin(names);
       };
       const auto wanted = place(detail::tuned_precision, 0), arithmetic = place(detail::tuned_arithmetic, 5);
       if (wanted == std::ssize(detail::tuned_precision) || arithmetic == std::ssize(detail::tuned_arithmetic))
