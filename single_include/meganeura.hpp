@@ -18480,6 +18480,7 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
 /// `batch` products of [m, n] results, sums of k terms each.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
 [[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
@@ -18564,7 +18565,7 @@ inline constexpr tile_shape tile_shapes[] = {
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
-[[nodiscard]] inline double held(const product_schedule& s, std::uint32_t threads) {
+[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
 }
@@ -18653,12 +18654,20 @@ struct product_choice {
   double seconds = 0;
 };
 
+/// Of f32 multiply-add, beside launch and bytes.
+[[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
+  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
+  const double share =
+      device.parallel ? product_share(p, device.compute_units)
+                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
+  return 2 * terms / (device.matmul_flops * share) + device.product_once;
+}
+
 /// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
-  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  product_choice best{{},
-                      2 * terms / (device.matmul_flops * product_share(p, device.compute_units)) + device.product_once};
+  product_choice best{{}, multiply_add_seconds(p, device)};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);
@@ -18967,7 +18976,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<std::array<std::int64_t, 4>, product_choice> products_;  // that were asked for
+  std::map<product_extents, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
@@ -18999,27 +19008,22 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 class tuned_products {
  public:
   void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
-    schedules_[key_of(of, wanted)] = schedule;
+    schedules_[{wanted, of}] = schedule;
   }
   /// Null where none is known.
   [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
-    const auto at = schedules_.find(key_of(of, wanted));
+    const auto at = schedules_.find({wanted, of});
     return at == schedules_.end() ? nullptr : &at->second;
   }
   [[nodiscard]] std::size_t size() const { return schedules_.size(); }
   /// f(extents, precision, schedule) of each, in a fixed order.
   template <class Function>
   void each(const Function& f) const {
-    for (const auto& [key, schedule] : schedules_)
-      f(product_extents{key[1], key[2], key[3], key[4]}, static_cast<precision>(key[0]), schedule);
+    for (const auto& [of, schedule] : schedules_) f(of.second, of.first, schedule);
   }
 
  private:
-  using sized = std::array<std::int64_t, 5>;
-  [[nodiscard]] static sized key_of(const product_extents& of, precision wanted) {
-    return {static_cast<std::int64_t>(wanted), of.batch, of.m, of.n, of.k};
-  }
-  std::map<sized, product_schedule> schedules_;
+  std::map<std::pair<precision, product_extents>, product_schedule> schedules_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -32165,13 +32169,13 @@ inline device_profile device_of(const optimize_options& options) {
   return on;
 }
 
-// Schedules that were measured, for what costs would choose: of products that are there, which costs alone decide.
-inline attribute with_tuned_schedule(const attribute& what, const optimize_options& options) {
+// The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
+inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule) return what;
+  if (product == nullptr || !options.tuned || options.schedule) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return what;
+  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
   return changed;
@@ -32196,8 +32200,9 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
+    const auto tuned = with_tuned_schedule(e.attribute_of(chosen), options);
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
-                               with_tuned_schedule(e.attribute_of(chosen), options), operands);
+                               tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -39022,7 +39027,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 // ---- products -------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
-  const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
+  const auto [at, is_new] = products_.try_emplace(product);
   if (!is_new) return at->second;
   const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
                                         : std::vector<product_schedule>();
@@ -39981,13 +39986,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  if (product.schedule.is_on_units()) return unit_seconds(product.schedule, p, device);
-  const auto flops = 2 * static_cast<double>(product.space.elements());
-  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share =
-      device.parallel ? product_share(p, device.compute_units)
-                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return flops / (device.matmul_flops * share) + device.product_once;
+  return product.schedule.is_on_units() ? unit_seconds(product.schedule, p, device) : multiply_add_seconds(p, device);
 }
 
 MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {

@@ -62,12 +62,19 @@ std::map<int, span_of_time> host_slices(const std::string& path, const std::stri
   return found;
 }
 
+// A trainer with a batch for it.
+struct small_training {
+  trainer<net, cross_entropy<"label">> run;
+  std::vector<float> x = support::uniform(16 * 8, 1);
+  std::vector<std::int32_t> labels = support::classes(16, 2);
+
+  explicit small_training(const device& gpu) : run(gpu, adam{}, {{"batch", 16}}) { run.parameters().init(); }
+  auto step() { return run.step(bind<"x">(x), bind<"label">(labels)); }
+};
+
 void train(const device& gpu, int steps) {
-  trainer<net, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 16}});
-  run.parameters().init();
-  const std::vector<float> x = support::uniform(16 * 8, 1);
-  const std::vector<std::int32_t> labels = support::classes(16, 2);
-  for (int i = 0; i < steps; ++i) run.step(bind<"x">(x), bind<"label">(labels)).wait();
+  small_training training(gpu);
+  for (int i = 0; i < steps; ++i) training.step().wait();
 }
 
 vulkan::device_options traced(const std::string& path) {
@@ -158,12 +165,9 @@ TEST(runtime_trace, a_step_that_nobody_waits_for_is_written_when_its_program_goe
   const std::string path = folder / "t.json";
   const support::checked_device gpu(traced(path));
   {
-    trainer<net, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 16}});
-    run.parameters().init();
-    const std::vector<float> x = support::uniform(16 * 8, 1);
-    const std::vector<std::int32_t> labels = support::classes(16, 2);
-    for (int i = 0; i < 3; ++i) run.step(bind<"x">(x), bind<"label">(labels));
-    trainer<net, cross_entropy<"label">> moved = std::move(run);
+    small_training training(gpu);
+    for (int i = 0; i < 3; ++i) training.step();
+    trainer<net, cross_entropy<"label">> moved = std::move(training.run);
   }
   const auto steps = events_of(path, "step");
   EXPECT_EQ(std::ranges::count_if(steps, [](const auto& each) { return each["name"] == "step 3"; }), 1);
@@ -174,12 +178,9 @@ TEST(runtime_trace, a_wait_writes_the_steps_before_it_as_well) {
   const support::temporary_folder folder;
   const std::string path = folder / "t.json";
   const support::checked_device gpu(traced(path));
-  trainer<net, cross_entropy<"label">> run(gpu, adam{}, {{"batch", 16}});
-  run.parameters().init();
-  const std::vector<float> x = support::uniform(16 * 8, 1);
-  const std::vector<std::int32_t> labels = support::classes(16, 2);
-  for (int i = 0; i < 4; ++i) run.step(bind<"x">(x), bind<"label">(labels));
-  run.step(bind<"x">(x), bind<"label">(labels)).wait();
+  small_training training(gpu);
+  for (int i = 0; i < 4; ++i) training.step();
+  training.step().wait();
   std::vector<std::string> steps;
   for (const nlohmann::json& each : events_of(path, "step")) {
     if (each["ph"] == "X" && each["tid"] == gpu.trace_track()) steps.push_back(each["name"]);

@@ -6,7 +6,6 @@
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/fusion/structural_rules.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -132,7 +131,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<std::array<std::int64_t, 4>, product_choice> products_;  // that were asked for
+  std::map<product_extents, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views

@@ -29,7 +29,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 // ---- products -------------------------------------------------------------------------------------------------------
 
 MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
-  const auto [at, is_new] = products_.try_emplace({product.batch, product.m, product.n, product.k});
+  const auto [at, is_new] = products_.try_emplace(product);
   if (!is_new) return at->second;
   const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
                                         : std::vector<product_schedule>();

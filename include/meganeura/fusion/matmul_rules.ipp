@@ -159,13 +159,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
 
 inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  if (product.schedule.is_on_units()) return unit_seconds(product.schedule, p, device);
-  const auto flops = 2 * static_cast<double>(product.space.elements());
-  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share =
-      device.parallel ? product_share(p, device.compute_units)
-                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return flops / (device.matmul_flops * share) + device.product_once;
+  return product.schedule.is_on_units() ? unit_seconds(product.schedule, p, device) : multiply_add_seconds(p, device);
 }
 
 MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {

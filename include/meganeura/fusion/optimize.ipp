@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -71,13 +72,13 @@ inline device_profile device_of(const optimize_options& options) {
   return on;
 }
 
-// Schedules that were measured, for what costs would choose: of products that are there, which costs alone decide.
-inline attribute with_tuned_schedule(const attribute& what, const optimize_options& options) {
+// The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
+inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule) return what;
+  if (product == nullptr || !options.tuned || options.schedule) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return what;
+  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
   return changed;
@@ -102,8 +103,9 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     small_vector<node_id, 8> operands;
     for (class_id operand : e.operands(chosen)) operands.push_back(made[e.find(operand)]);
     const graph::scope in(result, e.node(chosen).path);
+    const auto tuned = with_tuned_schedule(e.attribute_of(chosen), options);
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
-                               with_tuned_schedule(e.attribute_of(chosen), options), operands);
+                               tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);

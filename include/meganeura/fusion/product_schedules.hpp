@@ -48,7 +48,7 @@ inline constexpr tile_shape tile_shapes[] = {
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
-[[nodiscard]] inline double held(const product_schedule& s, std::uint32_t threads) {
+[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
 }
@@ -137,12 +137,20 @@ struct product_choice {
   double seconds = 0;
 };
 
+/// Of f32 multiply-add, beside launch and bytes.
+[[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
+  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
+  const double share =
+      device.parallel ? product_share(p, device.compute_units)
+                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
+  return 2 * terms / (device.matmul_flops * share) + device.product_once;
+}
+
 /// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
-  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  product_choice best{{},
-                      2 * terms / (device.matmul_flops * product_share(p, device.compute_units)) + device.product_once};
+  product_choice best{{}, multiply_add_seconds(p, device)};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
     const double seconds = unit_seconds(s, p, device);

@@ -4,6 +4,7 @@
 #include <meganeura/core/division.hpp>
 #include <meganeura/graph/attribute.hpp>
 
+#include <compare>
 #include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -43,6 +44,7 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
 /// `batch` products of [m, n] results, sums of k terms each.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
 [[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {

@@ -4,10 +4,9 @@
 #include <meganeura/core/precision.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -16,27 +15,22 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 class tuned_products {
  public:
   void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
-    schedules_[key_of(of, wanted)] = schedule;
+    schedules_[{wanted, of}] = schedule;
   }
   /// Null where none is known.
   [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
-    const auto at = schedules_.find(key_of(of, wanted));
+    const auto at = schedules_.find({wanted, of});
     return at == schedules_.end() ? nullptr : &at->second;
   }
   [[nodiscard]] std::size_t size() const { return schedules_.size(); }
   /// f(extents, precision, schedule) of each, in a fixed order.
   template <class Function>
   void each(const Function& f) const {
-    for (const auto& [key, schedule] : schedules_)
-      f(product_extents{key[1], key[2], key[3], key[4]}, static_cast<precision>(key[0]), schedule);
+    for (const auto& [of, schedule] : schedules_) f(of.second, of.first, schedule);
   }
 
  private:
-  using sized = std::array<std::int64_t, 5>;
-  [[nodiscard]] static sized key_of(const product_extents& of, precision wanted) {
-    return {static_cast<std::int64_t>(wanted), of.batch, of.m, of.n, of.k};
-  }
-  std::map<sized, product_schedule> schedules_;
+  std::map<std::pair<precision, product_extents>, product_schedule> schedules_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -20,7 +20,6 @@
 #include <limits>
 #include <map>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,18 +32,12 @@ namespace detail {
   return values[values.size() / 2];
 }
 
-struct extents_less {
-  bool operator()(const fusion::product_extents& a, const fusion::product_extents& b) const {
-    return std::tie(a.batch, a.m, a.n, a.k) < std::tie(b.batch, b.m, b.n, b.k);
-  }
-};
-
 // What there is to measure of one size, the model's choice first.
 struct tuned_size {
   std::vector<product_schedule> candidates;
   std::vector<double> nanoseconds;  // of each; infinity where it was not measured
 };
-using tuned_sizes = std::map<fusion::product_extents, tuned_size, extents_less>;
+using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
 
 [[nodiscard]] inline const matmul_attribute* product_of(const plan::execution_plan& p, const plan::step& s) {
   if (s.kind != plan::step::kernel) return nullptr;
@@ -76,12 +69,12 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size, extents_less>;
 // its dispatches.
 inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_sizes& sizes) {
   const plan::execution_plan& p = step.get().plan();
-  std::map<fusion::product_extents, std::vector<double>, extents_less> rounds_of;
+  std::map<fusion::product_extents, std::vector<double>> rounds_of;
   for (int round = -1; round < rounds; ++round) {
     step.step();
     if (round < 0) continue;
     const step_profile found = step.get().profile();
-    std::map<fusion::product_extents, std::pair<double, int>, extents_less> sums;
+    std::map<fusion::product_extents, std::pair<double, int>> sums;
     std::size_t next = 0;
     for (const plan::step& s : p.steps) {
       if (s.kind == plan::step::copy) continue;
@@ -100,9 +93,11 @@ inline void measure(tuned_step& step, int rounds, std::size_t number, tuned_size
   for (auto& [extents, times] : rounds_of) sizes[extents].nanoseconds[number] = median_of(std::move(times));
 }
 
-// What follows of a file's products; `read` and `write` are its two sides.
-inline constexpr const char* tuned_arithmetic[] = {"fma", "split", "rounded", "half"};
-inline constexpr const char* tuned_precision[] = {"exact", "fast"};
+// As files have them; an arithmetic is called as in the text of a schedule.
+inline constexpr const char* precision_names[] = {"exact", "fast"};
+[[nodiscard]] inline std::string name_of(product_arithmetic arithmetic) {
+  return to_string(product_schedule{arithmetic});
+}
 
 [[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
   return {{"device", on.facts().name},
@@ -128,17 +123,14 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   program_options measuring = options;
   measuring.profile = true;
   measuring.optimize.tuned = nullptr;  // what is known already is measured again
-  const auto with = [&](const detail::tuned_sizes& sizes, const auto& pick) {
-    auto table = std::make_shared<fusion::tuned_products>();
-    for (const auto& [extents, size] : sizes) table->set(extents, options.precision, pick(size));
-    return table;
-  };
   detail::tuned_sizes sizes;
   std::size_t most = 1;
   for (std::size_t number = 0; number < most; ++number) {
     if (number > 0) {
-      measuring.optimize.tuned =
-          with(sizes, [&](const detail::tuned_size& size) { return size.candidates[number % size.candidates.size()]; });
+      auto table = std::make_shared<fusion::tuned_products>();
+      for (const auto& [extents, size] : sizes)
+        table->set(extents, options.precision, size.candidates[number % size.candidates.size()]);
+      measuring.optimize.tuned = table;
     }
     detail::tuned_step step(on, g, measuring);
     if (number == 0) {
@@ -178,9 +170,9 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                                  const device& on) try {
   nlohmann::json rows = nlohmann::json::array();
   products.each([&](const fusion::product_extents& p, precision wanted, const product_schedule& s) {
-    rows.push_back({detail::tuned_precision[static_cast<int>(wanted)], p.batch, p.m, p.n, p.k,
-                    detail::tuned_arithmetic[static_cast<int>(s.arithmetic)], s.tile_m, s.tile_n, s.tile_k,
-                    s.subgroup_m, s.subgroup_n, s.slices, s.depth});
+    rows.push_back({detail::precision_names[static_cast<int>(wanted)], p.batch, p.m, p.n, p.k,
+                    detail::name_of(s.arithmetic), s.tile_m, s.tile_n, s.tile_k, s.subgroup_m, s.subgroup_n, s.slices,
+                    s.depth});
   });
   const nlohmann::json whole{
       {"origin", detail::tuned_origin(on)}, {"products", rows}, {"crc32", detail::checksum_of(rows)}};
@@ -215,15 +207,14 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
         return row[at].get<std::int64_t>();
       };
       const auto size = [&](std::size_t at) { return static_cast<std::uint32_t>(number(at)); };
-      const auto place = [&](const auto& names, std::size_t at) {
-        return std::ranges::find(names, row[at].get<std::string>()) - std::begin(names);
-      };
-      const auto wanted = place(detail::tuned_precision, 0), arithmetic = place(detail::tuned_arithmetic, 5);
-      if (wanted == std::ssize(detail::tuned_precision) || arithmetic == std::ssize(detail::tuned_arithmetic))
-        damaged("an unknown word");
+      const auto word = [&](std::size_t at) { return row[at].get<std::string>(); };
+      const auto wanted = std::ranges::find(detail::precision_names, word(0)) - std::begin(detail::precision_names);
+      using enum product_arithmetic;
+      constexpr product_arithmetic all[] = {fma, split, rounded, half};
+      const auto* arithmetic = std::ranges::find(all, word(5), detail::name_of);
+      if (wanted == std::ssize(detail::precision_names) || arithmetic == std::end(all)) damaged("an unknown word");
       found->set({number(1), number(2), number(3), number(4)}, static_cast<precision>(wanted),
-                 {static_cast<product_arithmetic>(arithmetic), size(6), size(7), size(8), size(9), size(10), size(11),
-                  size(12)});
+                 {*arithmetic, size(6), size(7), size(8), size(9), size(10), size(11), size(12)});
     }
   } catch (const nlohmann::json::exception&) {
     damaged("other rows");
