@@ -75,6 +75,7 @@ struct instance_functions {
 
 struct device_functions {
   MEGANEURA_VULKAN_DEVICE_FUNCTIONS(MEGANEURA_VULKAN_MEMBER)
+  PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSet = nullptr;        // only where facts have push descriptors
   PFN_vkGetCalibratedTimestampsEXT GetCalibratedTimestamps = nullptr;  // only of a device that writes a trace
 };
 #undef MEGANEURA_VULKAN_MEMBER

@@ -67,6 +67,7 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     enabled.emplace_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  if (facts.max_push_descriptors != 0) enabled.emplace_back(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   const char* calibration = trace && facts.has_calibrated_timestamps ? calibration_extension(extensions) : nullptr;
   if (calibration != nullptr) enabled.emplace_back(calibration);
   std::vector<const char*> names;
@@ -102,6 +103,10 @@ MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>
       fail(error_category::unsupported, "the driver of {} lacks {}; Vulkan 1.2 is needed", facts.name, name);
     }
   });
+  if (facts.max_push_descriptors != 0) {
+    call.CmdPushDescriptorSet = reinterpret_cast<PFN_vkCmdPushDescriptorSetKHR>(
+        owner->call.GetDeviceProcAddr(handle, "vkCmdPushDescriptorSetKHR"));
+  }
   if (calibration == nullptr) return;
   for (const char* name : {"vkGetCalibratedTimestampsEXT", "vkGetCalibratedTimestampsKHR"}) {
     if (call.GetCalibratedTimestamps != nullptr) break;

@@ -68,8 +68,9 @@ struct device_facts {
   std::uint32_t max_workgroup_invocations = 0;
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
-  std::uint64_t max_storage_range = 0;                                                    // bytes one binding may cover
-  std::uint64_t max_texel_elements = 0;                                                   // of 16 bytes each
+  std::uint32_t max_push_descriptors = 0;  // of one kernel, written into the command buffer itself; 0 = no such thing
+  std::uint64_t max_storage_range = 0;     // bytes one binding may cover
+  std::uint64_t max_texel_elements = 0;    // of 16 bytes each
   std::uint64_t storage_alignment = 1, texel_alignment = 1, uniform_alignment = 1;  // of a binding's offset, bytes
   std::uint64_t max_buffer_bytes = 0;  // of one buffer, the allocation limit included
   std::uint32_t max_allocations = 0;   // alive at one time

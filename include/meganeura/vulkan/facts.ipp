@@ -95,6 +95,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
   limit(&device_facts::max_storage_buffers);
   limit(&device_facts::max_texel_buffers);
   limit(&device_facts::max_uniform_buffers);
+  limit(&device_facts::max_push_descriptors);
   limit(&device_facts::max_storage_range);
   limit(&device_facts::max_texel_elements);
   limit(&device_facts::max_buffer_bytes);

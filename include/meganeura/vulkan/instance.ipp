@@ -381,6 +381,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   VkPhysicalDeviceVulkan12Properties v12{};
   VkPhysicalDeviceVulkan13Properties v13{};
   VkPhysicalDeviceSubgroupSizeControlProperties sizes{};
+  VkPhysicalDevicePushDescriptorPropertiesKHR push{};
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{};
   VkPhysicalDeviceShaderCorePropertiesAMD amd{};
   base.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
@@ -392,6 +393,8 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
   if (is_1_3 || contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
     chain.add(sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
   }
+  if (contains(extensions, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME))
+    chain.add(push, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR);
   if (contains(extensions, "VK_NV_shader_sm_builtins")) {
     chain.add(nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   }
@@ -399,6 +402,7 @@ inline void query_properties(device_facts& facts, const instance& owner, VkPhysi
     chain.add(amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD);
   }
   owner.call.GetPhysicalDeviceProperties2(physical, &base);
+  facts.max_push_descriptors = push.maxPushDescriptors;
   facts.driver = fmt::format("{} {}", v12.driverName, v12.driverInfo);
   facts.driver_id = static_cast<std::uint32_t>(v12.driverID);
   facts.has_special_values = v12.shaderSignedZeroInfNanPreserveFloat32;

@@ -151,8 +151,10 @@ inline void create_layouts(pipeline_state& state) {
     slots.push_back(
         {static_cast<std::uint32_t>(slots.size()), descriptor_type(kind), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   }
+  state.pushes_descriptors = !slots.empty() && slots.size() <= device.facts.max_push_descriptors;
   VkDescriptorSetLayoutCreateInfo set{};
   set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+  if (state.pushes_descriptors) set.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
   set.bindingCount = static_cast<std::uint32_t>(slots.size());
   set.pBindings = slots.data();
   device.check(device.call.CreateDescriptorSetLayout(device.handle, &set, nullptr, &state.set_layout),

@@ -25,6 +25,7 @@ struct pipeline_state {
   std::shared_ptr<device_state> device;
   std::string name;
   std::vector<spirv::binding_kind> bindings;
+  bool pushes_descriptors = false;  // these are part of a command buffer, not of a set
   VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
   VkPipelineLayout layout = VK_NULL_HANDLE;
   VkPipeline handle = VK_NULL_HANDLE;

@@ -80,7 +80,7 @@ class recording_writer {
   void write(const copy_command& item);
   void write(const fill_command& item);
   void write(const barrier_command& item);
-  [[nodiscard]] VkDescriptorSet make_set(const dispatch_command& item);
+  void bind(const dispatch_command& item);
   [[nodiscard]] VkBufferView view_of(const buffer_range& range);
 
   command_list& list_;
