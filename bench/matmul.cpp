@@ -5,6 +5,7 @@
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
+#include <meganeura/kernels/region.hpp>
 #include <meganeura/runtime/device.hpp>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +21,9 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <random>
+#include <span>
 #include <thread>
 
 namespace mn = meganeura;
@@ -33,6 +36,7 @@ struct options {
   std::vector<std::string> sizes, families;
   int runs = 20;
   std::uint64_t cold_bytes = 0;
+  double within = std::numeric_limits<double>::infinity();
   bool in_turn = false;
   bool chosen_only = false, matrix_units = true, eigen = true;
 };
@@ -40,6 +44,8 @@ struct options {
 struct size {
   std::uint32_t m = 0, n = 0, k = 0;
   [[nodiscard]] double flops() const { return 2.0 * m * n * k; }
+  [[nodiscard]] double bytes() const { return 4.0 * (1.0 * m * k + 1.0 * n * k + 1.0 * m * n); }
+  [[nodiscard]] bool has_few_rows() const { return std::min(m, n) <= mn::fusion::most_vector_rows; }
 };
 
 // How the operands lie in memory, as BLAS says it: a [m, k] (n) or [k, m] (t), b [k, n] (n) or [n, k] (t), as a linear
@@ -119,6 +125,30 @@ struct variant {
   bool half = false;
 };
 
+bool is_asked(const options& o, const std::string& family) {
+  return o.families.empty() || std::ranges::find(o.families, family) != o.families.end();
+}
+
+// What a product of one row was before it had a kernel of its own: sums along the rows of a region.
+variant as_region(const size& s, const layout& l, const mn::device_profile& device) {
+  const std::int64_t n = s.n, k = s.k;
+  const mn::dtype types[] = {mn::dtype::f32, mn::dtype::f32};
+  mn::scalar_builder builder;
+  const auto product =
+      builder.binary(mn::scalar_op::multiply, builder.argument(0, types[0]), builder.argument(1, types[1]));
+  mn::region_attribute region{.space = {n, k},
+                              .row_axes = 1,
+                              .per_row = true,
+                              .program = builder.finish(builder.unary(mn::scalar_op::row_sum, product)),
+                              .accesses = std::vector<mn::index_map>(2),
+                              .output = {}};
+  region.accesses[0].source = 0, region.accesses[1].source = 1;
+  region.accesses[0].strides[1] = 1;
+  region.accesses[1].strides[0] = l.plain_b ? 1 : k, region.accesses[1].strides[1] = l.plain_b ? n : 1;
+  region.output.strides[0] = 1;
+  return {"rows of a region", "region", mk::make_region(region, types, std::span(types, 1), device)};
+}
+
 std::vector<variant> variants(const options& o, const mn::device_profile& device, const mk::matmul_problem& p) {
   std::vector<variant> all;
   for (const auto& s : mk::matmul_candidates(device, p)) {
@@ -133,18 +163,17 @@ std::vector<variant> variants(const options& o, const mn::device_profile& device
         mn::fusion::product_schedules(arithmetic, static_cast<std::int64_t>(mk::extent_of(p.k)), device);
     const auto extent = [](const auto& group) { return static_cast<std::int64_t>(mk::extent_of(group)); };
     const mn::fusion::product_extents size{extent(p.batch), extent(p.m), extent(p.n), extent(p.k)};
-    std::ranges::stable_sort(
-        schedules, {}, [&](const mn::product_schedule& each) { return mn::fusion::unit_seconds(each, size, device); });
+    const auto seconds = [&](const mn::product_schedule& s) { return mn::fusion::unit_seconds(s, size, device); };
+    std::ranges::stable_sort(schedules, {}, seconds);
     for (const mn::product_schedule& schedule : schedules) {
       if (!mk::cooperative_fits(p, schedule, device)) continue;
+      if (seconds(schedule) > o.within * seconds(schedules.front())) break;
       all.push_back({mn::to_string(schedule), family, mk::make_cooperative_matmul(p, schedule, device),
                      arithmetic == kind::half});
       if (o.chosen_only) break;
     }
   }
-  std::erase_if(all, [&](const variant& v) {
-    return !o.families.empty() && std::ranges::find(o.families, v.family) == o.families.end();
-  });
+  std::erase_if(all, [&](const variant& v) { return !is_asked(o, v.family); });
   if (!o.only.empty()) std::erase_if(all, [&](const variant& v) { return v.label.find(o.only) == std::string::npos; });
   return all;
 }
@@ -174,14 +203,12 @@ double error_of(const std::vector<float>& found, const operands& in, const size&
   return std::sqrt(error / norm);
 }
 
-nlohmann::json summary(std::vector<double> milliseconds, double flops) {
+nlohmann::json summary(std::vector<double> milliseconds, const size& s) {
   std::ranges::sort(milliseconds);
   const double median = milliseconds[milliseconds.size() / 2];
-  return {{"min_ms", milliseconds.front()},
-          {"median_ms", median},
-          {"max_ms", milliseconds.back()},
-          {"runs", milliseconds.size()},
-          {"tflops", flops / median * 1e-9}};
+  return {{"min_ms", milliseconds.front()},      {"median_ms", median},
+          {"max_ms", milliseconds.back()},       {"runs", milliseconds.size()},
+          {"tflops", s.flops() / median * 1e-9}, {"gb_per_s", s.bytes() / median * 1e-6}};
 }
 
 // A GPU lowers its clocks within milliseconds of idling, five-fold on some, and takes long to raise them again. So the
@@ -309,7 +336,7 @@ void time_all(const options& o, const mn::device& gpu, const warm_up& load, std:
     for (std::size_t at = i; at < recorded.size(); at += all.size()) {
       milliseconds.push_back(recorded[at].duration() * 1e-6 / runs);
     }
-    all[i].row.update(summary(milliseconds, s.flops()));
+    all[i].row.update(summary(milliseconds, s));
   }
 }
 
@@ -334,7 +361,7 @@ nlohmann::json eigen_row(const operands& in, const size& s, const layout& l) {
       out.noalias() = a * b.transpose();
     milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
-  nlohmann::json row = summary(milliseconds, s.flops());
+  nlohmann::json row = summary(milliseconds, s);
   row["schedule"] = std::string("Eigen, one core, ") + Eigen::SimdInstructionSetsInUse();
   row["family"] = "Eigen";
   row["operands"] = "f32";
@@ -347,16 +374,19 @@ nlohmann::json chosen_and_best(const nlohmann::json& rows) {
   nlohmann::json families = nlohmann::json::object();
   for (const auto& row : rows) {
     auto& entry = families[row["family"].get<std::string>()];
-    const nlohmann::json figure{
-        {"schedule", row["schedule"]}, {"median_ms", row["median_ms"]}, {"tflops", row["tflops"]}};
+    const nlohmann::json figure{{"schedule", row["schedule"]},
+                                {"median_ms", row["median_ms"]},
+                                {"tflops", row["tflops"]},
+                                {"gb_per_s", row["gb_per_s"]}};
     if (!entry.contains("chosen")) entry["chosen"] = entry["best"] = figure;
     if (row["median_ms"] < entry["best"]["median_ms"]) entry["best"] = figure;
   }
   return families;
 }
 
-// "41.9 TFLOP/s", "0.94 TFLOP/s" and, for software devices, "34.1 GFLOP/s".
-std::string rate(const nlohmann::json& row) {
+// "41.9 TFLOP/s", "0.94 TFLOP/s" and, for software devices, "34.1 GFLOP/s"; of few rows the bytes, which decide there.
+std::string rate(const size& s, const nlohmann::json& row) {
+  if (s.has_few_rows()) return fmt::format("{:.1f} GB/s", row["gb_per_s"].get<double>());
   const double tflops = row["tflops"];
   return tflops < 0.5 ? fmt::format("{:.1f} GFLOP/s", 1000 * tflops) : fmt::format("{:.3g} TFLOP/s", tflops);
 }
@@ -365,13 +395,13 @@ void print(const size& s, const layout& l, const nlohmann::json& rows, const nlo
   for (const auto& row : rows) {
     fmt::print(stderr, "{:>4} x {:>4} x {:>4} {}  {:<44} {:>9.4f} {:>9.4f} {:>9.4f} ms {:>15}  error {:.1e}\n", s.m,
                s.n, s.k, l.name(), row["schedule"].get<std::string>(), row["min_ms"].get<double>(),
-               row["median_ms"].get<double>(), row["max_ms"].get<double>(), rate(row), row["error"].get<double>());
+               row["median_ms"].get<double>(), row["max_ms"].get<double>(), rate(s, row), row["error"].get<double>());
   }
   for (const auto& [family, entry] : families.items()) {
     if (family == "Eigen") continue;
     fmt::print(stderr, "{:>4} x {:>4} x {:>4} {}  {}: chosen '{}' {}, best '{}' {}\n", s.m, s.n, s.k, l.name(), family,
-               entry["chosen"]["schedule"].get<std::string>(), rate(entry["chosen"]),
-               entry["best"]["schedule"].get<std::string>(), rate(entry["best"]));
+               entry["chosen"]["schedule"].get<std::string>(), rate(s, entry["chosen"]),
+               entry["best"]["schedule"].get<std::string>(), rate(s, entry["best"]));
   }
 }
 
@@ -418,6 +448,26 @@ class in_turn {
   std::uint64_t next_ = 0;
 };
 
+// Of each size the schedules in turn: the chosen, which comes first, and the three quickest of each family.
+void print_in_turn(const nlohmann::json& sizes) {
+  for (const auto& each : sizes) {
+    std::map<std::string, std::vector<nlohmann::json>> families;
+    for (const auto& row : each["rows"]) {
+      if (row.contains("in_turn_ms")) families[row["family"]].push_back(row);
+    }
+    for (auto& [family, rows] : families) {
+      rows.front()["schedule"] = rows.front()["schedule"].get<std::string>() + " (chosen)";
+      std::stable_sort(rows.begin() + 1, rows.end(),
+                       [](const auto& x, const auto& y) { return x["in_turn_ms"] < y["in_turn_ms"]; });
+      for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 4); ++i) {
+        fmt::print(stderr, "in turn {}x{}x{} {} {:<8} {:<60} {:>8.2f} us\n", each["m"].get<int>(), each["n"].get<int>(),
+                   each["k"].get<int>(), each["operands"].get<std::string>(), family,
+                   rows[i]["schedule"].get<std::string>(), 1e3 * rows[i]["in_turn_ms"].get<double>());
+      }
+    }
+  }
+}
+
 nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l,
                        in_turn& later) {
   const operands in = random_operands(s);
@@ -430,7 +480,9 @@ nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& l
                               gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16),
                               bytes,
                               copies};
-  const std::vector<variant> asked = variants(o, mn::make_device_profile(gpu.facts()), problem_of(s, l));
+  const mn::device_profile device = mn::make_device_profile(gpu.facts());
+  std::vector<variant> asked = variants(o, device, problem_of(s, l));
+  if (s.m == 1 && is_asked(o, "region")) asked.push_back(as_region(s, l, device));
   std::vector<mn::vulkan::pipeline> pipelines(asked.size());
   mn::detail::run_in_parallel(asked.size(), std::thread::hardware_concurrency(),
                               [&](std::size_t i) { pipelines[i] = gpu.create_pipeline(asked[i].made.module); });
@@ -456,7 +508,10 @@ nlohmann::json run(const options& o) {
   const warm_up load(gpu);
   in_turn all;
   for (const shape& each : shapes) report["sizes"].push_back(measure(o, gpu, load, each.s, each.l, all));
-  if (o.in_turn) all.time(gpu, load, report["sizes"]);
+  if (o.in_turn) {
+    all.time(gpu, load, report["sizes"]);
+    print_in_turn(report["sizes"]);
+  }
   return report;
 }
 
@@ -472,10 +527,11 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", o.sizes, "e.g. 512 64x128x784 (m x n x k) 64x128x784:tn (how a and b lie: nt, nn, tn, tt)")
       ->default_val(std::vector<std::string>{"64x128x784", "128x576x1536", "256", "512"});
   app.add_option("--runs", o.runs, "timed repeats, at least 10")->check(CLI::Range(10, 1000));
-  app.add_option("--families", o.families, "of f32, split, rounded, half: only these")->delimiter(',');
+  app.add_option("--families", o.families, "of f32, split, rounded, half, region: only these")->delimiter(',');
   app.add_option("--only", o.only, "schedules whose label contains this");
   app.add_flag("--chosen", o.chosen_only, "only the schedule the library would choose");
   app.add_option("--cold", o.cold_bytes, "bytes over which copies of b are read in turn, beyond what caches hold");
+  app.add_option("--within", o.within, "only schedules that the model has within so many times its least seconds");
   app.add_flag("--in-turn", o.in_turn, "in the end all sizes and schedules in turn, as in a step");
   app.add_flag("--no-matrix-units", no_units, "leave out cooperative matrices");
   app.add_flag("--no-eigen", no_eigen, "leave out Eigen");

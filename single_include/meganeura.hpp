@@ -16617,9 +16617,11 @@ struct device_profile {
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
   double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
+  double vectors_once = 1e-6;         // and of one of few rows
+  double region_once = 0.8e-6;        // of a region, beside a launch
   double matrix_flops = 275e12;       // of f16 products on matrix units, at best
-  unit_costs split{2.5e-6, 0.120e-6, 0.678e-12, 42.2e-12, 54, 0.662, 206e-12, 3.16e-9};  // both as measured on an H100
-  unit_costs rounded{2.45e-6, 0.257e-6, 0.178e-12, 31.2e-12, 37, 0.553, 161e-12, 1.70e-9};
+  unit_costs split{2.61e-6, 0.083e-6, 0.661e-12, 52.6e-12, 54, 0.631, 231e-12, 2.98e-9};  // both as measured on an H100
+  unit_costs rounded{2.383e-6, 0.2373e-6, 0.1315e-12, 30.99e-12, 45.38, 0.5978, 136.5e-12, 1.348e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 
@@ -17650,7 +17652,8 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   if (facts.type == vulkan::device_type::cpu) {
     device.parallel = false;
     device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
-    device.launch = 15e-6, device.product_once = 0, device.full_occupancy = 64;
+    device.launch = 15e-6, device.product_once = device.vectors_once = device.region_once = 0,
+    device.full_occupancy = 64;
   } else {
     device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
     device.matrix_flops *= share;
@@ -18484,6 +18487,55 @@ struct product_extents {
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
+/// Rows that share one reading of the other operand, the matrix.
+inline constexpr std::int64_t most_vector_rows = 8;
+inline constexpr std::uint32_t vector_reads = 8;  // of 16 bytes, on an invocation's way together
+inline constexpr double vector_share = 0.5;       // of a device's best rate, as product_tiles::share
+
+/// How columns and terms of the matrix lie on invocations.
+struct vector_tiles {
+  std::int64_t columns = 4;  // of an invocation
+  std::int64_t lanes = 32;   // that share columns, each with a part of the terms
+  std::int64_t beside = 4;   // such groups of lanes in a workgroup
+};
+
+[[nodiscard]] constexpr bool has_few_rows(const product_extents& p) { return std::min(p.m, p.n) <= most_vector_rows; }
+
+/// `along_k`: neighbouring terms of the matrix are neighbours in memory, else neighbouring columns are. So many lanes
+/// that the device is filled, for several rows four times over, unless some would have too little to read. Within 25 %
+/// of the best of some 80 for sixteen sizes on an H100, most within 10 %.
+[[nodiscard]] constexpr vector_tiles tiles_of_vectors(const product_extents& p, bool along_k,
+                                                      const device_profile& device) {
+  const std::int64_t rows = std::min(p.m, p.n), columns = p.batch * std::max(p.m, p.n), units = device.compute_units;
+  const std::int64_t full = 384 * units, fours = ceil_div<std::int64_t>(p.k, 4), reads = along_k ? fours : p.k;
+  const std::int64_t most = rows > 2 ? 256 : 512;  // with more, registers run out
+  vector_tiles found;
+  if (along_k) {
+    if (rows > 2) found.columns = 2;
+    // An invocation of few columns reads the rows too often, but there are more of them.
+    const auto most_invocations = [&] {
+      return columns / found.columns * std::min(most, ceil_div(fours, found.columns));
+    };
+    while (found.columns > 1 && most_invocations() < full) found.columns /= 2;
+    found.beside = 1;
+  } else {
+    found.beside = 8;  // 128 bytes, and 32 at least
+    while (found.beside > 2 && columns / (4 * found.beside) < units) found.beside /= 2;
+  }
+  const auto groups = ceil_div(columns, found.columns);
+  const auto bounded = [&](std::int64_t lanes) {
+    return std::min(lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(fours))));
+  };
+  found.lanes = bounded(std::max<std::int64_t>(device.subgroup_size / found.beside, 1));
+  const std::int64_t enough = along_k && rows > 2 ? 4 * full : full, least = along_k ? 2 : 4;
+  while (found.lanes * found.beside < most && groups * found.lanes < enough && reads >= least * found.lanes)
+    found.lanes *= 2;
+  const auto beside_in = [&](std::int64_t invocations) { return found.lanes * found.beside < invocations; };
+  while (beside_in(device.subgroup_size) || (along_k && beside_in(128) && groups >= 2 * found.beside * units))
+    found.beside *= 2;
+  return found;
+}
+
 [[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
   int axis = 0;
   const auto extent = [&](int axes) {
@@ -18542,7 +18594,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 4 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
 }
 
 /// Whether the device has room for it.
@@ -18558,11 +18610,14 @@ inline constexpr std::uint32_t largest_split = 2048;
 namespace detail {
 
 struct tile_shape {
-  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
+  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
+  std::initializer_list<std::uint32_t> slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 8}, {32, 32, 16, 16, 4},  {32, 32, 16, 32, 4},  {32, 64, 32, 32, 4},   {64, 32, 16, 32, 4},
-    {64, 64, 32, 32, 2}, {128, 64, 32, 32, 1}, {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 256, 64, 64, 1}};
+    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}}, {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
+    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},    {128, 64, 32, 32, {1}},   {128, 96, 32, 32, {1}},
+    {128, 128, 64, 32, {1}},  {128, 256, 64, 64, {1}}};
+inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
@@ -18570,11 +18625,15 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
 }
+[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
+}
 
 }  // namespace detail
 
-/// What there is to choose from: of each shape the two deepest steps that the device has room for, up to 128 terms, one
-/// or several of them on their way.
+/// What there is to choose from: of each shape the deepest steps that the device has room for and k is a multiple of,
+/// as nearly as can be, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
@@ -18582,19 +18641,29 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
-    int taken = 0;
-    for (std::uint32_t tile_k = 256; tile_k >= 16 * t.slices && taken < 2; tile_k /= 2) {
-      product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, t.slices};
-      if (!fits(s, device) || (tile_k >= 2 * k && tile_k > 16 * t.slices)) continue;
-      ++taken;
-      if (tile_k > 128) continue;  // never the quickest: what is behind the end of k costs more than steps do
-      found.push_back(s);
-      const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-      const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
-      if (steps > detail::most_steps) continue;
-      for (s.depth = 2; s.depth <= std::min(steps, 5u); ++s.depth) {
-        const bool is_taken = s.depth <= 3 || (s.depth == steps && arithmetic == product_arithmetic::split);
-        if (is_taken && 48 + detail::held(s, threads) <= std::min(255u, 65536 / threads)) found.push_back(s);
+    for (const std::uint32_t slices : t.slices) {
+      int taken = 0;
+      std::uint32_t last = 0;
+      const std::int64_t whole = 16 * slices;
+      for (std::int64_t steps = ceil_div<std::int64_t>(k, detail::deepest_step); taken < 2; ++steps) {
+        const auto tile_k = static_cast<std::uint32_t>(ceil_div(ceil_div(k, steps), whole) * whole);
+        if (tile_k == last) {
+          if (tile_k == whole) break;
+          continue;
+        }
+        last = tile_k;
+        product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, slices};
+        if (!fits(s, device)) {
+          if (tile_k == whole) break;
+          continue;
+        }
+        ++taken;
+        if (detail::has_registers(s, device)) found.push_back(s);
+        if (steps > detail::most_steps) continue;
+        for (s.depth = 2; s.depth <= std::min<std::int64_t>(steps, 5); ++s.depth) {
+          const bool is_taken = s.depth <= 3 || s.depth == steps;
+          if (is_taken && detail::has_registers(s, device)) found.push_back(s);
+        }
       }
     }
   }
@@ -18655,9 +18724,23 @@ struct product_choice {
   double seconds = 0;
 };
 
+/// Whether f32 multiply-add reads the larger operand once, for all of few rows, instead of both in tiles.
+[[nodiscard]] constexpr bool takes_vectors(const product_extents& p, const device_profile& device) {
+  return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
+}
+
 /// Of f32 multiply-add, beside launch and bytes.
 [[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  if (takes_vectors(p, device)) {
+    const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
+    const double occupancy = columns * std::min(static_cast<double>(p.k), 1024.0) / device.full_occupancy;
+    // Its bytes count once more only where too few are on their way.
+    const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
+    // Rows of a region read one row as quickly, and take in more of what is around.
+    const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
+    return std::max(2 * terms / (device.matmul_flops * vector_share), occupancy < 1 ? late : 0) + once;
+  }
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =
       device.parallel ? product_share(p, device.compute_units)
@@ -39655,7 +39738,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
   const double busy = detail::overlapped(bytes / device.bandwidth,
                                          elements * program_cost(region.program, device) / device.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
+  return busy / std::max(occupancy, 1.0 / 64) + device.launch + device.region_once;
 }
 
 MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
@@ -42046,10 +42129,12 @@ struct matmul_problem {
 enum class matmul_tier : std::uint8_t {
   simple,    // one result an invocation
   tiled,     // tiles through workgroup memory, 4x4 to 8x8 results an invocation
+  vectors,   // up to 8 rows or columns: the other operand, the matrix, is read once, from memory to registers
   registers  // no workgroup memory: for software rasterisers, where a barrier costs more than a cached load
 };
 
-/// How a product is computed. Not every field matters to every tier.
+/// How a product is computed. Not every field matters to every tier. Of vectors tile_m and thread_m are the few rows,
+/// tile_n and thread_n columns of the matrix, whichever operand that is; tile_k is what an invocation has on its way.
 struct matmul_schedule {
   matmul_tier tier = matmul_tier::simple;
   std::uint32_t tile_m = 64, tile_n = 64, tile_k = 16;  // results of a workgroup (tiled); tile_k is one slice's share
@@ -42057,21 +42142,24 @@ struct matmul_schedule {
   std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
   std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
   bool texels = false;                                  // registers: a and b are uniform texel buffers
+  std::uint32_t together = 1;                           // vectors: slices that meet inside a subgroup
 
   [[nodiscard]] std::uint32_t invocations() const {
-    return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
+    return tier == matmul_tier::simple      ? 64
            : tier == matmul_tier::registers ? 8 * slices
-                                            : 64;
+                                            : tile_m / thread_m * (tile_n / thread_n) * slices;
   }
   static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     if (tier == matmul_tier::simple) return 0;
+    if (tier == matmul_tier::vectors) return 4 * tile_m * tile_n * (slices / together);
     const std::uint32_t staged =
         tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;
+  friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
 
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
@@ -42115,6 +42203,9 @@ struct matmul_operand {
 };
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 
+/// Neighbouring terms that an invocation of the vectors tier takes at once.
+[[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);
+
 struct matmul_result {
   strided_axes batch, m, n;
   std::uint32_t width = 1;  // 4: groups of four along n are contiguous and aligned
@@ -42152,6 +42243,8 @@ void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& sl
 [[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
                                                 const device_profile& device);
+[[nodiscard]] kernel_dispatch make_vector_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                 const device_profile& device);
 [[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
                                                    const device_profile& device);
 
@@ -47154,6 +47247,8 @@ MEGANEURA_INLINE std::string matmul_schedule::label() const {
   if (tier == matmul_tier::registers)
     return fmt::format("registers {}x{}{}{}", thread_m, thread_n,
                        slices > 1 ? fmt::format(" slices {}", slices) : std::string(), texels ? " texels" : "");
+  if (tier == matmul_tier::vectors)
+    return fmt::format("vectors {}x{}x{} {} slices {} together {}", tile_m, tile_n, tile_k, thread_n, slices, together);
   return fmt::format("tiled {}x{}x{} {}x{} slices {} buffers {}", tile_m, tile_n, tile_k, thread_m, thread_n, slices,
                      buffers);
 }
@@ -47374,6 +47469,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
       return detail::make_simple_matmul(problem, device);
     case matmul_tier::tiled:
       return detail::make_tiled_matmul(problem, schedule, device);
+    case matmul_tier::vectors:
+      return detail::make_vector_matmul(problem, schedule, device);
     case matmul_tier::registers:
       break;
   }
@@ -47382,17 +47479,79 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
+[[nodiscard]] inline fusion::product_extents extents_of(const matmul_problem& problem) {
+  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
+  return {extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k)};
+}
+
+// Slices whose lanes stand a power of two apart in a subgroup of a workgroup that is made of whole ones.
+[[nodiscard]] inline std::uint32_t slices_together(const matmul_schedule& s, bool along_k,
+                                                   const device_profile& device) {
+  const std::uint32_t apart = along_k ? 1 : s.tile_n / s.thread_n;
+  const bool whole = s.invocations() % device.subgroup_size == 0 && std::has_single_bit(apart);
+  return whole && device.subgroup_shuffle ? std::min(s.slices, std::max(device.subgroup_size / apart, 1u)) : 1;
+}
+
+// `reads` of 16 bytes, or twice as many of 4, on an invocation's way together, where k is that long.
+[[nodiscard]] inline matmul_schedule vector_schedule(const matmul_problem& problem, const fusion::vector_tiles& tiles,
+                                                     std::uint32_t reads, const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  const matmul_operand& matrix = a.row_count <= b.row_count ? b : a;
+  const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  matmul_schedule s{matmul_tier::vectors};
+  s.tile_m = s.thread_m = std::min(a.row_count, b.row_count);
+  s.tile_n = number(tiles.columns * tiles.beside), s.thread_n = number(tiles.columns), s.slices = number(tiles.lanes);
+  if (!matrix.along_k && matrix.width == 1) s.thread_n = 1, s.slices = std::max(s.slices / 4, 1u);
+  const auto fits = [&] {
+    s.together = slices_together(s, matrix.along_k, device);
+    return runs_here(s, device);
+  };
+  while (!fits() && s.slices > 1) s.slices /= 2;
+  while (!fits() && s.tile_n > s.thread_n) s.tile_n /= 2;
+  const std::uint32_t terms = terms_at_once(a, b), once = terms * s.thread_n / matrix.width;
+  const std::uint32_t most = ceil_div(a.k_count, terms * s.slices);
+  s.tile_k = terms * std::clamp(reads * (matrix.width == 4 ? 1 : 2) / once, 1u, most);
+  return s;
+}
+
+[[nodiscard]] inline fusion::vector_tiles chosen_vectors(const matmul_problem& problem, const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  return fusion::tiles_of_vectors(extents_of(problem), (a.row_count <= b.row_count ? b : a).along_k, device);
+}
+
+// The chosen one and those around it: fewer or more columns, lanes, and reads on their way.
+[[nodiscard]] inline std::vector<matmul_schedule> vector_candidates(const matmul_problem& problem,
+                                                                    const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  const bool along_k = (a.row_count <= b.row_count ? b : a).along_k;
+  const fusion::vector_tiles chosen = chosen_vectors(problem, device);
+  std::vector<matmul_schedule> found{vector_schedule(problem, chosen, fusion::vector_reads, device)};
+  const auto add = [&](const fusion::vector_tiles& tiles, std::uint32_t reads) {
+    if (tiles.lanes * tiles.beside < device.subgroup_size) return;
+    const matmul_schedule s = vector_schedule(problem, tiles, reads, device);
+    if (std::ranges::find(found, s) == found.end() && runs_here(s, device)) found.push_back(s);
+  };
+  for (const std::int64_t columns : {1, 2, 4, 8}) {
+    if (!along_k && columns < 4) continue;
+    for (const std::int64_t lanes : {chosen.lanes / 4, chosen.lanes / 2, chosen.lanes, 2 * chosen.lanes}) {
+      for (const std::uint32_t reads : {4u, 8u, 16u}) add({columns, lanes, chosen.beside}, reads);
+      for (const std::int64_t beside : {chosen.beside / 2, 2 * chosen.beside, 4 * chosen.beside})
+        add({columns, lanes, beside}, fusion::vector_reads);
+    }
+  }
+  return found;
+}
+
 // A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
-  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const fusion::product_tiles tiles = fusion::tiles_of_product(
-      extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
+  const fusion::product_extents p = extents_of(problem);
+  const fusion::product_tiles tiles = fusion::tiles_of_product(p.batch, p.m, p.n, p.k, device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
   if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
   if (tiles.side == 32) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
-  if (extent(problem.k) > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  if (p.k > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
   return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 
@@ -47445,18 +47604,24 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_pro
   }
   const std::string preferred = detail::preferred_tiles(device, problem).label();
   std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
+  if (fusion::takes_vectors(detail::extents_of(problem), device)) {
+    const std::vector<matmul_schedule> vectors = detail::vector_candidates(problem, device);
+    found.insert(found.begin(), vectors.begin(), vectors.end());
+  }
   if (found.empty()) found.push_back({});
   return found;
 }
 
 MEGANEURA_INLINE matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem) {
+  if (fusion::takes_vectors(detail::extents_of(problem), device))
+    return detail::vector_schedule(problem, detail::chosen_vectors(problem, device), fusion::vector_reads, device);
   return matmul_candidates(device, problem).front();
 }
 
 MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device) {
-  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
-  kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
+  kernel_dispatch chosen = make_matmul(problem, choose_matmul(device, problem), device);
   if (within_loop_limit(chosen.module, device)) return chosen;
+  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
   for (const bool wider : {false, true}) {
     for (matmul_schedule s : candidates) {
       const auto widen = [&] {
@@ -47472,6 +47637,7 @@ MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem,
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // The registers tier of matmul.hpp: operands read straight from their buffers, best as texels.
+// An operand of a product that invocations read straight from its buffer into registers.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -47538,6 +47704,10 @@ class register_operand {
   std::optional<spirv::memory<spirv::f32x4>> fours_;
   std::vector<spirv::u32> bases_;
 };
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 inline void multiply_step(const register_operand& left, const register_operand& right, const spirv::u32& first_k,
                           std::uint32_t count, const matmul_schedule& s, std::vector<spirv::f32>& total) {
@@ -47938,6 +48108,208 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     if (s.slices == 1) return write_block(writer, s, at, tile, sums);
     k.if_(at.slice == 0u, [&] { write_block(writer, s, at, tile, sums); });
   });
+  return {k.finish(), groups};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+// The vectors tier of matmul.hpp: few rows, and a matrix that is read once for all of them.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+MEGANEURA_INLINE std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b) {
+  const auto fours = [](const matmul_operand& plan) { return plan.width == 4 && plan.along_k; };
+  return fours(a) || fours(b) ? 4 : 1;
+}
+
+/// One kernel. Neighbouring invocations lie along k where the matrix does, else along its columns.
+class vector_product {
+ public:
+  vector_product(spirv::kernel& k, const matmul_problem& problem, const matmul_schedule& s,
+                 const device_profile& device)
+      : k_(k),
+        problem_(problem),
+        s_(s),
+        device_(device),
+        a_plan_(plan_operand(problem, true)),
+        b_plan_(plan_operand(problem, false)),
+        out_plan_(plan_result(problem)),
+        terms_(terms_at_once(a_plan_, b_plan_)),
+        a_(k, a_plan_, false, "a", rows_are_a() ? s.thread_m : s.thread_n),
+        b_(k, b_plan_, false, "b", rows_are_a() ? s.thread_n : s.thread_m),
+        epilogue_(bind_epilogue(problem, k)),
+        out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
+        parts_(k.shared<spirv::f32>(s.shared_bytes() / 4)) {
+    check();
+    if (s.together > 1) k.require_subgroup_size(device.subgroup_size);
+  }
+
+  [[nodiscard]] std::uint32_t tiles() const { return ceil_div(columns(), s_.tile_n); }
+
+  void emit(const spirv::u32& batch, const spirv::u32& first_column) {
+    batch_ = batch, first_column_ = first_column;
+    // A software device fills its subgroups along x alone, and others promise no order.
+    index_ = s_.together > 1 ? k_.subgroup_id() * device_.subgroup_size + k_.subgroup_lane() : k_.local_index();
+    const std::uint32_t across = s_.tile_n / s_.thread_n;
+    const bool along_k = matrix_plan().along_k;
+    slice_ = along_k ? index_ % s_.slices : index_ / across;
+    column_ = (along_k ? index_ / s_.slices : index_ % across) * s_.thread_n;
+    rows().place(batch, 0, s_.tile_m);
+    matrix().place(batch, first_column + column_, s_.tile_n);
+    for (std::uint32_t i = 0; i < s_.thread_m * s_.thread_n; ++i) sums_.push_back(k_.variable<spirv::f32>(0.0f));
+    add_up();
+    meet();
+    finish();
+  }
+
+ private:
+  [[nodiscard]] bool rows_are_a() const { return a_plan_.row_count <= b_plan_.row_count; }
+  [[nodiscard]] register_operand& rows() { return rows_are_a() ? a_ : b_; }
+  [[nodiscard]] register_operand& matrix() { return rows_are_a() ? b_ : a_; }
+  [[nodiscard]] const matmul_operand& matrix_plan() const { return rows_are_a() ? b_plan_ : a_plan_; }
+  [[nodiscard]] std::uint32_t columns() const { return matrix_plan().row_count; }
+  [[nodiscard]] std::uint32_t results() const { return s_.tile_m * s_.tile_n; }
+
+  void check() const {
+    const bool fours = matrix_plan().width == 4 && !matrix_plan().along_k;
+    const bool whole = s_.tile_m == std::min(a_plan_.row_count, b_plan_.row_count) && s_.thread_m == s_.tile_m &&
+                       s_.tile_m <= fusion::most_vector_rows && s_.tile_n % s_.thread_n == 0 &&
+                       (!fours || s_.thread_n % 4 == 0) && s_.tile_k > 0 && s_.tile_k % terms_ == 0;
+    const bool meet = std::has_single_bit(s_.slices) && std::has_single_bit(s_.together) && s_.together <= s_.slices;
+    if (whole && meet) return;
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': rows are those of the product, up to {}, columns of a matrix that is read along them "
+         "multiples of 4, terms multiples of {} here, slices and those that meet in a subgroup powers of two",
+         s_.label(), fusion::most_vector_rows, terms_);
+  }
+
+  // `count` times the terms that are taken at once: all of the matrix is on its way before any of it is used. Behind
+  // the last term others are read instead and what they give is left out: one of them may be an infinity.
+  void add_terms(const spirv::u32& first_k, std::uint32_t count, bool may_end) {
+    std::vector<spirv::f32> total;
+    for (const auto& sum : sums_) total.push_back(sum.load());
+    const std::uint32_t last = a_plan_.k_count - terms_;
+    std::vector<spirv::u32> at, from;
+    std::vector<std::vector<std::vector<spirv::f32>>> read;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      at.push_back(first_k + (i * s_.slices + slice_) * terms_);
+      from.push_back(may_end && i + 1 == count ? min(at[i], spirv::u32(last)) : at[i]);
+      read.push_back(matrix().read(from[i], terms_));
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto few = rows().read(from[i], terms_);
+      std::vector<spirv::f32> next = total;
+      for (std::uint32_t j = 0; j < terms_; ++j) {
+        for (std::uint32_t r = 0; r < s_.thread_m; ++r) {
+          for (std::uint32_t c = 0; c < s_.thread_n; ++c) {
+            spirv::f32& sum = next[r * s_.thread_n + c];
+            sum = fma(few[j][r], read[i][j][c], sum);
+          }
+        }
+      }
+      const bool ends = may_end && i + 1 == count;
+      for (std::size_t each = 0; each < next.size(); ++each)
+        total[each] = ends ? select(at[i] <= last, next[each], total[each]) : next[each];
+    }
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].store(total[i]);
+  }
+
+  void add_up() {
+    const std::uint32_t once = s_.slices * terms_, times = s_.tile_k / terms_, step = once * times;
+    const std::uint32_t whole = a_plan_.k_count / step * step, rest = a_plan_.k_count - whole;
+    const cascade_lengths lengths{.terms = s_.tile_k, .straight = straight_product(sums_.size())};
+    for_summed(k_, 0, whole, step, lengths, running_sums(sums_),
+               [&](const spirv::u32& first_k) { add_terms(first_k, times, false); });
+    if (rest > 0) add_terms(whole, ceil_div(rest, once), rest % once != 0);
+  }
+
+  // Slices of a subgroup exchange halves of their sums, so that each is left with a part of them, and so on down to one
+  // sum, which those that hold the same then add up. Every invocation arrives.
+  void meet_in_subgroup() {
+    const std::uint32_t apart = matrix_plan().along_k ? 1 : s_.tile_n / s_.thread_n;
+    const spirv::u32 place = slice_ % s_.together;
+    totals_.resize(std::bit_ceil(totals_.size()), spirv::f32(0));
+    std::uint32_t alike = 0;
+    for (std::uint32_t i = s_.together / 2; i > 0; i /= 2) {
+      const auto half = static_cast<std::uint32_t>(totals_.size() / 2);
+      if (half == 0) {
+        totals_[0] = totals_[0] + k_.subgroup_shuffle_xor(totals_[0], i * apart);
+        alike += i;
+        continue;
+      }
+      const spirv::boolean upper = (place & i) != 0u;
+      for (std::uint32_t j = 0; j < half; ++j) {
+        const spirv::f32 given = select(upper, totals_[j], totals_[half + j]);
+        totals_[j] = select(upper, totals_[half + j], totals_[j]) + k_.subgroup_shuffle_xor(given, i * apart);
+      }
+      totals_.resize(half);
+      first_ = first_ + select(upper, spirv::u32(half), spirv::u32(0));
+    }
+    if (alike > 0) gives_ = (place & alike) == 0u;
+  }
+
+  void meet() {
+    for (const auto& sum : sums_) totals_.push_back(sum.load());
+    if (s_.together > 1) meet_in_subgroup();
+    const spirv::u32 start = slice_ / s_.together * results() + column_;
+    const auto count = static_cast<std::uint32_t>(sums_.size());
+    k_.if_(gives_, [&] {
+      for (std::uint32_t i = 0; i < totals_.size(); ++i) {
+        const spirv::u32 each = first_ + i;
+        const auto give = [&] { parts_[start + each / s_.thread_n * s_.tile_n + each % s_.thread_n] = totals_[i]; };
+        k_.if_(std::has_single_bit(count) || s_.together == 1 ? spirv::boolean(true) : each < count, give);
+      }
+    });
+    k_.barrier();
+  }
+
+  void finish() {
+    const std::uint32_t threads = s_.invocations();
+    if (results() > threads)
+      k_.for_(index_, results(), threads, [&](const spirv::u32& each) { store(each); });
+    else
+      k_.if_(results() == threads ? spirv::boolean(true) : index_ < results(), [&] { store(index_); });
+  }
+
+  void store(const spirv::u32& each) {
+    const std::uint32_t count = s_.slices / s_.together;
+    const auto sum = k_.variable<spirv::f32>(parts_.load(each));
+    k_.for_(1, count, 1, [&](const spirv::u32& part) { sum += parts_.load(part * results() + each); });
+    const spirv::u32 row = each / s_.tile_n, column = first_column_ + each % s_.tile_n;
+    const spirv::u32 m = rows_are_a() ? row : column, n = rows_are_a() ? column : row;
+    const auto write = [&] {
+      const spirv::u32 offset = offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, m) +
+                                offset_of(out_plan_.n, n) + problem_.offset_out;
+      out_[offset] = epilogue_(sum.load(), {batch_, m, n, offset});
+    };
+    k_.if_(columns() % s_.tile_n == 0 ? spirv::boolean(true) : column < columns(), write);
+  }
+
+  spirv::kernel& k_;
+  const matmul_problem& problem_;
+  const matmul_schedule s_;
+  const device_profile& device_;
+  matmul_operand a_plan_, b_plan_;
+  matmul_result out_plan_;
+  std::uint32_t terms_;
+  register_operand a_, b_;
+  matmul_epilogue epilogue_;
+  spirv::memory<spirv::f32> out_, parts_;
+  spirv::u32 batch_, first_column_, index_, slice_, column_;  // column_: the invocation's first, inside the tile
+  std::vector<spirv::var<spirv::f32>> sums_;                  // [row][column]
+  std::vector<spirv::f32> totals_;  // of them, from number first_ on, if the invocation gives_
+  spirv::u32 first_ = 0;
+  spirv::boolean gives_ = true;
+};
+
+MEGANEURA_INLINE kernel_dispatch make_vector_matmul(const matmul_problem& problem, const matmul_schedule& s,
+                                                    const device_profile& device) {
+  spirv::kernel k(describe(problem), {s.invocations(), 1, 1});
+  vector_product product(k, problem, s, device);
+  const std::uint64_t count = extent_of(problem.batch) * product.tiles();
+  const auto groups = spread_groups(count, device);
+  const spirv::u32 linear = linear_group(k, groups);
+  if_inside(k, linear, count, std::uint64_t{groups[0]} * groups[1],
+            [&] { product.emit(linear / product.tiles(), linear % product.tiles() * s.tile_n); });
   return {k.finish(), groups};
 }
 
@@ -49532,69 +49904,91 @@ struct staged_shape {
 /// infinities or NaN have no such number.
 class row_scales {
  public:
+  /// rows: a multiple of 4.
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
       : k_(k),
         target_(k.variable<spirv::i32>()),
         beginning_(arithmetic == product_arithmetic::split ? 1 : -8),
-        largest_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
-        notes_(k.shared<spirv::u32>(4)),
+        largest_(k.shared<spirv::u32>(rows + 4)),
+        halves_(k.shared<spirv::f32x4>(rows / 2)),
         rows_(rows) {}
 
-  /// Every invocation, before a barrier.
-  void clear() {
-    each([&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
-    for (std::uint32_t i = 0; i < 4; ++i) notes_[i] = spirv::u32(0);
+  /// Nothing is noted, nor known of any row if these are to be raised. Every invocation.
+  enum class part : std::uint8_t { notes, all };
+  void clear(part what) {
+    const std::uint32_t first = what == part::notes ? rows_ : 0;
+    each(rows_ + 4 - first, [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
   }
+  /// Whether `whole` rows are looked at.
+  void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(beginning_)); }
+  /// Behind a barrier behind clear(all): the largest of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
   }
-  /// Behind a barrier behind these: whether `whole` rows were looked at.
-  void decide(const spirv::boolean& whole) {
-    target_ = select(whole, spirv::i32(14), spirv::i32(beginning_));
-    each([&](const spirv::u32& row) {
-      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { notes_[without] = spirv::u32(1); });
+  /// Of all of a row that is looked at, by one invocation.
+  void set(const spirv::u32& row, const spirv::u32& magnitude) { largest_[row] = magnitude; }
+  [[nodiscard]] spirv::u32 largest(const spirv::u32& row) const { return largest_.load(row); }
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& magnitude) const { return power_of_two(exponent(magnitude)); }
+
+  /// Behind a barrier behind these, for what comes behind another one.
+  void prepare_inverses() {
+    each(rows_, [&](const spirv::u32& row) {
+      const spirv::u32 found = largest_.load(row);
+      const spirv::i32 inverse = -exponent(found), half = inverse >> spirv::i32(1);
+      halves_.component(row / 4, row % 4) = power_of_two(half);
+      halves_.component(row / 4 + rows_ / 4, row % 4) = power_of_two(inverse - half);
+      k_.if_(found >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
     });
   }
-  void note_overflow() { notes_[overflow] = spirv::u32(1); }
+  void note_overflow() { raise(rows_ + overflow, 1); }
 
   /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
-  [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
+  [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
+  [[nodiscard]] spirv::boolean overflowed() const { return largest_.load(rows_ + overflow) != 0u; }
 
-  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent(row)); }
-  /// A sum of products of both rows' elements without their factors: half of both exponents at a time, so that nothing
-  /// overflows or vanishes on the way that does not do so in the end.
+  /// Sums of products of a row's elements and those of `others`, one or four neighbours, without their factors: half of
+  /// both exponents at a time, so that nothing overflows or vanishes on the way that does not do so in the end.
   [[nodiscard]] spirv::f32 unscaled(const spirv::f32& sum, const spirv::u32& row, const spirv::u32& other) const {
-    const spirv::i32 both = -(exponent(row) + exponent(other)), half = both >> spirv::i32(1);
-    return sum * power_of_two(half) * power_of_two(both - half);
+    const auto of = [&](std::uint32_t half) { return inverse(row, half) * inverse(other, half); };
+    return sum * of(0) * of(1);
+  }
+  [[nodiscard]] spirv::f32x4 unscaled(const spirv::f32x4& sums, const spirv::u32& row, const spirv::u32& others) const {
+    const auto of = [&](std::uint32_t half) {
+      return spirv::f32x4(inverse(row, half)) * halves_.load(others / 4 + half * (rows_ / 4));
+    };
+    return sums * of(0) * of(1);
   }
 
  private:
   static constexpr std::uint32_t without = 0, overflow = 1;
   template <class Body>
-  void each(const Body& body) {
+  void each(std::uint32_t rows, const Body& body) {
     const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < rows_; done += threads) {
+    for (std::uint32_t done = 0; done < rows; done += threads) {
       const spirv::u32 row = k_.local_index() + done;
-      if (done + threads <= rows_)
+      if (done + threads <= rows)
         body(row);
       else
-        k_.if_(row < rows_, [&] { body(row); });
+        k_.if_(row < rows, [&] { body(row); });
     }
   }
   [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
     return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
   }
-  // Of the row's factor, in [-126, 126].
-  [[nodiscard]] spirv::i32 exponent(const spirv::u32& row) const {
-    const spirv::i32 largest = spirv::bitcast<spirv::i32>(largest_.load(row) >> 23u);
+  // Of the factor of a row with this largest magnitude, in [-126, 126].
+  [[nodiscard]] spirv::i32 exponent(const spirv::u32& magnitude) const {
+    const spirv::i32 largest = spirv::bitcast<spirv::i32>(magnitude >> 23u);
     return max(min(target_.load() + 127 - largest, spirv::i32(126)), spirv::i32(-126));
+  }
+  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row, std::uint32_t half) const {
+    return halves_.component(row / 4 + half * (rows_ / 4), row % 4).load();
   }
 
   spirv::kernel& k_;
   spirv::var<spirv::i32> target_;
   int beginning_;
-  spirv::memory<spirv::u32> largest_, notes_;
+  spirv::memory<spirv::u32> largest_;  // magnitudes' bits; behind them what is noted
+  spirv::memory<spirv::f32x4> halves_;
   std::uint32_t rows_;
 };
 
@@ -49617,6 +50011,8 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
+        lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
+        by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
     if constexpr (from_half)
       wide_half_ = k.storage_buffer<spirv::u32x4>(name);
@@ -49641,33 +50037,12 @@ class cooperative_operand {
   }
 
   void place() {
-    const std::uint32_t threads = k_.local_size()[0];
-    const std::uint32_t count = shape_.rows * shape_.units;
-    const bool below = pieces_are_below();
-    for (std::uint32_t done = 0; done < count; done += threads) {
-      const spirv::u32 index = k_.local_index() + done;
-      const std::uint32_t lines = below ? done / shape_.units : 0;
-      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
-      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
-      piece made{.row = plan_.along_k ? outer : inner * unit,
-                 .k = plan_.along_k ? inner : outer,
-                 .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
-                 .index = index,
-                 .partial = done + threads > count};
-      const strided_axes& axes = plan_.along_k ? rows_ : k_groups_;
-      const bool is_linear =
-          grouped_ && axes.size() == 1 && (plan_.along_k ? plan_.row_count % tile_rows_ == 0 : !ragged());
-      if (is_linear)
-        made.distance = lines * axes[0].stride;
-      else if (plan_.along_k)
-        made.row = made.row + lines;
-      else
-        made.k = made.k + lines;
-      made.base = row_base(made.row);
-      made.lines_below = is_linear && plan_.along_k ? lines : 0;
-      pieces_.push_back(made);
-    }
-    piece_count_ = count;
+    if (by_rows_)
+      place_by_rows();
+    else
+      place_by_index();
+    for (std::size_t i = 0; by_rows_ && i < pieces_.size() / pieces_a_row(); ++i)
+      whole_.push_back(k_.variable<spirv::u32>());
     for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
@@ -49676,18 +50051,26 @@ class cooperative_operand {
     }
   }
 
-  /// Raises each row, `row + at` of `scales`, to the largest of its elements in the first `steps` fetched ones.
-  void raise_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
+  /// Whether lanes of one subgroup have all of a row, so that these know its largest without the others.
+  [[nodiscard]] bool knows_rows() const { return by_rows_; }
+
+  /// Tells `scales` the largest of each row, `row + at` there, in the first `steps` fetched steps.
+  void find_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
     std::vector<spirv::u32x4> largest;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       largest.push_back(magnitudes(floats_[i].load()));
       for (std::uint32_t step = 1; step < steps; ++step)
         largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
     }
-    raise_rows(scales, at, largest);
+    if (!by_rows_) return raise_rows(scales, at, largest);
+    known_ = largest_of_rows(largest);
+    for (std::size_t i = 0; i < whole_.size(); ++i) known_[i] = max(known_[i], whole_[i].load());
+    k_.if_(k_.local_index() % lanes_ == 0u, [&] {
+      for (std::size_t i = 0; i < known_.size(); ++i) scales.set(tile_row(pieces_[i * pieces_a_row()]) + at, known_[i]);
+    });
   }
-  /// The same of all of their elements, which are fetched for that in turn as step 0.
-  void raise_whole_rows(row_scales& scales, std::uint32_t at) {
+  /// What find_rows() looks at besides: all of their elements, which are fetched for that in turn as step 0.
+  void find_whole_rows(row_scales& scales, std::uint32_t at) {
     std::vector<spirv::var<spirv::u32x4>> found;
     for (std::size_t i = 0; i < pieces_.size(); ++i) found.push_back(k_.variable<spirv::u32x4>());
     k_.for_(
@@ -49700,15 +50083,24 @@ class cooperative_operand {
         spirv::unrolling::keep);
     std::vector<spirv::u32x4> largest;
     for (const auto& each : found) largest.push_back(each.load());
-    raise_rows(scales, at, largest);
+    if (!by_rows_) return raise_rows(scales, at, largest);
+    const std::vector<spirv::u32> rows = largest_of_rows(largest);
+    for (std::size_t i = 0; i < rows.size(); ++i) whole_[i] = rows[i];
   }
 
   /// What is staged from now on is multiplied by the rows' factors.
   void scale_by(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
+    // The sign of a magnitude, which no compiler sees through lanes or memory.
+    zero_ = (by_rows_ ? known_[0] : scales.largest(tile_row(pieces_[0]) + at)) >> 31u;
     const bool same_rows = !plan_.along_k && pieces_are_below();
-    for (piece& each : pieces_)
-      each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (by_rows_)
+        pieces_[i].factors =
+            i % pieces_a_row() == 0 ? spirv::f32x4(scales.factor(known_[i / pieces_a_row()])) : pieces_[i - 1].factors;
+      else
+        pieces_[i].factors = same_rows && i > 0 ? pieces_[0].factors : factors(tile_row(pieces_[i]));
+    }
   }
 
   /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
@@ -49755,14 +50147,62 @@ class cooperative_operand {
 
  private:
   struct piece {
-    spirv::u32 row, k;  // of the tile; where neighbours lie along k, that counts groups
-    spirv::u32 slot, index;
+    spirv::u32 row, k = 0;  // of the tile; where neighbours lie along k, that counts groups
+    spirv::u32 slot = 0, index = 0;
     bool partial = false;
     spirv::u32 base = 0;            // in groups: of what does not depend on k
     std::uint32_t distance = 0;     // and of the lines that it stands below
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
   };
+
+  // A row's groups are shared out to so many neighbouring lanes.
+  [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
+  void place_by_rows() {
+    const std::uint32_t rows_at_once = k_.local_size()[0] / lanes_;
+    const spirv::u32 outer = k_.local_index() / lanes_, inner = k_.local_index() % lanes_;
+    const bool is_linear = grouped_ && rows_.size() == 1 && plan_.row_count % tile_rows_ == 0;
+    for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
+      piece made{.row = is_linear ? outer : outer + lines,
+                 .distance = is_linear ? lines * rows_[0].stride : 0,
+                 .lines_below = is_linear ? lines : 0};
+      made.base = row_base(made.row);
+      for (std::uint32_t at = 0; at < shape_.units; at += lanes_) {
+        made.k = inner + at;
+        made.slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride + at);
+        pieces_.push_back(made);
+      }
+    }
+  }
+
+  void place_by_index() {
+    const std::uint32_t threads = k_.local_size()[0];
+    piece_count_ = shape_.rows * shape_.units;
+    const bool below = pieces_are_below();
+    for (std::uint32_t done = 0; done < piece_count_; done += threads) {
+      const spirv::u32 index = k_.local_index() + done;
+      const std::uint32_t lines = below ? done / shape_.units : 0;
+      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
+      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
+      piece made{.row = plan_.along_k ? outer : inner * unit,
+                 .k = plan_.along_k ? inner : outer,
+                 .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
+                 .index = index,
+                 .partial = done + threads > piece_count_};
+      const strided_axes& axes = plan_.along_k ? rows_ : k_groups_;
+      const bool is_linear =
+          grouped_ && axes.size() == 1 && (plan_.along_k ? plan_.row_count % tile_rows_ == 0 : !ragged());
+      if (is_linear)
+        made.distance = lines * axes[0].stride;
+      else if (plan_.along_k)
+        made.row = made.row + lines;
+      else
+        made.k = made.k + lines;
+      made.base = row_base(made.row);
+      made.lines_below = is_linear && plan_.along_k ? lines : 0;
+      pieces_.push_back(made);
+    }
+  }
 
   // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address,
   // and distances that are literals.
@@ -49772,6 +50212,17 @@ class cooperative_operand {
   void if_needed(const piece& p, Body&& body) {
     if (!p.partial) return static_cast<void>(body());
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
+  }
+
+  // Of each row that this lane has a part of, where lanes know rows.
+  [[nodiscard]] std::vector<spirv::u32> largest_of_rows(const std::vector<spirv::u32x4>& largest) {
+    std::vector<spirv::u32> found;
+    for (std::size_t i = 0; i < largest.size(); i += pieces_a_row()) {
+      spirv::u32x4 four = largest[i];
+      for (std::size_t j = 1; j < pieces_a_row(); ++j) four = max(four, largest[i + j]);
+      found.push_back(over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes_));
+    }
+    return found;
   }
 
   void raise_rows(row_scales& scales, std::uint32_t at, std::vector<spirv::u32x4> largest) {
@@ -49786,7 +50237,7 @@ class cooperative_operand {
     std::vector<raised> found;
     spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
-      const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      const std::uint32_t lanes = shuffles_ ? lanes_ : 1;
       is_first = k_.local_index() % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
@@ -49809,7 +50260,7 @@ class cooperative_operand {
       }
     }
     k_.if_(is_first, [&] {
-      for (const raised& each : found) k_.if_(each.largest != 0u, [&] { scales.raise(each.row, each.largest); });
+      for (const raised& each : found) scales.raise(each.row, each.largest);
     });
   }
   // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
@@ -49830,8 +50281,8 @@ class cooperative_operand {
   }
   // Those of its four elements.
   [[nodiscard]] spirv::f32x4 factors(const spirv::u32& row) const {
-    if (plan_.along_k) return spirv::f32x4(scales_->factor(row + scales_at_));
-    const auto of = [&](std::uint32_t j) { return scales_->factor(row + (scales_at_ + j)); };
+    const auto of = [&](std::uint32_t j) { return scales_->factor(scales_->largest(row + (scales_at_ + j))); };
+    if (plan_.along_k) return spirv::f32x4(of(0));
     return vector(of(0), of(1), of(2), of(3));
   }
 
@@ -49885,11 +50336,12 @@ class cooperative_operand {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
       };
       if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
-      // The high term is rounded by its bits: of a conversion there and back NVIDIA's driver 580 takes the difference
-      // for zero.
-      const f32x4 high = bitcast<f32x4>((bitcast<u32x4>(x) + u32x4(0x1000u)) & u32x4(0xFFFFE000u));
-      (*staged_)[p.slot] = pack(high);
-      (*staged_)[p.slot + shape_.groups()] = pack((x - high) * f32x4(2048.0f));
+      // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
+      const u32x2 high = pack(x), seen = high ^ u32x2(*zero_);
+      const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
+      (*staged_)[p.slot] = high;
+      const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
+      (*staged_)[p.slot + shape_.groups()] = pack(rest * f32x4(2048.0f));
     }
   }
 
@@ -49898,9 +50350,12 @@ class cooperative_operand {
   std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
-  bool shuffles_, grouped_;
+  bool shuffles_;
+  std::uint32_t lanes_;
+  bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
+  std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
   spirv::u32 first_row_, base_, group_base_;
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
@@ -49910,6 +50365,8 @@ class cooperative_operand {
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::u32x4>> words_;
   std::vector<spirv::var<spirv::f32x4>> floats_;
+  std::vector<spirv::u32> known_;              // where lanes know rows: the largest of each that a lane has a part of
+  std::vector<spirv::var<spirv::u32>> whole_;  // and of whole rows, 0 before these are looked at
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
@@ -50016,20 +50473,21 @@ class cooperative_product {
 
   // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
   void find_scales(const spirv::boolean& whole) {
+    const bool alone = left_.knows_rows() && right_.knows_rows();
     fetch_first();
-    scales_->clear();
-    k_.barrier();
+    scales_->begin(whole);
+    scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
+    if (!alone) k_.barrier();
     if (!sees_all()) {
       k_.if_(whole, [&] {
-        left_.raise_whole_rows(*scales_, 0);
-        right_.raise_whole_rows(*scales_, s_.tile_m);
+        left_.find_whole_rows(*scales_, 0);
+        right_.find_whole_rows(*scales_, s_.tile_m);
         fetch_first();
       });
     }
-    left_.raise_rows(*scales_, 0, steps_under_way());
-    right_.raise_rows(*scales_, s_.tile_m, steps_under_way());
-    k_.barrier();
-    scales_->decide(whole);
+    left_.find_rows(*scales_, 0, steps_under_way());
+    right_.find_rows(*scales_, s_.tile_m, steps_under_way());
+    if (!alone) k_.barrier();
   }
 
   // With factors by what comes first, or by whole rows where these do not do.
@@ -50043,6 +50501,7 @@ class cooperative_product {
                 for (const sums& each : main_) unit_.clear(each);
                 for (const sums& each : low_) unit_.clear(each);
                 add_up();
+                scales_->prepare_inverses();
                 note_overflow();
                 k_.barrier();
                 k_.if_(
@@ -50067,8 +50526,9 @@ class cooperative_product {
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
         stage(step % s_.depth);
-        k_.barrier();
         if (step + s_.depth < steps()) fetch(step + s_.depth);
+        k_.barrier();
+        if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
         multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
         k_.barrier();
       }
@@ -50077,12 +50537,13 @@ class cooperative_product {
           0, k_count_, s_.tile_k,
           [&](const spirv::u32& first_k) {
             stage(0);
-            k_.barrier();
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
               right_.fetch(0, next, k_count_ % s_.tile_k != 0);
             });
+            k_.barrier();
+            if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
             k_.barrier();
           },
@@ -50221,8 +50682,7 @@ class cooperative_product {
           if (part == 0) group.sums = more;
           for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
         }
-        for (std::uint32_t j = 0; scales_ && j < width; ++j)
-          group.sums[j] = scales_->unscaled(group.sums[j], group.m, group.n + (j + s_.tile_m));
+        if (scales_) unscale(group);
         groups.push_back(group);
       }
       store_results(groups);
@@ -50247,6 +50707,13 @@ class cooperative_product {
     spirv::boolean is_one;  // false: stands for another
     std::vector<spirv::f32> sums;
   };
+
+  void unscale(result_group& group) const {
+    std::vector<spirv::f32>& x = group.sums;
+    if (x.size() == 1) return static_cast<void>(x[0] = scales_->unscaled(x[0], group.m, group.n + s_.tile_m));
+    const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + s_.tile_m);
+    for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+  }
 
   void store_results(std::vector<result_group>& groups) {
     const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % s_.tile_n != 0;

@@ -460,9 +460,9 @@ TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
 
 TEST(egraph_plans, split_sums_agree_in_every_layout) {
   fusion::optimize_options options;
-  options.device.compute_units = 6, options.device.split_terms = 2;
+  options.device.compute_units = 48, options.device.split_terms = 2;
   graph g;
-  const node_id a = g.parameter("a", dtype::f32, {3, 192, 5}), b = g.parameter("b", dtype::f32, {192, 7, 5, 3});
+  const node_id a = g.parameter("a", dtype::f32, {9, 192, 9}), b = g.parameter("b", dtype::f32, {192, 7, 9, 9});
   g.add_output("batched", g.contract(a, b, "bkt", "knub", "btnu"));
   g.add_output("two", g.contract(a, b, "bkt", "kntc", "bnc"));
   g.add_output("gram", g.contract(a, a, "bkt", "ckt", "bc"));

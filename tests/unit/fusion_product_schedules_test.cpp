@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,40 +32,40 @@ struct measured {
 };
 const std::vector<measured>& shapes() {
   static const std::vector<measured> all{
-      {{1, 128, 576, 576}, "split 32x32x64 16x16 slices 4", 9.2, 9.2},
-      {{1, 128, 576, 576}, "rounded 32x32x128 16x16 slices 4 depth 3", 7.4, 7.4},
-      {{1, 128, 1536, 576}, "split 64x32x64 16x32 slices 4", 12.0, 11.1},
-      {{1, 128, 1536, 576}, "rounded 64x32x64 16x32 slices 4 depth 3", 10.7, 9.9},
-      {{1, 128, 192, 576}, "split 32x32x64 16x16 slices 4", 9.3, 9.3},
-      {{1, 128, 192, 576}, "rounded 32x32x128 16x16 slices 4 depth 3", 7.7, 7.6},
-      {{1, 128, 576, 1536}, "split 32x32x128 16x16 slices 4", 17.5, 17.5},
-      {{1, 128, 576, 1536}, "rounded 32x32x128 16x16 slices 4 depth 3", 11.7, 11.7},
-      {{1, 128, 576, 512}, "split 32x32x128 16x16 slices 4", 9.4, 9.2},
-      {{1, 128, 576, 512}, "rounded 32x32x128 16x16 slices 4 depth 2", 7.7, 7.1},
-      {{1, 1536, 576, 128}, "split 128x64x32 32x32", 11.8, 11.8},
-      {{1, 1536, 576, 128}, "rounded 128x64x64 32x32", 9.2, 9.2},
-      {{1, 576, 576, 128}, "split 64x64x32 32x32 slices 2", 9.9, 9.3},
-      {{1, 576, 576, 128}, "rounded 64x64x64 32x32 slices 2", 7.5, 7.5},
-      {{1, 192, 576, 128}, "split 32x32x64 16x16 slices 4", 6.3, 5.8},
-      {{1, 192, 576, 128}, "rounded 32x32x128 16x16 slices 4", 4.7, 4.7},
-      {{1, 128, 576, 192}, "split 32x32x64 16x16 slices 4", 6.2, 6.0},
-      {{1, 128, 576, 192}, "rounded 32x32x128 16x16 slices 4 depth 2", 5.2, 5.2},
-      {{1, 1500, 384, 384}, "split 128x64x32 32x32", 18.6, 18.6},
-      {{1, 1500, 384, 384}, "rounded 128x64x64 32x32", 14.1, 12.0},
-      {{1, 1500, 1536, 384}, "split 128x96x32 32x32", 41.0, 41.0},
-      {{1, 1500, 1536, 384}, "rounded 128x96x64 32x32", 27.0, 25.0},
+      {{1, 128, 576, 576}, "split 32x32x64 16x16 slices 4", 8.8, 8.8},
+      {{1, 128, 576, 576}, "rounded 32x32x192 16x16 slices 4 depth 3", 6.0, 6.0},
+      {{1, 128, 1536, 576}, "split 64x32x64 16x32 slices 4", 11.1, 11.1},
+      {{1, 128, 1536, 576}, "rounded 64x32x192 16x32 slices 4", 8.4, 8.4},
+      {{1, 128, 192, 576}, "split 32x32x64 16x16 slices 4", 8.9, 8.8},
+      {{1, 128, 192, 576}, "rounded 32x32x192 16x16 slices 4 depth 3", 5.7, 5.7},
+      {{1, 128, 576, 1536}, "split 32x32x128 16x16 slices 4", 16.2, 15.6},
+      {{1, 128, 576, 1536}, "rounded 32x32x256 16x16 slices 4", 11.0, 9.9},
+      {{1, 128, 576, 512}, "split 32x32x128 16x16 slices 4", 8.3, 8.3},
+      {{1, 128, 576, 512}, "rounded 32x32x256 16x16 slices 4 depth 2", 5.5, 5.5},
+      {{1, 1536, 576, 128}, "split 128x64x32 32x32", 12.4, 12.4},
+      {{1, 1536, 576, 128}, "rounded 128x64x64 32x32", 9.9, 9.6},
+      {{1, 576, 576, 128}, "split 64x32x32 16x32 slices 2", 8.5, 8.5},
+      {{1, 576, 576, 128}, "rounded 32x32x64 16x16 slices 2", 6.2, 5.5},
+      {{1, 192, 576, 128}, "split 32x32x64 16x16 slices 4", 6.1, 5.4},
+      {{1, 192, 576, 128}, "rounded 32x32x128 16x16 slices 4", 4.7, 4.6},
+      {{1, 128, 576, 192}, "split 32x32x64 16x16 slices 4", 6.2, 5.9},
+      {{1, 128, 576, 192}, "rounded 32x32x192 16x16 slices 4", 4.5, 4.5},
+      {{1, 1500, 384, 384}, "split 128x64x32 32x32", 19.0, 19.0},
+      {{1, 1500, 384, 384}, "rounded 128x64x96 32x32", 14.2, 12.1},
+      {{1, 1500, 1536, 384}, "split 128x96x32 32x32", 45.3, 45.3},
+      {{1, 1500, 1536, 384}, "rounded 128x96x64 32x32", 26.6, 22.6},
       {{1, 1500, 384, 512}, "split 128x64x32 32x32", 22.2, 22.2},
-      {{1, 1500, 384, 512}, "rounded 128x64x64 32x32", 16.0, 16.0},
-      {{1, 384, 384, 750}, "split 64x32x64 16x32 slices 4", 19.5, 17.9},
-      {{1, 384, 384, 750}, "rounded 64x32x128 16x32 slices 4", 13.2, 10.5},
-      {{1, 50, 2048, 720}, "split 32x32x128 16x16 slices 4", 13.9, 12.3},
-      {{1, 50, 2048, 720}, "rounded 32x32x128 16x16 slices 4 depth 3", 9.4, 9.4},
-      {{1, 50, 720, 960}, "split 32x32x128 16x16 slices 4", 15.8, 13.3},
-      {{1, 50, 720, 960}, "rounded 32x32x128 16x16 slices 4 depth 3", 9.4, 9.4},
-      {{1, 2048, 720, 50}, "split 128x96x16 32x32", 11.3, 10.0},
-      {{1, 2048, 720, 50}, "rounded 128x96x64 32x32", 7.8, 7.6},
-      {{1, 1024, 1024, 1024}, "split 128x64x32 32x32", 39.0, 39.0},
-      {{1, 1024, 1024, 1024}, "rounded 128x64x64 32x32", 24.1, 24.1},
+      {{1, 1500, 384, 512}, "rounded 128x96x64 32x32", 17.0, 17.0},
+      {{1, 384, 384, 750}, "split 64x32x64 16x32 slices 4", 20.9, 17.3},
+      {{1, 384, 384, 750}, "rounded 64x32x192 16x32 slices 4", 12.0, 10.4},
+      {{1, 50, 2048, 720}, "split 32x32x128 16x16 slices 4", 14.3, 11.8},
+      {{1, 50, 2048, 720}, "rounded 32x32x256 16x16 slices 4", 10.3, 8.4},
+      {{1, 50, 720, 960}, "split 32x32x64 16x16 slices 4", 13.1, 12.2},
+      {{1, 50, 720, 960}, "rounded 32x32x192 16x16 slices 4 depth 3", 8.2, 8.2},
+      {{1, 2048, 720, 50}, "split 128x96x16 32x32", 12.5, 11.1},
+      {{1, 2048, 720, 50}, "rounded 128x96x64 32x32", 8.5, 8.5},
+      {{1, 1024, 1024, 1024}, "split 128x64x32 32x32", 38.0, 37.6},
+      {{1, 1024, 1024, 1024}, "rounded 128x64x96 32x32", 30.2, 25.6},
   };
   return all;
 }
@@ -112,6 +113,32 @@ std::string plan_of(const graph& g, const device_profile& on) {
   return text;
 }
 
+// With matrix units beside; a region over one row, and parts of the sum, are what else there is.
+TEST(fusion_product_schedules, few_rows_are_one_product_of_multiply_adds) {
+  using sizes = std::array<std::int64_t, 3>;
+  for (const auto& [m, n, k] :
+       {sizes{1, 576, 576}, sizes{1, 192, 576}, sizes{1, 576, 1536}, sizes{1, 49152, 576}, sizes{8, 4096, 4096},
+        sizes{4096, 8, 4096}, sizes{1, 576, 49152}, sizes{8, 576, 49152}}) {
+    EXPECT_TRUE(fusion::takes_vectors({1, m, n, k}, h100()));
+    for (const bool along_k : {true, false}) {
+      graph g;
+      const node_id a = g.input("a", dtype::f32, {m, k});
+      const node_id b = g.parameter("b", dtype::f32, along_k ? shape{n, k} : shape{k, n});
+      g.add_output("y", g.contract(a, b, "ik", along_k ? "jk" : "kj", "ij"));
+      const graph chosen = fusion::optimize(g, {.device = h100()});
+      ASSERT_EQ(chosen.size(), 3u) << to_text(chosen);
+      // One row may be rows of a region, which are as quick and take in more of what is around.
+      if (m == 1 || n == 1) continue;
+      ASSERT_EQ(chosen[node_id{2}].kind, op::matmul) << to_text(chosen);
+      EXPECT_EQ(chosen.get<matmul_attribute>(node_id{2}).schedule, product_schedule{}) << to_text(chosen);
+    }
+  }
+  EXPECT_FALSE(fusion::takes_vectors({1, 9, 576, 576}, h100()));
+  device_profile cpu = h100();
+  cpu.parallel = false;
+  EXPECT_FALSE(fusion::takes_vectors({1, 1, 576, 576}, cpu));
+}
+
 // Each of the constants changes what is chosen, somewhere between a hundredth and a hundred times its worth.
 TEST(fusion_product_schedules, costs_decide) {
   graph g;
@@ -125,6 +152,8 @@ TEST(fusion_product_schedules, costs_decide) {
   product("wide", 128, 1536, 576);
   product("deep", 128, 576, 8192);
   product("large", 1024, 1024, 1024);
+  product("row", 1, 64, 4096);
+  product("rows", 4, 64, 4096);
   const std::string before = plan_of(g, h100());
   const auto is_changed = [&](auto&& scaled) {
     std::set<std::string> plans{before};
@@ -139,6 +168,8 @@ TEST(fusion_product_schedules, costs_decide) {
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.bandwidth; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.matmul_flops; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.product_once; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.vectors_once; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.region_once; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.once; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.wait; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.split.multiply; }));

@@ -3,10 +3,9 @@
 #include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
-#include <meganeura/vulkan/device.hpp>
 
+#include <support/device_fixture.hpp>
 #include <support/product_run.hpp>
-#include <support/shared_device.hpp>
 
 #include <gtest/gtest.h>
 
@@ -23,8 +22,6 @@ using kernels::matmul_axis;
 using kernels::matmul_problem;
 using kernels::matmul_schedule;
 using kernels::matmul_tier;
-
-const vulkan::device& gpu() { return support::shared_device(); }
 
 std::vector<float> random_values(std::size_t count, unsigned seed) {
   std::mt19937 generator(seed);
@@ -58,16 +55,13 @@ struct outcome {
 using host_epilogue = std::function<double(double, std::uint64_t batch, std::uint64_t m, std::uint64_t n)>;
 
 outcome check(const matmul_problem& p, const matmul_schedule& s,
-              const std::vector<const std::vector<float>*>& extra = {}, const host_epilogue& finish = {}) {
+              const std::vector<const std::vector<float>*>& extra = {}, const host_epilogue& finish = {},
+              const device_profile& device = support::shared_profile()) {
   const auto a = random_values(reach(p, &matmul_axis::stride_a, p.offset_a), 1);
   const auto b = random_values(reach(p, &matmul_axis::stride_b, p.offset_b), 2);
   std::vector<const std::vector<float>*> inputs{&a, &b};
   inputs.insert(inputs.end(), extra.begin(), extra.end());
   const std::size_t results = reach(p, &matmul_axis::stride_out, p.offset_out);
-  const auto& facts = gpu().facts();
-  device_profile device;
-  device.max_shared_bytes = facts.max_shared_bytes;
-  device.max_invocations = facts.max_workgroup_invocations;
   const auto found = support::run_product(kernels::make_matmul(p, s, device), inputs, results);
 
   outcome result;
@@ -136,6 +130,30 @@ void expect_right(const matmul_problem& p) {
   }
 }
 
+// Graphics processors of the device's subgroups, of many multiprocessors and of few, and the least that Vulkan
+// guarantees, which has no arithmetic of subgroups.
+std::vector<device_profile> targets_of_vectors() {
+  std::vector<device_profile> all = support::all_targets();
+  all[0] = all[1];
+  all[0].compute_units = 132, all[1].compute_units = 2;
+  for (device_profile& each : all) each.parallel = true;
+  return all;
+}
+
+void expect_right_vectors(const matmul_problem& p, const std::vector<const std::vector<float>*>& extra = {},
+                          const host_epilogue& finish = {}) {
+  for (const device_profile& on : targets_of_vectors()) {
+    const matmul_schedule s = choose_matmul(on, p);
+    EXPECT_EQ(s.tier, matmul_tier::vectors) << s.label();
+    const auto made = kernels::make_matmul(p, s, on);
+    EXPECT_EQ(support::validation_of(made.module), "") << s.label();
+    EXPECT_LE(made.module.shared_bytes, on.max_shared_bytes) << s.label();
+    const outcome found = check(p, s, extra, finish, on);
+    EXPECT_LE(found.worst, 1.0) << s.label();
+    EXPECT_EQ(found.touched_outside, 0u) << s.label();
+  }
+}
+
 TEST(kernels_matmul, sizes_of_one_are_products_too) {
   expect_right(plain(1, 1, 1));
   expect_right(plain(1, 37, 5));
@@ -176,6 +194,123 @@ TEST(kernels_matmul, every_candidate_runs_and_the_first_is_the_choice) {
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(all.front().label(), choose_matmul(device, p).label());
   for (const auto& s : all) EXPECT_LE(check(p, s).worst, 1.0) << s.label();
+}
+
+TEST(kernels_matmul, one_to_eight_rows_match_the_reference) {
+  for (const std::uint32_t rows : {1u, 2u, 3u, 5u, 8u}) {
+    for (const bool along_k : {true, false}) {
+      expect_right_vectors(plain(rows, 76, 160, false, along_k));
+      expect_right_vectors(plain(61, rows, 72, along_k, true));
+    }
+  }
+}
+
+TEST(kernels_matmul, few_rows_of_odd_sizes_match_the_reference) {
+  for (const bool along_k : {true, false}) {
+    for (const std::uint32_t k : {1u, 3u, 577u}) {
+      for (const std::uint32_t n : {1u, 7u, 33u}) expect_right_vectors(plain(3, n, k, k == 3, along_k));
+    }
+  }
+  matmul_problem p = plain(2, 40, 24, false, true);  // fours of one operand, single elements of the other
+  p.offset_b = 1;
+  expect_right_vectors(p);
+  p = plain(4, 24, 20, true, false);  // both along their rows
+  p.offset_out = 3;
+  expect_right_vectors(p);
+}
+
+TEST(kernels_matmul, batches_of_few_rows_match_the_reference) {
+  expect_right_vectors(plain(2, 20, 48, false, true, 5));
+  expect_right_vectors(plain(1, 20, 48, false, false, 5));
+  matmul_problem p = plain(1, 24, 12, false, true, 3);
+  p.batch[0].stride_b = 0;
+  expect_right_vectors(p);
+  expect_right_vectors(support::attention_scores(2, 3, 7, 8));
+}
+
+TEST(kernels_matmul, every_candidate_for_few_rows_computes_the_same) {
+  const device_profile on = targets_of_vectors().front();
+  for (const bool along_k : {true, false}) {
+    const matmul_problem p = plain(2, 28, 132, false, along_k);
+    const auto all = kernels::matmul_candidates(on, p);
+    EXPECT_EQ(all.front(), choose_matmul(on, p));
+    for (const matmul_schedule& s : all) {
+      if (s.tier != matmul_tier::vectors) continue;
+      EXPECT_LE(check(p, s, {}, {}, on).worst, 1.0) << s.label();
+    }
+  }
+}
+
+// All terms near one: a running total would lose what is below its last bit, two thousand times the bound here.
+TEST(kernels_matmul, long_sums_of_few_rows_keep_their_terms) {
+  constexpr std::uint32_t length = 200'000;
+  std::vector<float> a(2 * std::size_t{length}), b(3 * std::size_t{length}, 1.0f);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = 1.0f + static_cast<float>(i % 7) * 1e-3f;
+  for (const bool along_k : {true, false}) {
+    const matmul_problem p = plain(2, 3, length, false, along_k);
+    for (const device_profile& on : targets_of_vectors()) {
+      const auto made = kernels::make_best_matmul(p, on);
+      EXPECT_TRUE(kernels::within_loop_limit(made.module, on));
+      const auto found = support::run_product(made, {&a, &b}, 6);
+      for (std::size_t i = 0; i < 6; ++i) {
+        double sum = 0;
+        for (std::size_t k = 0; k < length; ++k) sum += static_cast<double>(a[i / 3 * length + k]);
+        EXPECT_NEAR(static_cast<double>(found[i]) / sum, 1.0, 2e-6) << i;
+      }
+    }
+  }
+}
+
+TEST(kernels_matmul, infinities_and_nan_reach_the_results_of_few_rows_and_no_others) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const bool along_k : {true, false}) {
+    const matmul_problem p = plain(2, 9, 37, false, along_k);
+    std::vector<float> a(2 * 37, 1.0f), b(9 * 37, 1.0f);
+    b[along_k ? 4 * 37 + 36 : 36 * 9 + 4] = infinity;                   // the last term of column 4
+    b[along_k ? 7 * 37 : 7] = std::numeric_limits<float>::quiet_NaN();  // the first of column 7
+    a[37] = -1;
+    for (const device_profile& on : targets_of_vectors()) {
+      const auto found = support::run_product(kernels::make_matmul(p, choose_matmul(on, p), on), {&a, &b}, 18);
+      for (std::size_t i = 0; i < 18; ++i) {
+        const float wanted = i % 9 == 4 ? infinity : i < 9 ? 37.0f : 35.0f;
+        EXPECT_TRUE(i % 9 == 7 ? std::isnan(found[i]) : found[i] == wanted) << i << ": " << found[i];
+      }
+    }
+  }
+}
+
+TEST(kernels_matmul, few_rows_fill_the_device_with_lanes_that_have_terms) {
+  const device_profile on;
+  for (const std::int64_t rows : {1, 8}) {
+    for (const std::int64_t columns : {1, 64, 576, 4096, 49152}) {
+      for (const std::int64_t k : {1, 64, 576, 4096, 200'000}) {
+        for (const bool along_k : {true, false}) {
+          const auto tiles = fusion::tiles_of_vectors({1, rows, columns, k}, along_k, on);
+          const std::int64_t invocations = tiles.lanes * tiles.beside;
+          EXPECT_LE(4 * (tiles.lanes / 2), k + 3) << columns << " " << k;
+          EXPECT_TRUE(invocations >= 32 && invocations <= (std::min(rows, columns) == 1 ? 512 : 256))
+              << columns << " " << k;
+          EXPECT_TRUE(along_k || tiles.columns * tiles.beside >= 8) << columns << " " << k;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(fusion::tiles_of_vectors({1, 1, 576, 576}, true, on).columns, 1);
+  EXPECT_EQ(fusion::tiles_of_vectors({1, 1, 49152, 576}, true, on).columns, 4);
+}
+
+TEST(kernels_matmul, few_rows_or_columns_are_vectors_on_parallel_devices_only) {
+  device_profile on;
+  const auto tier = [&](std::uint32_t m, std::uint32_t n) { return choose_matmul(on, plain(m, n, 576)).tier; };
+  EXPECT_EQ(tier(1, 576), matmul_tier::vectors);
+  EXPECT_EQ(tier(8, 49152), matmul_tier::vectors);
+  EXPECT_EQ(tier(576, 3), matmul_tier::vectors);
+  EXPECT_EQ(tier(9, 576), matmul_tier::tiled);
+  EXPECT_EQ(tier(128, 576), matmul_tier::tiled);
+  on.parallel = false;
+  EXPECT_EQ(tier(1, 576), matmul_tier::tiled);
+  on.prefers_texel_buffers = true;
+  EXPECT_EQ(tier(8, 576), matmul_tier::registers);
 }
 
 TEST(kernels_matmul, candidates_respect_the_limits_of_the_device) {
@@ -303,8 +438,11 @@ TEST(kernels_matmul, values_past_the_end_of_k_are_not_multiplied) {
   for (std::size_t n = 0; n < 8; ++n) {
     for (std::size_t k = 0; k < 5; ++k) b[n * 8 + k] = 1.0f;
   }
-  for (const auto& s : schedules()) {
-    const auto found = support::run_product(kernels::make_matmul(p, s, {.max_invocations = 1024}), {&a, &b}, 64);
+  auto all = schedules();
+  const device_profile on = targets_of_vectors().front();
+  all.push_back(choose_matmul(on, p));
+  for (const auto& s : all) {
+    const auto found = support::run_product(kernels::make_matmul(p, s, on), {&a, &b}, 64);
     for (const float each : found) EXPECT_TRUE(std::isfinite(each)) << s.label();
   }
 }
@@ -329,6 +467,15 @@ TEST(kernels_matmul, an_epilogue_sees_the_indices_of_each_result) {
     const outcome found = check(p, s, {&bias, &residual}, finish);
     EXPECT_LE(found.worst, 1.0) << s.label();
   }
+  for (const bool along_k : {true, false}) {
+    matmul_problem few = plain(5, 12, 16, false, along_k, 2);
+    few.epilogue = p.epilogue;
+    const host_epilogue own = [&](double sum, std::uint64_t batch, std::uint64_t m, std::uint64_t n) {
+      return (sum + static_cast<double>(bias[n])) * 0.5 + static_cast<double>(residual[(batch * 5 + m) * 12 + n]) +
+             static_cast<double>(m + batch * 100);
+    };
+    expect_right_vectors(few, {&bias, &residual}, own);
+  }
 }
 
 TEST(kernels_matmul, schedules_that_do_not_fit_are_refused) {
@@ -337,6 +484,9 @@ TEST(kernels_matmul, schedules_that_do_not_fit_are_refused) {
   EXPECT_THROW((void)kernels::make_matmul(p, {matmul_tier::tiled, 64, 64, 6, 4, 4, 1, 1, false}), error);
   EXPECT_THROW((void)kernels::make_matmul(p, {matmul_tier::tiled, 128, 128, 64, 8, 8, 1, 2, false}), error);
   EXPECT_THROW((void)kernels::make_matmul(plain(0, 8, 5), {}), error);
+  EXPECT_THROW((void)kernels::make_matmul(plain(9, 12, 5), {matmul_tier::vectors, 9, 4, 1, 9, 4}), error);
+  EXPECT_THROW((void)kernels::make_matmul(plain(8, 12, 5), {matmul_tier::vectors, 4, 4, 1, 4, 4}), error);
+  EXPECT_THROW((void)kernels::make_matmul(plain(8, 12, 8), {matmul_tier::vectors, 8, 4, 1, 8, 4}), error);
 }
 
 }  // namespace

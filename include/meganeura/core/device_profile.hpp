@@ -54,9 +54,11 @@ struct device_profile {
   double strided_read = 4;            // how much more a read without unit stride moves
   double full_occupancy = 65536;      // invocations needed to reach the bandwidth
   double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
+  double vectors_once = 1e-6;         // and of one of few rows
+  double region_once = 0.8e-6;        // of a region, beside a launch
   double matrix_flops = 275e12;       // of f16 products on matrix units, at best
-  unit_costs split{2.5e-6, 0.120e-6, 0.678e-12, 42.2e-12, 54, 0.662, 206e-12, 3.16e-9};  // both as measured on an H100
-  unit_costs rounded{2.45e-6, 0.257e-6, 0.178e-12, 31.2e-12, 37, 0.553, 161e-12, 1.70e-9};
+  unit_costs split{2.61e-6, 0.083e-6, 0.661e-12, 52.6e-12, 54, 0.631, 231e-12, 2.98e-9};  // both as measured on an H100
+  unit_costs rounded{2.383e-6, 0.2373e-6, 0.1315e-12, 30.99e-12, 45.38, 0.5978, 136.5e-12, 1.348e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 

@@ -32,7 +32,7 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
   const double busy = detail::overlapped(bytes / device.bandwidth,
                                          elements * program_cost(region.program, device) / device.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + device.launch;
+  return busy / std::max(occupancy, 1.0 / 64) + device.launch + device.region_once;
 }
 
 MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -24,7 +25,7 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 4 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
 }
 
 /// Whether the device has room for it.
@@ -40,11 +41,14 @@ inline constexpr std::uint32_t largest_split = 2048;
 namespace detail {
 
 struct tile_shape {
-  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n, slices;
+  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
+  std::initializer_list<std::uint32_t> slices;
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, 8}, {32, 32, 16, 16, 4},  {32, 32, 16, 32, 4},  {32, 64, 32, 32, 4},   {64, 32, 16, 32, 4},
-    {64, 64, 32, 32, 2}, {128, 64, 32, 32, 1}, {128, 96, 32, 32, 1}, {128, 128, 64, 32, 1}, {128, 256, 64, 64, 1}};
+    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}}, {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
+    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},    {128, 64, 32, 32, {1}},   {128, 96, 32, 32, {1}},
+    {128, 128, 64, 32, {1}},  {128, 256, 64, 64, {1}}};
+inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
@@ -52,11 +56,15 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
 }
+[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
+}
 
 }  // namespace detail
 
-/// What there is to choose from: of each shape the two deepest steps that the device has room for, up to 128 terms, one
-/// or several of them on their way.
+/// What there is to choose from: of each shape the deepest steps that the device has room for and k is a multiple of,
+/// as nearly as can be, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
@@ -64,19 +72,29 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
-    int taken = 0;
-    for (std::uint32_t tile_k = 256; tile_k >= 16 * t.slices && taken < 2; tile_k /= 2) {
-      product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, t.slices};
-      if (!fits(s, device) || (tile_k >= 2 * k && tile_k > 16 * t.slices)) continue;
-      ++taken;
-      if (tile_k > 128) continue;  // never the quickest: what is behind the end of k costs more than steps do
-      found.push_back(s);
-      const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-      const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
-      if (steps > detail::most_steps) continue;
-      for (s.depth = 2; s.depth <= std::min(steps, 5u); ++s.depth) {
-        const bool is_taken = s.depth <= 3 || (s.depth == steps && arithmetic == product_arithmetic::split);
-        if (is_taken && 48 + detail::held(s, threads) <= std::min(255u, 65536 / threads)) found.push_back(s);
+    for (const std::uint32_t slices : t.slices) {
+      int taken = 0;
+      std::uint32_t last = 0;
+      const std::int64_t whole = 16 * slices;
+      for (std::int64_t steps = ceil_div<std::int64_t>(k, detail::deepest_step); taken < 2; ++steps) {
+        const auto tile_k = static_cast<std::uint32_t>(ceil_div(ceil_div(k, steps), whole) * whole);
+        if (tile_k == last) {
+          if (tile_k == whole) break;
+          continue;
+        }
+        last = tile_k;
+        product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, slices};
+        if (!fits(s, device)) {
+          if (tile_k == whole) break;
+          continue;
+        }
+        ++taken;
+        if (detail::has_registers(s, device)) found.push_back(s);
+        if (steps > detail::most_steps) continue;
+        for (s.depth = 2; s.depth <= std::min<std::int64_t>(steps, 5); ++s.depth) {
+          const bool is_taken = s.depth <= 3 || s.depth == steps;
+          if (is_taken && detail::has_registers(s, device)) found.push_back(s);
+        }
       }
     }
   }
@@ -137,9 +155,23 @@ struct product_choice {
   double seconds = 0;
 };
 
+/// Whether f32 multiply-add reads the larger operand once, for all of few rows, instead of both in tiles.
+[[nodiscard]] constexpr bool takes_vectors(const product_extents& p, const device_profile& device) {
+  return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
+}
+
 /// Of f32 multiply-add, beside launch and bytes.
 [[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  if (takes_vectors(p, device)) {
+    const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
+    const double occupancy = columns * std::min(static_cast<double>(p.k), 1024.0) / device.full_occupancy;
+    // Its bytes count once more only where too few are on their way.
+    const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
+    // Rows of a region read one row as quickly, and take in more of what is around.
+    const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
+    return std::max(2 * terms / (device.matmul_flops * vector_share), occupancy < 1 ? late : 0) + once;
+  }
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =
       device.parallel ? product_share(p, device.compute_units)

@@ -46,69 +46,91 @@ struct staged_shape {
 /// infinities or NaN have no such number.
 class row_scales {
  public:
+  /// rows: a multiple of 4.
   row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
       : k_(k),
         target_(k.variable<spirv::i32>()),
         beginning_(arithmetic == product_arithmetic::split ? 1 : -8),
-        largest_(k.shared<spirv::u32>((rows + 3) / 4 * 4)),
-        notes_(k.shared<spirv::u32>(4)),
+        largest_(k.shared<spirv::u32>(rows + 4)),
+        halves_(k.shared<spirv::f32x4>(rows / 2)),
         rows_(rows) {}
 
-  /// Every invocation, before a barrier.
-  void clear() {
-    each([&](const spirv::u32& row) { largest_[row] = spirv::u32(0); });
-    for (std::uint32_t i = 0; i < 4; ++i) notes_[i] = spirv::u32(0);
+  /// Nothing is noted, nor known of any row if these are to be raised. Every invocation.
+  enum class part : std::uint8_t { notes, all };
+  void clear(part what) {
+    const std::uint32_t first = what == part::notes ? rows_ : 0;
+    each(rows_ + 4 - first, [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
   }
+  /// Whether `whole` rows are looked at.
+  void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(beginning_)); }
+  /// Behind a barrier behind clear(all): the largest of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
   }
-  /// Behind a barrier behind these: whether `whole` rows were looked at.
-  void decide(const spirv::boolean& whole) {
-    target_ = select(whole, spirv::i32(14), spirv::i32(beginning_));
-    each([&](const spirv::u32& row) {
-      k_.if_(largest_.load(row) >= 0x7f800000u, [&] { notes_[without] = spirv::u32(1); });
+  /// Of all of a row that is looked at, by one invocation.
+  void set(const spirv::u32& row, const spirv::u32& magnitude) { largest_[row] = magnitude; }
+  [[nodiscard]] spirv::u32 largest(const spirv::u32& row) const { return largest_.load(row); }
+  [[nodiscard]] spirv::f32 factor(const spirv::u32& magnitude) const { return power_of_two(exponent(magnitude)); }
+
+  /// Behind a barrier behind these, for what comes behind another one.
+  void prepare_inverses() {
+    each(rows_, [&](const spirv::u32& row) {
+      const spirv::u32 found = largest_.load(row);
+      const spirv::i32 inverse = -exponent(found), half = inverse >> spirv::i32(1);
+      halves_.component(row / 4, row % 4) = power_of_two(half);
+      halves_.component(row / 4 + rows_ / 4, row % 4) = power_of_two(inverse - half);
+      k_.if_(found >= 0x7f800000u, [&] { raise(rows_ + without, 1); });
     });
   }
-  void note_overflow() { notes_[overflow] = spirv::u32(1); }
+  void note_overflow() { raise(rows_ + overflow, 1); }
 
   /// Each is the same for all invocations, behind a barrier.
-  [[nodiscard]] spirv::boolean has_rows_without() const { return notes_.load(without) != 0u; }
-  [[nodiscard]] spirv::boolean overflowed() const { return notes_.load(overflow) != 0u; }
+  [[nodiscard]] spirv::boolean has_rows_without() const { return largest_.load(rows_ + without) != 0u; }
+  [[nodiscard]] spirv::boolean overflowed() const { return largest_.load(rows_ + overflow) != 0u; }
 
-  [[nodiscard]] spirv::f32 factor(const spirv::u32& row) const { return power_of_two(exponent(row)); }
-  /// A sum of products of both rows' elements without their factors: half of both exponents at a time, so that nothing
-  /// overflows or vanishes on the way that does not do so in the end.
+  /// Sums of products of a row's elements and those of `others`, one or four neighbours, without their factors: half of
+  /// both exponents at a time, so that nothing overflows or vanishes on the way that does not do so in the end.
   [[nodiscard]] spirv::f32 unscaled(const spirv::f32& sum, const spirv::u32& row, const spirv::u32& other) const {
-    const spirv::i32 both = -(exponent(row) + exponent(other)), half = both >> spirv::i32(1);
-    return sum * power_of_two(half) * power_of_two(both - half);
+    const auto of = [&](std::uint32_t half) { return inverse(row, half) * inverse(other, half); };
+    return sum * of(0) * of(1);
+  }
+  [[nodiscard]] spirv::f32x4 unscaled(const spirv::f32x4& sums, const spirv::u32& row, const spirv::u32& others) const {
+    const auto of = [&](std::uint32_t half) {
+      return spirv::f32x4(inverse(row, half)) * halves_.load(others / 4 + half * (rows_ / 4));
+    };
+    return sums * of(0) * of(1);
   }
 
  private:
   static constexpr std::uint32_t without = 0, overflow = 1;
   template <class Body>
-  void each(const Body& body) {
+  void each(std::uint32_t rows, const Body& body) {
     const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < rows_; done += threads) {
+    for (std::uint32_t done = 0; done < rows; done += threads) {
       const spirv::u32 row = k_.local_index() + done;
-      if (done + threads <= rows_)
+      if (done + threads <= rows)
         body(row);
       else
-        k_.if_(row < rows_, [&] { body(row); });
+        k_.if_(row < rows, [&] { body(row); });
     }
   }
   [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
     return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
   }
-  // Of the row's factor, in [-126, 126].
-  [[nodiscard]] spirv::i32 exponent(const spirv::u32& row) const {
-    const spirv::i32 largest = spirv::bitcast<spirv::i32>(largest_.load(row) >> 23u);
+  // Of the factor of a row with this largest magnitude, in [-126, 126].
+  [[nodiscard]] spirv::i32 exponent(const spirv::u32& magnitude) const {
+    const spirv::i32 largest = spirv::bitcast<spirv::i32>(magnitude >> 23u);
     return max(min(target_.load() + 127 - largest, spirv::i32(126)), spirv::i32(-126));
+  }
+  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row, std::uint32_t half) const {
+    return halves_.component(row / 4 + half * (rows_ / 4), row % 4).load();
   }
 
   spirv::kernel& k_;
   spirv::var<spirv::i32> target_;
   int beginning_;
-  spirv::memory<spirv::u32> largest_, notes_;
+  spirv::memory<spirv::u32> largest_;  // magnitudes' bits; behind them what is noted
+  spirv::memory<spirv::f32x4> halves_;
   std::uint32_t rows_;
 };
 
@@ -131,6 +153,8 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
+        lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
+        by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
     if constexpr (from_half)
       wide_half_ = k.storage_buffer<spirv::u32x4>(name);
@@ -155,33 +179,12 @@ class cooperative_operand {
   }
 
   void place() {
-    const std::uint32_t threads = k_.local_size()[0];
-    const std::uint32_t count = shape_.rows * shape_.units;
-    const bool below = pieces_are_below();
-    for (std::uint32_t done = 0; done < count; done += threads) {
-      const spirv::u32 index = k_.local_index() + done;
-      const std::uint32_t lines = below ? done / shape_.units : 0;
-      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
-      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
-      piece made{.row = plan_.along_k ? outer : inner * unit,
-                 .k = plan_.along_k ? inner : outer,
-                 .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
-                 .index = index,
-                 .partial = done + threads > count};
-      const strided_axes& axes = plan_.along_k ? rows_ : k_groups_;
-      const bool is_linear =
-          grouped_ && axes.size() == 1 && (plan_.along_k ? plan_.row_count % tile_rows_ == 0 : !ragged());
-      if (is_linear)
-        made.distance = lines * axes[0].stride;
-      else if (plan_.along_k)
-        made.row = made.row + lines;
-      else
-        made.k = made.k + lines;
-      made.base = row_base(made.row);
-      made.lines_below = is_linear && plan_.along_k ? lines : 0;
-      pieces_.push_back(made);
-    }
-    piece_count_ = count;
+    if (by_rows_)
+      place_by_rows();
+    else
+      place_by_index();
+    for (std::size_t i = 0; by_rows_ && i < pieces_.size() / pieces_a_row(); ++i)
+      whole_.push_back(k_.variable<spirv::u32>());
     for (std::size_t i = 0; i < pieces_.size() * depth_; ++i) {
       if constexpr (from_half)
         words_.push_back(k_.variable<spirv::u32x4>());
@@ -190,18 +193,26 @@ class cooperative_operand {
     }
   }
 
-  /// Raises each row, `row + at` of `scales`, to the largest of its elements in the first `steps` fetched ones.
-  void raise_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
+  /// Whether lanes of one subgroup have all of a row, so that these know its largest without the others.
+  [[nodiscard]] bool knows_rows() const { return by_rows_; }
+
+  /// Tells `scales` the largest of each row, `row + at` there, in the first `steps` fetched steps.
+  void find_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
     std::vector<spirv::u32x4> largest;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       largest.push_back(magnitudes(floats_[i].load()));
       for (std::uint32_t step = 1; step < steps; ++step)
         largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
     }
-    raise_rows(scales, at, largest);
+    if (!by_rows_) return raise_rows(scales, at, largest);
+    known_ = largest_of_rows(largest);
+    for (std::size_t i = 0; i < whole_.size(); ++i) known_[i] = max(known_[i], whole_[i].load());
+    k_.if_(k_.local_index() % lanes_ == 0u, [&] {
+      for (std::size_t i = 0; i < known_.size(); ++i) scales.set(tile_row(pieces_[i * pieces_a_row()]) + at, known_[i]);
+    });
   }
-  /// The same of all of their elements, which are fetched for that in turn as step 0.
-  void raise_whole_rows(row_scales& scales, std::uint32_t at) {
+  /// What find_rows() looks at besides: all of their elements, which are fetched for that in turn as step 0.
+  void find_whole_rows(row_scales& scales, std::uint32_t at) {
     std::vector<spirv::var<spirv::u32x4>> found;
     for (std::size_t i = 0; i < pieces_.size(); ++i) found.push_back(k_.variable<spirv::u32x4>());
     k_.for_(
@@ -214,15 +225,24 @@ class cooperative_operand {
         spirv::unrolling::keep);
     std::vector<spirv::u32x4> largest;
     for (const auto& each : found) largest.push_back(each.load());
-    raise_rows(scales, at, largest);
+    if (!by_rows_) return raise_rows(scales, at, largest);
+    const std::vector<spirv::u32> rows = largest_of_rows(largest);
+    for (std::size_t i = 0; i < rows.size(); ++i) whole_[i] = rows[i];
   }
 
   /// What is staged from now on is multiplied by the rows' factors.
   void scale_by(row_scales& scales, std::uint32_t at) {
     scales_ = &scales, scales_at_ = at;
+    // The sign of a magnitude, which no compiler sees through lanes or memory.
+    zero_ = (by_rows_ ? known_[0] : scales.largest(tile_row(pieces_[0]) + at)) >> 31u;
     const bool same_rows = !plan_.along_k && pieces_are_below();
-    for (piece& each : pieces_)
-      each.factors = same_rows && &each != &pieces_[0] ? pieces_[0].factors : factors(tile_row(each));
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (by_rows_)
+        pieces_[i].factors =
+            i % pieces_a_row() == 0 ? spirv::f32x4(scales.factor(known_[i / pieces_a_row()])) : pieces_[i - 1].factors;
+      else
+        pieces_[i].factors = same_rows && i > 0 ? pieces_[0].factors : factors(tile_row(pieces_[i]));
+    }
   }
 
   /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
@@ -269,14 +289,62 @@ class cooperative_operand {
 
  private:
   struct piece {
-    spirv::u32 row, k;  // of the tile; where neighbours lie along k, that counts groups
-    spirv::u32 slot, index;
+    spirv::u32 row, k = 0;  // of the tile; where neighbours lie along k, that counts groups
+    spirv::u32 slot = 0, index = 0;
     bool partial = false;
     spirv::u32 base = 0;            // in groups: of what does not depend on k
     std::uint32_t distance = 0;     // and of the lines that it stands below
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
   };
+
+  // A row's groups are shared out to so many neighbouring lanes.
+  [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
+  void place_by_rows() {
+    const std::uint32_t rows_at_once = k_.local_size()[0] / lanes_;
+    const spirv::u32 outer = k_.local_index() / lanes_, inner = k_.local_index() % lanes_;
+    const bool is_linear = grouped_ && rows_.size() == 1 && plan_.row_count % tile_rows_ == 0;
+    for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
+      piece made{.row = is_linear ? outer : outer + lines,
+                 .distance = is_linear ? lines * rows_[0].stride : 0,
+                 .lines_below = is_linear ? lines : 0};
+      made.base = row_base(made.row);
+      for (std::uint32_t at = 0; at < shape_.units; at += lanes_) {
+        made.k = inner + at;
+        made.slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride + at);
+        pieces_.push_back(made);
+      }
+    }
+  }
+
+  void place_by_index() {
+    const std::uint32_t threads = k_.local_size()[0];
+    piece_count_ = shape_.rows * shape_.units;
+    const bool below = pieces_are_below();
+    for (std::uint32_t done = 0; done < piece_count_; done += threads) {
+      const spirv::u32 index = k_.local_index() + done;
+      const std::uint32_t lines = below ? done / shape_.units : 0;
+      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
+      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
+      piece made{.row = plan_.along_k ? outer : inner * unit,
+                 .k = plan_.along_k ? inner : outer,
+                 .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
+                 .index = index,
+                 .partial = done + threads > piece_count_};
+      const strided_axes& axes = plan_.along_k ? rows_ : k_groups_;
+      const bool is_linear =
+          grouped_ && axes.size() == 1 && (plan_.along_k ? plan_.row_count % tile_rows_ == 0 : !ragged());
+      if (is_linear)
+        made.distance = lines * axes[0].stride;
+      else if (plan_.along_k)
+        made.row = made.row + lines;
+      else
+        made.k = made.k + lines;
+      made.base = row_base(made.row);
+      made.lines_below = is_linear && plan_.along_k ? lines : 0;
+      pieces_.push_back(made);
+    }
+  }
 
   // Where threads are a multiple of a line's groups, all pieces of one stand below each other: they have one address,
   // and distances that are literals.
@@ -286,6 +354,17 @@ class cooperative_operand {
   void if_needed(const piece& p, Body&& body) {
     if (!p.partial) return static_cast<void>(body());
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
+  }
+
+  // Of each row that this lane has a part of, where lanes know rows.
+  [[nodiscard]] std::vector<spirv::u32> largest_of_rows(const std::vector<spirv::u32x4>& largest) {
+    std::vector<spirv::u32> found;
+    for (std::size_t i = 0; i < largest.size(); i += pieces_a_row()) {
+      spirv::u32x4 four = largest[i];
+      for (std::size_t j = 1; j < pieces_a_row(); ++j) four = max(four, largest[i + j]);
+      found.push_back(over_lanes(max(max(four[0], four[1]), max(four[2], four[3])), 1, lanes_));
+    }
+    return found;
   }
 
   void raise_rows(row_scales& scales, std::uint32_t at, std::vector<spirv::u32x4> largest) {
@@ -300,7 +379,7 @@ class cooperative_operand {
     std::vector<raised> found;
     spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
-      const std::uint32_t lanes = shuffles_ ? std::min(shape_.units & -shape_.units, subgroup_size_) : 1;
+      const std::uint32_t lanes = shuffles_ ? lanes_ : 1;
       is_first = k_.local_index() % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
@@ -323,7 +402,7 @@ class cooperative_operand {
       }
     }
     k_.if_(is_first, [&] {
-      for (const raised& each : found) k_.if_(each.largest != 0u, [&] { scales.raise(each.row, each.largest); });
+      for (const raised& each : found) scales.raise(each.row, each.largest);
     });
   }
   // The largest of those of lanes `first` apart, `lanes` lanes in all; both are powers of two.
@@ -344,8 +423,8 @@ class cooperative_operand {
   }
   // Those of its four elements.
   [[nodiscard]] spirv::f32x4 factors(const spirv::u32& row) const {
-    if (plan_.along_k) return spirv::f32x4(scales_->factor(row + scales_at_));
-    const auto of = [&](std::uint32_t j) { return scales_->factor(row + (scales_at_ + j)); };
+    const auto of = [&](std::uint32_t j) { return scales_->factor(scales_->largest(row + (scales_at_ + j))); };
+    if (plan_.along_k) return spirv::f32x4(of(0));
     return vector(of(0), of(1), of(2), of(3));
   }
 
@@ -399,11 +478,12 @@ class cooperative_operand {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
       };
       if (terms_ == 1) return static_cast<void>((*staged_)[p.slot] = pack(x));
-      // The high term is rounded by its bits: of a conversion there and back NVIDIA's driver 580 takes the difference
-      // for zero.
-      const f32x4 high = bitcast<f32x4>((bitcast<u32x4>(x) + u32x4(0x1000u)) & u32x4(0xFFFFE000u));
-      (*staged_)[p.slot] = pack(high);
-      (*staged_)[p.slot + shape_.groups()] = pack((x - high) * f32x4(2048.0f));
+      // NVIDIA's driver 580 takes a conversion there and back for none, unless something unknown happens in between.
+      const u32x2 high = pack(x), seen = high ^ u32x2(*zero_);
+      const f32x2 first = unpack_half(seen[0]), second = unpack_half(seen[1]);
+      (*staged_)[p.slot] = high;
+      const f32x4 rest = x - vector(first[0], first[1], second[0], second[1]);
+      (*staged_)[p.slot + shape_.groups()] = pack(rest * f32x4(2048.0f));
     }
   }
 
@@ -412,9 +492,12 @@ class cooperative_operand {
   std::uint32_t tile_rows_, tile_k_, depth_;
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
-  bool shuffles_, grouped_;
+  bool shuffles_;
+  std::uint32_t lanes_;
+  bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
+  std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
   spirv::u32 first_row_, base_, group_base_;
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
@@ -424,6 +507,8 @@ class cooperative_operand {
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::u32x4>> words_;
   std::vector<spirv::var<spirv::f32x4>> floats_;
+  std::vector<spirv::u32> known_;              // where lanes know rows: the largest of each that a lane has a part of
+  std::vector<spirv::var<spirv::u32>> whole_;  // and of whole rows, 0 before these are looked at
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail

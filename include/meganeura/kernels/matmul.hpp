@@ -73,10 +73,12 @@ struct matmul_problem {
 enum class matmul_tier : std::uint8_t {
   simple,    // one result an invocation
   tiled,     // tiles through workgroup memory, 4x4 to 8x8 results an invocation
+  vectors,   // up to 8 rows or columns: the other operand, the matrix, is read once, from memory to registers
   registers  // no workgroup memory: for software rasterisers, where a barrier costs more than a cached load
 };
 
-/// How a product is computed. Not every field matters to every tier.
+/// How a product is computed. Not every field matters to every tier. Of vectors tile_m and thread_m are the few rows,
+/// tile_n and thread_n columns of the matrix, whichever operand that is; tile_k is what an invocation has on its way.
 struct matmul_schedule {
   matmul_tier tier = matmul_tier::simple;
   std::uint32_t tile_m = 64, tile_n = 64, tile_k = 16;  // results of a workgroup (tiled); tile_k is one slice's share
@@ -84,21 +86,24 @@ struct matmul_schedule {
   std::uint32_t slices = 1;                             // ways K is shared out inside a workgroup
   std::uint32_t buffers = 1;                            // of workgroup memory: 1 or 2
   bool texels = false;                                  // registers: a and b are uniform texel buffers
+  std::uint32_t together = 1;                           // vectors: slices that meet inside a subgroup
 
   [[nodiscard]] std::uint32_t invocations() const {
-    return tier == matmul_tier::tiled       ? tile_m / thread_m * (tile_n / thread_n) * slices
+    return tier == matmul_tier::simple      ? 64
            : tier == matmul_tier::registers ? 8 * slices
-                                            : 64;
+                                            : tile_m / thread_m * (tile_n / thread_n) * slices;
   }
   static constexpr std::uint32_t exchanged_results = 16;  // of an invocation, when slices are added up
   /// 16-byte padding of every row keeps transposing stores off a single bank.
   [[nodiscard]] std::uint32_t shared_bytes() const {
     if (tier == matmul_tier::simple) return 0;
+    if (tier == matmul_tier::vectors) return 4 * tile_m * tile_n * (slices / together);
     const std::uint32_t staged =
         tier == matmul_tier::registers ? 0 : 4 * buffers * slices * tile_k * (tile_m + 4 + tile_n + 4);
     return staged + (slices > 1 ? invocations() / 2 * exchanged_results * 4 : 0);
   }
   [[nodiscard]] std::string label() const;
+  friend bool operator==(const matmul_schedule&, const matmul_schedule&) = default;
 };
 
 /// Whether registers can read both operands as groups of four f32: each has unit stride along one axis whose extent is
@@ -142,6 +147,9 @@ struct matmul_operand {
 };
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 
+/// Neighbouring terms that an invocation of the vectors tier takes at once.
+[[nodiscard]] std::uint32_t terms_at_once(const matmul_operand& a, const matmul_operand& b);
+
 struct matmul_result {
   strided_axes batch, m, n;
   std::uint32_t width = 1;  // 4: groups of four along n are contiguous and aligned
@@ -179,6 +187,8 @@ void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& sl
 [[nodiscard]] kernel_dispatch make_simple_matmul(const matmul_problem& problem, const device_profile& device);
 [[nodiscard]] kernel_dispatch make_tiled_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
                                                 const device_profile& device);
+[[nodiscard]] kernel_dispatch make_vector_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
+                                                 const device_profile& device);
 [[nodiscard]] kernel_dispatch make_register_matmul(const matmul_problem& problem, const matmul_schedule& schedule,
                                                    const device_profile& device);
 
@@ -190,4 +200,5 @@ void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& sl
 #include <meganeura/kernels/matmul.ipp>
 #include <meganeura/kernels/matmul_registers.ipp>
 #include <meganeura/kernels/matmul_tiled.ipp>
+#include <meganeura/kernels/matmul_vectors.ipp>
 #endif

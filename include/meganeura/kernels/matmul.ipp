@@ -2,11 +2,12 @@
 // Definitions of matmul.hpp shared by its tiers: planning of operands, the simple tier and the choice of a schedule.
 #pragma once
 #include <meganeura/core/division.hpp>
-#include <meganeura/fusion/product_tiles.hpp>
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/shared_totals.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -22,6 +23,8 @@ MEGANEURA_INLINE std::string matmul_schedule::label() const {
   if (tier == matmul_tier::registers)
     return fmt::format("registers {}x{}{}{}", thread_m, thread_n,
                        slices > 1 ? fmt::format(" slices {}", slices) : std::string(), texels ? " texels" : "");
+  if (tier == matmul_tier::vectors)
+    return fmt::format("vectors {}x{}x{} {} slices {} together {}", tile_m, tile_n, tile_k, thread_n, slices, together);
   return fmt::format("tiled {}x{}x{} {}x{} slices {} buffers {}", tile_m, tile_n, tile_k, thread_m, thread_n, slices,
                      buffers);
 }
@@ -242,6 +245,8 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
       return detail::make_simple_matmul(problem, device);
     case matmul_tier::tiled:
       return detail::make_tiled_matmul(problem, schedule, device);
+    case matmul_tier::vectors:
+      return detail::make_vector_matmul(problem, schedule, device);
     case matmul_tier::registers:
       break;
   }
@@ -250,17 +255,79 @@ MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_problem& problem, cons
 
 namespace detail {
 
+[[nodiscard]] inline fusion::product_extents extents_of(const matmul_problem& problem) {
+  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
+  return {extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k)};
+}
+
+// Slices whose lanes stand a power of two apart in a subgroup of a workgroup that is made of whole ones.
+[[nodiscard]] inline std::uint32_t slices_together(const matmul_schedule& s, bool along_k,
+                                                   const device_profile& device) {
+  const std::uint32_t apart = along_k ? 1 : s.tile_n / s.thread_n;
+  const bool whole = s.invocations() % device.subgroup_size == 0 && std::has_single_bit(apart);
+  return whole && device.subgroup_shuffle ? std::min(s.slices, std::max(device.subgroup_size / apart, 1u)) : 1;
+}
+
+// `reads` of 16 bytes, or twice as many of 4, on an invocation's way together, where k is that long.
+[[nodiscard]] inline matmul_schedule vector_schedule(const matmul_problem& problem, const fusion::vector_tiles& tiles,
+                                                     std::uint32_t reads, const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  const matmul_operand& matrix = a.row_count <= b.row_count ? b : a;
+  const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
+  matmul_schedule s{matmul_tier::vectors};
+  s.tile_m = s.thread_m = std::min(a.row_count, b.row_count);
+  s.tile_n = number(tiles.columns * tiles.beside), s.thread_n = number(tiles.columns), s.slices = number(tiles.lanes);
+  if (!matrix.along_k && matrix.width == 1) s.thread_n = 1, s.slices = std::max(s.slices / 4, 1u);
+  const auto fits = [&] {
+    s.together = slices_together(s, matrix.along_k, device);
+    return runs_here(s, device);
+  };
+  while (!fits() && s.slices > 1) s.slices /= 2;
+  while (!fits() && s.tile_n > s.thread_n) s.tile_n /= 2;
+  const std::uint32_t terms = terms_at_once(a, b), once = terms * s.thread_n / matrix.width;
+  const std::uint32_t most = ceil_div(a.k_count, terms * s.slices);
+  s.tile_k = terms * std::clamp(reads * (matrix.width == 4 ? 1 : 2) / once, 1u, most);
+  return s;
+}
+
+[[nodiscard]] inline fusion::vector_tiles chosen_vectors(const matmul_problem& problem, const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  return fusion::tiles_of_vectors(extents_of(problem), (a.row_count <= b.row_count ? b : a).along_k, device);
+}
+
+// The chosen one and those around it: fewer or more columns, lanes, and reads on their way.
+[[nodiscard]] inline std::vector<matmul_schedule> vector_candidates(const matmul_problem& problem,
+                                                                    const device_profile& device) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  const bool along_k = (a.row_count <= b.row_count ? b : a).along_k;
+  const fusion::vector_tiles chosen = chosen_vectors(problem, device);
+  std::vector<matmul_schedule> found{vector_schedule(problem, chosen, fusion::vector_reads, device)};
+  const auto add = [&](const fusion::vector_tiles& tiles, std::uint32_t reads) {
+    if (tiles.lanes * tiles.beside < device.subgroup_size) return;
+    const matmul_schedule s = vector_schedule(problem, tiles, reads, device);
+    if (std::ranges::find(found, s) == found.end() && runs_here(s, device)) found.push_back(s);
+  };
+  for (const std::int64_t columns : {1, 2, 4, 8}) {
+    if (!along_k && columns < 4) continue;
+    for (const std::int64_t lanes : {chosen.lanes / 4, chosen.lanes / 2, chosen.lanes, 2 * chosen.lanes}) {
+      for (const std::uint32_t reads : {4u, 8u, 16u}) add({columns, lanes, chosen.beside}, reads);
+      for (const std::int64_t beside : {chosen.beside / 2, 2 * chosen.beside, 4 * chosen.beside})
+        add({columns, lanes, beside}, fusion::vector_reads);
+    }
+  }
+  return found;
+}
+
 // A product with few results and a long sum is as slow as its chain of dependent loads, half a microsecond each: 32
 // slices shorten it.
 [[nodiscard]] inline matmul_schedule preferred_tiles(const device_profile& device, const matmul_problem& problem) {
-  const auto extent = [](const std::vector<matmul_axis>& group) { return static_cast<std::int64_t>(extent_of(group)); };
-  const fusion::product_tiles tiles = fusion::tiles_of_product(
-      extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k), device.compute_units);
+  const fusion::product_extents p = extents_of(problem);
+  const fusion::product_tiles tiles = fusion::tiles_of_product(p.batch, p.m, p.n, p.k, device.compute_units);
   constexpr auto tiled = matmul_tier::tiled;
   if (tiles.side == 128) return {tiled, 128, 128, 16, 8, 8, 1, 2, false};
   if (tiles.side == 64) return {tiled, 64, 64, 16, 8, 8, 2, 2, false};
   if (tiles.side == 32) return {tiled, 32, 32, 8, 4, 4, 4, 2, false};
-  if (extent(problem.k) > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
+  if (p.k > 128 && 2 * tiles.count < device.compute_units) return {tiled, 8, 8, 8, 4, 4, 32, 1, false};
   return {tiled, 16, 16, 8, 4, 4, 8, 2, false};
 }
 
@@ -313,18 +380,24 @@ MEGANEURA_INLINE std::vector<matmul_schedule> matmul_candidates(const device_pro
   }
   const std::string preferred = detail::preferred_tiles(device, problem).label();
   std::stable_partition(found.begin(), found.end(), [&](const auto& s) { return s.label() == preferred; });
+  if (fusion::takes_vectors(detail::extents_of(problem), device)) {
+    const std::vector<matmul_schedule> vectors = detail::vector_candidates(problem, device);
+    found.insert(found.begin(), vectors.begin(), vectors.end());
+  }
   if (found.empty()) found.push_back({});
   return found;
 }
 
 MEGANEURA_INLINE matmul_schedule choose_matmul(const device_profile& device, const matmul_problem& problem) {
+  if (fusion::takes_vectors(detail::extents_of(problem), device))
+    return detail::vector_schedule(problem, detail::chosen_vectors(problem, device), fusion::vector_reads, device);
   return matmul_candidates(device, problem).front();
 }
 
 MEGANEURA_INLINE kernel_dispatch make_best_matmul(const matmul_problem& problem, const device_profile& device) {
-  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
-  kernel_dispatch chosen = make_matmul(problem, candidates.front(), device);
+  kernel_dispatch chosen = make_matmul(problem, choose_matmul(device, problem), device);
   if (within_loop_limit(chosen.module, device)) return chosen;
+  const std::vector<matmul_schedule> candidates = matmul_candidates(device, problem);
   for (const bool wider : {false, true}) {
     for (matmul_schedule s : candidates) {
       const auto widen = [&] {

@@ -111,20 +111,21 @@ class cooperative_product {
 
   // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
   void find_scales(const spirv::boolean& whole) {
+    const bool alone = left_.knows_rows() && right_.knows_rows();
     fetch_first();
-    scales_->clear();
-    k_.barrier();
+    scales_->begin(whole);
+    scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
+    if (!alone) k_.barrier();
     if (!sees_all()) {
       k_.if_(whole, [&] {
-        left_.raise_whole_rows(*scales_, 0);
-        right_.raise_whole_rows(*scales_, s_.tile_m);
+        left_.find_whole_rows(*scales_, 0);
+        right_.find_whole_rows(*scales_, s_.tile_m);
         fetch_first();
       });
     }
-    left_.raise_rows(*scales_, 0, steps_under_way());
-    right_.raise_rows(*scales_, s_.tile_m, steps_under_way());
-    k_.barrier();
-    scales_->decide(whole);
+    left_.find_rows(*scales_, 0, steps_under_way());
+    right_.find_rows(*scales_, s_.tile_m, steps_under_way());
+    if (!alone) k_.barrier();
   }
 
   // With factors by what comes first, or by whole rows where these do not do.
@@ -138,6 +139,7 @@ class cooperative_product {
                 for (const sums& each : main_) unit_.clear(each);
                 for (const sums& each : low_) unit_.clear(each);
                 add_up();
+                scales_->prepare_inverses();
                 note_overflow();
                 k_.barrier();
                 k_.if_(
@@ -162,8 +164,9 @@ class cooperative_product {
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
         stage(step % s_.depth);
-        k_.barrier();
         if (step + s_.depth < steps()) fetch(step + s_.depth);
+        k_.barrier();
+        if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
         multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
         k_.barrier();
       }
@@ -172,12 +175,13 @@ class cooperative_product {
           0, k_count_, s_.tile_k,
           [&](const spirv::u32& first_k) {
             stage(0);
-            k_.barrier();
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
               right_.fetch(0, next, k_count_ % s_.tile_k != 0);
             });
+            k_.barrier();
+            if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
             k_.barrier();
           },
@@ -316,8 +320,7 @@ class cooperative_product {
           if (part == 0) group.sums = more;
           for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
         }
-        for (std::uint32_t j = 0; scales_ && j < width; ++j)
-          group.sums[j] = scales_->unscaled(group.sums[j], group.m, group.n + (j + s_.tile_m));
+        if (scales_) unscale(group);
         groups.push_back(group);
       }
       store_results(groups);
@@ -342,6 +345,13 @@ class cooperative_product {
     spirv::boolean is_one;  // false: stands for another
     std::vector<spirv::f32> sums;
   };
+
+  void unscale(result_group& group) const {
+    std::vector<spirv::f32>& x = group.sums;
+    if (x.size() == 1) return static_cast<void>(x[0] = scales_->unscaled(x[0], group.m, group.n + s_.tile_m));
+    const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + s_.tile_m);
+    for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+  }
 
   void store_results(std::vector<result_group>& groups) {
     const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % s_.tile_n != 0;
