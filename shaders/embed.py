@@ -6,6 +6,7 @@
 --check  fails when that header does not belong to these sources, or a source no longer compiles or validates
 """
 import hashlib
+import os
 import pathlib
 import re
 import struct
@@ -31,7 +32,7 @@ def run(*command):
 def compile_shader(source, folder):
     binary = folder / (source.stem + ".spv")
     run("glslangValidator", "-V", "--target-env", TARGET, "-o", str(binary), str(source))
-    run("spirv-val", "--target-env", TARGET, str(binary))
+    run(os.environ.get("MEGANEURA_SPIRV_VAL") or "spirv-val", "--target-env", TARGET, str(binary))
     data = binary.read_bytes()
     return struct.unpack(f"<{len(data) // 4}I", data)
 

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Bytes of tensors, spirv-val, a graph node by node on the device.
+// Bytes of tensors, a graph node by node on the device.
 #include <meganeura/spirv/kernel.hpp>
 
 #include <gtest/gtest.h>
 #include <oracle/tolerance.hpp>
 #include <support/device_fixture.hpp>
 
-#include <unistd.h>
 #include <bit>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
@@ -26,24 +20,6 @@ std::vector<device_profile> all_targets() {
   targets.push_back(hardware);
   targets.push_back(make_device_profile(vulkan::weaker(shared_device().facts(), vulkan::minimum_facts())));
   return targets;
-}
-
-std::string validation_of(const spirv::module& kernel) {
-  static const bool installed = std::system("command -v spirv-val > /dev/null") == 0;  // not on every test machine
-  static std::set<std::vector<std::uint32_t>> known;
-  if (!installed) return {};
-  if (!known.insert(kernel.words).second) return {};
-  const auto path = std::filesystem::temp_directory_path() / ("meganeura_" + std::to_string(::getpid()) + ".spv");
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(kernel.words.data()), static_cast<std::streamsize>(kernel.words.size() * 4));
-  const std::string command = "spirv-val --target-env vulkan1.3 " + path.string() + " 2>&1";
-  std::string text;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  char line[512];
-  while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) text += line;
-  const int status = pipe != nullptr ? ::pclose(pipe) : -1;
-  std::filesystem::remove(path);
-  return status == 0 ? std::string() : "spirv-val: " + text;
 }
 
 std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values) {

@@ -10,6 +10,7 @@
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
 #include <support/shared_device.hpp>
+#include <support/spirv_validator.hpp>
 
 #include <cstddef>
 #include <span>
@@ -23,9 +24,6 @@ device_profile shared_profile();
 /// The device's own target, the one of a graphics processor of its subgroup size, and the least that Vulkan guarantees:
 /// a software device runs all three.
 std::vector<device_profile> all_targets();
-
-/// What spirv-val says of the module; empty if it is valid. Equal modules are checked once.
-std::string validation_of(const spirv::module& kernel);
 
 /// The elements as memory holds them.
 std::vector<std::byte> stored_bytes(const oracle::tensor<double>& values);

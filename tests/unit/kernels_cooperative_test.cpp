@@ -115,6 +115,32 @@ void expect_right(const operands& in) {
   }
 }
 
+// Those of a graphics processor, which need not be here.
+TEST(kernels_cooperative, modules_of_all_schedules_are_valid) {
+  device_profile on;
+  on.matrix_units = matrix_units::cooperative;
+  on.f16 = true;
+  on.max_shared_bytes = 49152;
+  on.max_invocations = 1024;
+  std::vector<matmul_problem> problems;
+  for (const layout lies : {layout{}, layout{true, false}, layout{false, true}, layout{true, true}})
+    problems.push_back(problem_of(operands{136, 72, 200, lies, {}, {}}));
+  problems.push_back(problem_of(operands{37, 29, 131, {}, {}, {}}));
+  for (const product_arithmetic arithmetic :
+       {product_arithmetic::split, product_arithmetic::rounded, product_arithmetic::half}) {
+    std::size_t made = 0, next = 0;
+    for (const product_schedule& s : fusion::product_schedules(arithmetic, 200, on)) {
+      const matmul_problem& p = problems[next++ % problems.size()];
+      if (!kernels::cooperative_fits(p, s, on)) continue;
+      ++made;
+      const kernels::kernel_dispatch kernel = kernels::make_cooperative_matmul(p, s, on);
+      if (!support::can_validate(kernel.module)) GTEST_SKIP() << "spirv-val does not know cooperative matrices";
+      EXPECT_EQ(support::validation_of(kernel.module), "") << to_string(s);
+    }
+    EXPECT_GT(made, 0u);
+  }
+}
+
 TEST(kernels_cooperative, whole_tiles_match_the_reference) { expect_right(random_operands(64, 64, 32)); }
 
 TEST(kernels_cooperative, all_orders_of_operands_match_the_reference) {
