@@ -17077,6 +17077,7 @@ struct module {
   bool needs_16bit_storage = false;       // storageBuffer16BitAccess
   bool needs_8bit_storage = false;        // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_device_scope = false;        // atomics on storage buffers, barriers across workgroups
   bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;  // of subgroup_operation
 };
@@ -17273,6 +17274,7 @@ struct device_facts {
   bool has_integer_dot = false;    // accelerated or not
   bool has_cooperative_matrix = false;
   bool has_memory_model = false;
+  bool has_device_scope = false;  // atomics of all workgroups, in either memory model
   bool has_device_address = false;
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
@@ -28037,13 +28039,18 @@ enum class op : std::uint16_t {
   bitwise_not = 200,
   bit_count = 205,
   control_barrier = 224,
-  memory_barrier = 225,
+  atomic_load = 227,
+  atomic_store = 228,
+  atomic_exchange = 229,
   atomic_compare_exchange = 230,
   atomic_i_add = 234,
   atomic_s_min = 236,
   atomic_u_min = 237,
   atomic_s_max = 238,
   atomic_u_max = 239,
+  atomic_and = 240,
+  atomic_or = 241,
+  atomic_xor = 242,
   phi = 245,
   loop_merge = 246,
   selection_merge = 247,
@@ -28112,6 +28119,7 @@ enum class capability : std::uint32_t {
   storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
   vulkan_memory_model = 5345,
+  vulkan_memory_model_device_scope = 5346,
   cooperative_matrix = 6022
 };
 
@@ -28149,6 +28157,23 @@ enum class built_in : std::uint32_t {
   subgroup_id = 40,
   subgroup_local_invocation_id = 41
 };
+
+/// Whom a barrier, an atomic or a group concerns.
+enum class scope : std::uint32_t { device = 1, workgroup = 2, subgroup = 3 };
+
+/// What else an atomic orders: an acquire sees what was stored before the release whose value it reads.
+enum class memory_order : std::uint32_t { relaxed = 0, acquire = 2, release = 4, acquire_release = 8 };
+
+/// Further bits of memory semantics: which memory, and under the Vulkan memory model what releases and acquires do.
+enum memory_semantics : std::uint32_t {
+  uniform_memory = 0x40,  // storage buffers
+  workgroup_memory = 0x100,
+  make_available = 0x2000,
+  make_visible = 0x4000
+};
+
+/// Bits of a load's or store's memory operands under the Vulkan memory model.
+enum memory_access : std::uint32_t { make_pointer_available = 8, make_pointer_visible = 16, non_private_pointer = 32 };
 
 /// Loop control: what the driver's own unroller is told.
 enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };
@@ -28692,6 +28717,7 @@ MEGANEURA_INLINE device_facts minimum_facts() try {
   least.max_buffer_bytes = std::uint64_t{1} << 30;
   least.max_allocations = 4096;
   least.has_timeline_semaphore = true;
+  least.has_device_scope = true;
   return least;
 } catch (...) {
   rethrow_as_error("listing the least facts");
@@ -28721,14 +28747,26 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
     result.*alignment = std::max(result.*alignment, most.*alignment);
   }
   result.subgroup_operations &= most.subgroup_operations;
-  for (auto ability :
-       {&device_facts::has_f16, &device_facts::has_16bit_storage, &device_facts::has_8bit_storage,
-        &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64, &device_facts::has_float64,
-        &device_facts::has_float_atomics, &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix,
-        &device_facts::has_memory_model, &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
-        &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
-        &device_facts::has_mapped_device_memory, &device_facts::has_subgroup_size_control,
-        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
+  for (auto ability : {&device_facts::has_f16,
+                       &device_facts::has_16bit_storage,
+                       &device_facts::has_8bit_storage,
+                       &device_facts::has_bf16,
+                       &device_facts::has_int8,
+                       &device_facts::has_int64,
+                       &device_facts::has_float64,
+                       &device_facts::has_float_atomics,
+                       &device_facts::has_integer_dot,
+                       &device_facts::has_cooperative_matrix,
+                       &device_facts::has_memory_model,
+                       &device_facts::has_device_scope,
+                       &device_facts::has_device_address,
+                       &device_facts::has_timeline_semaphore,
+                       &device_facts::has_pipeline_robustness,
+                       &device_facts::has_memory_budget,
+                       &device_facts::has_mapped_device_memory,
+                       &device_facts::has_subgroup_size_control,
+                       &device_facts::has_full_subgroups,
+                       &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   result.has_calibrated_timestamps = result.has_calibrated_timestamps && most.has_calibrated_timestamps;
@@ -36597,6 +36635,8 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
   facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
   facts.has_memory_model = features.v12.vulkanMemoryModel;
+  // Vulkan appendix A, RuntimeSpirv-vulkanMemoryModel-06265: asked of devices with that model alone.
+  facts.has_device_scope = features.v12.vulkanMemoryModelDeviceScope || !features.v12.vulkanMemoryModel;
   facts.has_device_address = features.v12.bufferDeviceAddress;
   facts.has_timeline_semaphore = features.v12.timelineSemaphore;
   facts.has_pipeline_robustness = features.robustness.pipelineRobustness;
@@ -37352,6 +37392,7 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
   if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
+  if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups",
@@ -41210,8 +41251,11 @@ class module_builder {
   // --- declarations, each stored once ---
   void require(capability value) { capabilities_.insert(static_cast<word>(value)); }
   void require_extension(std::string name) { extensions_.insert(std::move(name)); }
-  void use_vulkan_memory_model();  // also raises the version to 1.6
+  /// Also raises the version to 1.6. errors: invalid_argument behind code of the other model.
+  void use_vulkan_memory_model();
   [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
+  /// The same for code that depends on it: from now on the answer stands.
+  [[nodiscard]] bool settled_vulkan_memory_model() { return memory_model_settled_ = true, vulkan_memory_model_; }
   [[nodiscard]] word glsl_std_450();
   [[nodiscard]] word type(data_type type);
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
@@ -41277,7 +41321,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
-  bool vulkan_memory_model_ = false;
+  bool vulkan_memory_model_ = false, memory_model_settled_ = false;
   word glsl_ = 0;
   word main_ = 0;
   word current_label_ = 0;
@@ -41605,7 +41649,8 @@ enum class access : std::uint8_t {
   read,        // never written by this dispatch, through any binding: the driver may cache it freely
   write,       // written, and read only by the invocation that wrote
   read_write,  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
-  exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
+  exchange     // written, and read by other invocations: of the workgroup behind a barrier(true), of others behind a
+               // device_barrier() or an acquire
 };
 
 namespace untyped {
@@ -41619,6 +41664,7 @@ struct memory_object {
   word length = 0;  // 0 = run-time sized
   word binding = 0;
   bool writable = true;
+  bool exchanged = false;  // access::exchange
 };
 
 /// An element of one.
@@ -41632,12 +41678,24 @@ struct place_reference {
                                                const operand& component);
 [[nodiscard]] operand load(const place_reference& from);
 void store(const place_reference& to, const operand& what);
-[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what);
+// 32-bit integers, one component; device scope in buffers, workgroup scope in workgroup memory. What an order other
+// than relaxed orders is that memory.
+[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what, memory_order order);
 [[nodiscard]] operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
-                                               const operand& desired);
+                                               const operand& desired, memory_order order);
+[[nodiscard]] operand atomic_load(const place_reference& where, memory_order order);
+void atomic_store(const place_reference& where, const operand& what, memory_order order);
+/// What a load or store of it says beside its pointer.
+[[nodiscard]] words memory_operands(kernel& owner, const memory_object& object, bool is_store);
 [[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
 
 }  // namespace untyped
+
+namespace detail {
+template <class T>
+concept atomic_value = kernel_value<T> && T::components == 1 &&
+                       (T::kind == scalar_kind::u32 || T::kind == scalar_kind::i32);
+}  // namespace detail
 
 /// An element of memory: converts to its value by loading, assignment stores.
 template <kernel_value T>
@@ -41658,23 +41716,44 @@ class place {
   const place& operator-=(const T& what) const { return *this = load() - what; }
   const place& operator*=(const T& what) const { return *this = load() * what; }
 
-  // Relaxed, device scope; each returns what stood there before.
-  [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(op::atomic_i_add, reference_, what));
+  // Device scope in a buffer, the workgroup's in its memory; each returns what stood there before.
+  using order = memory_order;
+  [[nodiscard]] T atomic_load(order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic_load(reference_, how));
   }
-  [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+  void atomic_store(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    untyped::atomic_store(reference_, what, how);
   }
-  [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+  [[nodiscard]] T atomic_exchange(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_exchange, reference_, what, how));
   }
-  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
-    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired));
+  [[nodiscard]] T atomic_add(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_i_add, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_max(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(is_unsigned ? op::atomic_u_max : op::atomic_s_max, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_min(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(is_unsigned ? op::atomic_u_min : op::atomic_s_min, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_and(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_and, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_or(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_or, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_xor(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_xor, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired, order how = order::relaxed) const
+      requires(detail::atomic_value<T>) {
+    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired, how));
   }
 
   [[nodiscard]] const untyped::place_reference& reference() const { return reference_; }
 
  private:
+  static constexpr bool is_unsigned = T::kind == scalar_kind::u32;
   untyped::place_reference reference_;
 };
 
@@ -41808,11 +41887,16 @@ class kernel {
     builder_.end_loop(open);
     end_tally(before, at_most);
   }
-  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
-  /// too.
-  void barrier(bool buffers = false) { emit_barrier(2, buffers); }
+  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, what they stored in
+  /// those of access::exchange too.
+  void barrier(bool buffers = false) { emit_barrier(scope::workgroup, scope::workgroup, buffers); }
+  /// The same with buffers; and what invocations stored in these before, or saw there, other workgroups can acquire.
+  void device_barrier() { emit_barrier(scope::workgroup, scope::device, true); }
   /// The same for the invocations of each subgroup and workgroup memory.
-  void subgroup_barrier() { emit_barrier(3, false); }
+  void subgroup_barrier() { emit_barrier(scope::subgroup, scope::subgroup, false); }
+  /// Whether this workgroup is the last of `count` to come here, which then sees what they all stored in buffers of
+  /// access::exchange. `arrived` is 0 before the dispatch and again behind it. Every invocation arrives.
+  [[nodiscard]] boolean is_last_workgroup(const place<u32>& arrived, const u32& count);
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {
@@ -41877,6 +41961,7 @@ class kernel {
   [[nodiscard]] const untyped::operand* parts_of(const untyped::operand& vector) const;
   void note_parts(word vector, std::span<const untyped::operand> parts);
   void note_shared(word bytes);
+  [[nodiscard]] word scope_id(scope of);
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] untyped::memory_object declare_buffer(data_type type, std::string_view name, access how,
                                                       std::optional<word> binding);
@@ -41900,7 +41985,7 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
-  void emit_barrier(word scope_number, bool buffers);
+  void emit_barrier(scope execution, scope seen_by, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
   untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
@@ -41912,6 +41997,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  std::vector<word> exchanged_;
   std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;
@@ -44860,7 +44946,7 @@ class scatter_kernel {
       const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
       const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
       list[place] = index;
-      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
+      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0].atomic_store(1); });
     }
     owner_.barrier();
   }
@@ -45120,6 +45206,10 @@ MEGANEURA_INLINE module_builder::module_builder() {
 }
 
 MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
+  if (memory_model_settled_ && !vulkan_memory_model_) {
+    fail(error_category::invalid_argument,
+         "a cooperative matrix was declared behind barriers or workgroup memory's use; make one before");
+  }
   vulkan_memory_model_ = true;
   require(capability::vulkan_memory_model);
 }
@@ -45457,12 +45547,14 @@ namespace untyped {
 
 inline constexpr data_type index_type{scalar_kind::u32, 1};
 
-// Vulkan memory model: workgroup memory is private to an invocation unless each access says otherwise, and then has to
-// say for whom it is made available or visible (SPIR-V 3.26: 8 available, 16 visible, 32 non-private; scope 2 is
-// workgroup).
-[[nodiscard]] inline words memory_operands(kernel& owner, storage_class storage, bool is_store) {
-  if (storage != storage_class::workgroup || !owner.builder().vulkan_memory_model()) return {};
-  return {is_store ? 40u : 48u, owner.builder().constant(index_type, 2)};
+// Vulkan memory model: memory is private to an invocation unless each access says otherwise. Accesses to workgroup
+// memory say for whom they are made available or visible, too; for buffers barriers and atomics do.
+MEGANEURA_INLINE words memory_operands(kernel& owner, const memory_object& object, bool is_store) {
+  const bool in_workgroup = object.storage == storage_class::workgroup;
+  if ((!in_workgroup && !object.exchanged) || !owner.builder().settled_vulkan_memory_model()) return {};
+  if (!in_workgroup) return {non_private_pointer};
+  return {(is_store ? make_pointer_available : make_pointer_visible) | non_private_pointer,
+          owner.scope_id(scope::workgroup)};
 }
 
 MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
@@ -45503,7 +45595,7 @@ MEGANEURA_INLINE operand load(const place_reference& from) {
   kernel& owner = *from.object.owner;
   const word type = owner.builder().type(from.object.type);
   words parts{checked_pointer(from)};
-  const words extra = memory_operands(owner, from.object.storage, false);
+  const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   const bool constant_memory = !from.object.writable;  // nothing in this dispatch writes it: equal loads are one load
   return owner.wrap(from.object.type, constant_memory ? owner.builder().emit_pure(op::load, type, parts)
@@ -45518,32 +45610,61 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
          to.object.binding);
   }
   words parts{checked_pointer(to), owner.use(what)};
-  const words extra = memory_operands(owner, to.object.storage, true);
+  const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::store, parts);
 }
 
-MEGANEURA_INLINE operand atomic(op code, const place_reference& where, const operand& what) {
+// A pointer, its scope, the semantics.
+[[nodiscard]] inline words atomic_operands(const place_reference& where, memory_order order) {
   kernel& owner = *where.object.owner;
   if (!where.object.writable)
     fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
-  auto& builder = owner.builder();
-  const word scope = builder.constant(index_type, where.object.storage == storage_class::workgroup ? 2 : 1);
-  const word parts[] = {checked_pointer(where), scope, builder.constant(index_type, 0), owner.use(what)};
-  return owner.wrap(where.object.type, builder.emit(code, builder.type(where.object.type), parts));
+  const bool in_workgroup = where.object.storage == storage_class::workgroup;
+  word semantics = static_cast<word>(order);
+  if (order != memory_order::relaxed) {
+    semantics |= in_workgroup ? workgroup_memory : uniform_memory;
+    if (owner.builder().settled_vulkan_memory_model()) {
+      if (order != memory_order::acquire) semantics |= make_available;
+      if (order != memory_order::release) semantics |= make_visible;
+    }
+  }
+  return {checked_pointer(where), owner.scope_id(in_workgroup ? scope::workgroup : scope::device),
+          owner.builder().constant(index_type, semantics)};
+}
+
+MEGANEURA_INLINE operand atomic(op code, const place_reference& where, const operand& what, memory_order order) {
+  kernel& owner = *where.object.owner;
+  words parts = atomic_operands(where, order);
+  parts.push_back(owner.use(what));
+  return owner.wrap(where.object.type, owner.builder().emit(code, owner.builder().type(where.object.type), parts));
 }
 
 MEGANEURA_INLINE operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
-                                                  const operand& desired) {
+                                                  const operand& desired, memory_order order) {
   kernel& owner = *where.object.owner;
-  if (!where.object.writable)
-    fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
-  auto& builder = owner.builder();
-  const word scope = builder.constant(index_type, where.object.storage == storage_class::workgroup ? 2 : 1);
-  const word relaxed = builder.constant(index_type, 0);
-  const word parts[] = {checked_pointer(where), scope, relaxed, relaxed, owner.use(desired), owner.use(expected)};
+  const bool acquires = order == memory_order::acquire || order == memory_order::acquire_release;
+  const words parts = atomic_operands(where, order);
+  const word if_unequal = atomic_operands(where, acquires ? memory_order::acquire : memory_order::relaxed)[2];
+  const word all[] = {parts[0], parts[1], parts[2], if_unequal, owner.use(desired), owner.use(expected)};
   return owner.wrap(where.object.type,
-                    builder.emit(op::atomic_compare_exchange, builder.type(where.object.type), parts));
+                    owner.builder().emit(op::atomic_compare_exchange, owner.builder().type(where.object.type), all));
+}
+
+MEGANEURA_INLINE operand atomic_load(const place_reference& where, memory_order order) {
+  if (order == memory_order::release || order == memory_order::acquire_release)
+    fail(error_category::invalid_argument, "an atomic load that releases was asked for; it may acquire");
+  kernel& owner = *where.object.owner;
+  return owner.wrap(where.object.type, owner.builder().emit(op::atomic_load, owner.builder().type(where.object.type),
+                                                            atomic_operands(where, order)));
+}
+
+MEGANEURA_INLINE void atomic_store(const place_reference& where, const operand& what, memory_order order) {
+  if (order == memory_order::acquire || order == memory_order::acquire_release)
+    fail(error_category::invalid_argument, "an atomic store that acquires was asked for; it may release");
+  words parts = atomic_operands(where, order);
+  parts.push_back(where.object.owner->use(what));
+  where.object.owner->builder().emit_void(op::atomic_store, parts);
 }
 
 MEGANEURA_INLINE operand fetch(const memory_object& texels, const operand& index) {
@@ -45612,7 +45733,8 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_buffer(data_type type, s
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
   if (how == access::read_write) mark_aliased(buffer.variable);
-  if (how == access::exchange) builder_.decorate(buffer.variable, decoration::coherent);
+  buffer.exchanged = how == access::exchange;
+  if (buffer.exchanged) exchanged_.push_back(buffer.variable);
   return buffer;
 }
 
@@ -45625,7 +45747,10 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, con
     fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
   if (of.writable) mark_aliased(of.variable);
-  return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
+  const access how = of.exchanged ? access::exchange : of.writable ? access::read_write : access::read;
+  const untyped::memory_object view = declare_buffer(type, "view", how, of.binding);
+  if (of.writable) mark_aliased(view.variable);
+  return view;
 }
 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_uniform_buffer(data_type type, word length,
@@ -45674,14 +45799,33 @@ MEGANEURA_INLINE u32 kernel::built_in_scalar(built_in which) {
       wrap(u32::static_type, builder_.emit_pure(op::load, builder_.type(u32::static_type), std::span(&variable, 1))));
 }
 
-MEGANEURA_INLINE void kernel::emit_barrier(word scope_number, bool buffers) {
-  constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, scope_number);  // 2: workgroup, 3: subgroup
-  // SPIR-V 3.25: acquire-release 0x8, uniform (storage) memory 0x40, workgroup memory 0x100, available 0x2000, visible
-  // 0x4000
-  const word semantics = 0x108u | (buffers ? 0x40u : 0u) | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
-  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
+MEGANEURA_INLINE word kernel::scope_id(scope of) {
+  if (of == scope::device) {
+    module_.needs_device_scope = true;
+    if (builder_.settled_vulkan_memory_model()) builder_.require(capability::vulkan_memory_model_device_scope);
+  }
+  return builder_.constant({scalar_kind::u32, 1}, static_cast<word>(of));
+}
+
+MEGANEURA_INLINE void kernel::emit_barrier(scope execution, scope seen_by, bool buffers) {
+  const word semantics = static_cast<word>(memory_order::acquire_release) | workgroup_memory |
+                         (buffers ? uniform_memory : 0u) |
+                         (builder_.settled_vulkan_memory_model() ? make_available | make_visible : 0u);
+  const word parts[] = {scope_id(execution), scope_id(seen_by), builder_.constant({scalar_kind::u32, 1}, semantics)};
   builder_.emit_void(op::control_barrier, parts);
+}
+
+// Each invocation releases and acquires for itself, by the barriers: nothing depends on how far an atomic of one of
+// them carries what others did.
+MEGANEURA_INLINE boolean kernel::is_last_workgroup(const place<u32>& arrived, const u32& count) {
+  const memory<u32> before = shared<u32>(1);
+  device_barrier();
+  if_(local_index() == 0u, [&] {
+    before[0] = arrived.atomic_add(1, memory_order::acquire_release);
+    if_(before[0].load() == count - 1, [&] { arrived.atomic_store(0); });
+  });
+  device_barrier();
+  return before[0].load() == count - 1;
 }
 
 namespace detail {
@@ -45721,7 +45865,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
   const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), 0, use(x)};  // subgroup scope, whole reduction
+  const word parts[] = {scope_id(scope::subgroup), 0, use(x)};  // the whole reduction
   return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
 }
 
@@ -45731,7 +45875,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::
   const bool broadcasts = code == op::group_non_uniform_broadcast;
   builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
   module_.subgroup_operations |= broadcasts ? spirv::subgroup_ballot : spirv::subgroup_shuffle;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x), use(lane)};
+  const word parts[] = {scope_id(scope::subgroup), use(x), use(lane)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
@@ -45739,7 +45883,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_vote);
   module_.subgroup_operations |= spirv::subgroup_vote;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x)};
+  const word parts[] = {scope_id(scope::subgroup), use(x)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
@@ -45762,6 +45906,9 @@ MEGANEURA_INLINE module kernel::finish() {
   if (finished_) fail(error_category::invalid_argument, "kernel '{}' was finished twice", module_.name);
   finished_ = true;
   module_.loop_iterations = tally_.iterations;
+  if (!builder_.vulkan_memory_model()) {  // which has no such decoration
+    for (const word variable : exchanged_) builder_.decorate(variable, decoration::coherent);
+  }
   module_.words = builder_.finish(module_.local_size);
   for (std::size_t i = 5; i < module_.words.size() && (module_.words[i] & 0xffffu) == 17u;
        i += module_.words[i] >> 16) {
@@ -50891,19 +51038,13 @@ MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& ty
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
-// Non-private access to workgroup memory, as in kernel.ipp; buffers need nothing.
-[[nodiscard]] inline words matrix_memory_operands(kernel& owner, storage_class storage, bool is_store) {
-  if (storage != storage_class::workgroup) return {};
-  return {is_store ? 40u : 48u, owner.builder().constant({scalar_kind::u32, 1}, 2)};
-}
-
 MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
                                             matrix_layout layout) {
   kernel& owner = *from.object.owner;
   const word id = matrix_type_id(owner, type);
   words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
               owner.use(stride)};
-  const words extra = matrix_memory_operands(owner, from.object.storage, false);
+  const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   return {&owner, owner.builder().emit(op::cooperative_matrix_load, id, parts), type};
 }
@@ -50916,7 +51057,7 @@ MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_opera
          "a matrix store to read-only binding {} was asked for; declare it with access::write", to.object.binding);
   words parts{to.pointer, matrix_id(what), owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
               owner.use(stride)};
-  const words extra = matrix_memory_operands(owner, to.object.storage, true);
+  const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::cooperative_matrix_store, parts);
 }

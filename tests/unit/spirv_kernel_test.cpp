@@ -137,6 +137,58 @@ TEST(spirv_kernel, subgroup_operations_validate) {
                                        meganeura::spirv::subgroup_ballot | meganeura::spirv::subgroup_shuffle);
 }
 
+// The sum of what 16 invocations of each workgroup give, by the workgroup that comes last.
+meganeura::spirv::module sum_of_workgroups(bool vulkan_memory_model) {
+  kernel k("last_workgroup", {16, 1, 1});
+  if (vulkan_memory_model) k.builder().use_vulkan_memory_model();
+  const auto parts = k.storage_buffer<u32>("parts", access::exchange);
+  const auto pairs = k.view<u32x2>(parts);
+  const auto arrived = k.storage_buffer<u32>("arrived", access::read_write);
+  parts[k.global_id()] = k.global_id();
+  k.if_(k.is_last_workgroup(arrived[0], k.workgroup_count()), [&] { parts[0] = pairs[1].load()[0]; });
+  return k.finish();
+}
+
+TEST(spirv_kernel, memory_that_workgroups_exchange_validates_in_both_memory_models) {
+  const auto decorations = [](const meganeura::spirv::module& m, decoration what) {
+    std::size_t found = 0;
+    for (std::size_t i = 5; i < m.words.size(); i += m.words[i] >> 16)
+      found += (m.words[i] & 0xffffu) == static_cast<word>(op::decorate) && m.words[i + 2] == static_cast<word>(what);
+    return found;
+  };
+  for (const bool vulkan : {false, true}) {
+    const auto m = sum_of_workgroups(vulkan);
+    EXPECT_EQ(validation_of(m), "");
+    EXPECT_TRUE(m.needs_device_scope);
+    EXPECT_EQ(decorations(m, decoration::coherent), vulkan ? 0u : 2u);
+    EXPECT_EQ(count(m, op::control_barrier), 2u);
+  }
+}
+
+TEST(spirv_kernel, atomics_of_every_order_validate_in_both_memory_models) {
+  for (const bool vulkan : {false, true}) {
+    kernel k("atomics");
+    if (vulkan) k.builder().use_vulkan_memory_model();
+    const auto out = k.storage_buffer<u32>("out", access::exchange);
+    const auto numbers = k.shared<i32>(4);
+    for (const memory_order order :
+         {memory_order::relaxed, memory_order::acquire, memory_order::release, memory_order::acquire_release}) {
+      const u32 found = out[0].atomic_add(1, order) + out[1].atomic_and(2, order) + out[2].atomic_or(3, order) +
+                        out[3].atomic_xor(4, order) + out[4].atomic_exchange(5, order) +
+                        out[5].atomic_compare_exchange(6, 7, order) + out[6].atomic_max(1, order);
+      numbers[k.local_index() & 3u] = bitcast<i32>(found) + numbers[0].atomic_min(1, order);
+    }
+    numbers[0].atomic_store(numbers[1].atomic_load(memory_order::acquire), memory_order::release);
+    out[7].atomic_store(out[8].atomic_load(memory_order::acquire), memory_order::release);
+    EXPECT_THROW((void)out[0].atomic_load(memory_order::release), meganeura::error);
+    EXPECT_THROW(out[0].atomic_store(1, memory_order::acquire_release), meganeura::error);
+    if (!vulkan) {
+      EXPECT_THROW(k.builder().use_vulkan_memory_model(), meganeura::error);
+    }
+    EXPECT_EQ(validation_of(k.finish()), "");
+  }
+}
+
 TEST(spirv_kernel, texel_buffers_validate) {
   kernel k("texels");
   const auto in = k.texels("in");

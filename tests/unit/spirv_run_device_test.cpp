@@ -290,6 +290,48 @@ TEST(spirv_run, halves_survive_packing_and_storage) {
   }
 }
 
+// Many workgroups leave partial sums of numbers; the last one adds these up, and leaves the counter as it was.
+meganeura::spirv::module total_of_workgroups(bool vulkan_memory_model) {
+  kernel k(vulkan_memory_model ? "total_vulkan_memory" : "total");
+  if (vulkan_memory_model) k.builder().use_vulkan_memory_model();
+  const auto in = k.storage_buffer<u32>("in");
+  const auto parts = k.storage_buffer<u32>("parts", access::exchange);
+  const auto arrived = k.storage_buffer<u32>("arrived", access::read_write);
+  const auto total = k.storage_buffer<u32>("total", access::read_write);
+  parts[k.global_id()] = in[k.global_id()].load() * 3u;
+  k.if_(k.is_last_workgroup(arrived[0], k.workgroup_count()), [&] {
+    const auto sum = k.variable<u32>(0u);
+    k.for_(k.workgroup_count(), [&](const u32& group) { sum += parts[group * 64 + k.local_index()].load(); });
+    total[k.local_index()] += sum.load();
+  });
+  return k.finish();
+}
+
+TEST(spirv_run, the_last_workgroup_sees_what_all_others_stored) {
+  constexpr std::uint32_t groups = 200, times = 3;
+  std::vector<std::uint32_t> values(64 * groups), wanted(64, 0);
+  for (std::uint32_t j = 0; j < values.size(); ++j) values[j] = j * 7 % 101, wanted[j % 64] += 3 * times * values[j];
+  for (const bool vulkan : {false, true}) {
+    if (vulkan && (!gpu().facts().has_memory_model || !gpu().facts().has_device_scope)) continue;
+    const vulkan::buffer in = gpu().allocate(values.size() * 4), parts = gpu().allocate(values.size() * 4),
+                         arrived = gpu().allocate(16), total = gpu().allocate(256);
+    gpu().upload(in, 0, values);
+    gpu().upload(arrived, 0, std::vector<std::uint32_t>(4, 0u));
+    gpu().upload(total, 0, std::vector<std::uint32_t>(64, 0u));
+    vulkan::recorder r(gpu());
+    const auto made = gpu().create_pipeline(total_of_workgroups(vulkan));
+    for (std::uint32_t i = 0; i < times; ++i) {
+      r.dispatch(made, {{in}, {parts}, {arrived}, {total}}, {groups, 1, 1});
+      r.barrier();
+    }
+    gpu().submit(r.finish());
+    auto ticket = gpu().read_back(total, 0, 256);
+    std::vector<std::uint32_t> found(64);
+    std::memcpy(found.data(), ticket.data().data(), 256);
+    EXPECT_EQ(found, wanted) << vulkan;
+  }
+}
+
 TEST(spirv_run, atomics_count_every_invocation) {
   kernel k("atomics");
   const auto in = k.storage_buffer<u32>("in");

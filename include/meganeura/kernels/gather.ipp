@@ -123,7 +123,7 @@ class scatter_kernel {
       const spirv::u32 read = spirv::bitcast<spirv::u32>(spirv::i32(indices_.load(min(at, spirv::u32(count_ - 1)))));
       const spirv::u32 index = select(exists, read, spirv::u32(0xffffffffu));
       list[place] = index;
-      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0] = spirv::u32(1); });
+      owner_.if_(index >= lowest_ && index <= highest_, [&] { found[0].atomic_store(1); });
     }
     owner_.barrier();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Writes a SPIR-V module word by word: sections in the order the specification asks for, each type and constant once.
 #pragma once
+#include <meganeura/core/error.hpp>
 #include <meganeura/spirv/opcodes.hpp>
 
 #include <array>
@@ -97,8 +98,11 @@ class module_builder {
   // --- declarations, each stored once ---
   void require(capability value) { capabilities_.insert(static_cast<word>(value)); }
   void require_extension(std::string name) { extensions_.insert(std::move(name)); }
-  void use_vulkan_memory_model();  // also raises the version to 1.6
+  /// Also raises the version to 1.6. errors: invalid_argument behind code of the other model.
+  void use_vulkan_memory_model();
   [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
+  /// The same for code that depends on it: from now on the answer stands.
+  [[nodiscard]] bool settled_vulkan_memory_model() { return memory_model_settled_ = true, vulkan_memory_model_; }
   [[nodiscard]] word glsl_std_450();
   [[nodiscard]] word type(data_type type);
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
@@ -164,7 +168,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
-  bool vulkan_memory_model_ = false;
+  bool vulkan_memory_model_ = false, memory_model_settled_ = false;
   word glsl_ = 0;
   word main_ = 0;
   word current_label_ = 0;

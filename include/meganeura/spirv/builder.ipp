@@ -41,6 +41,10 @@ MEGANEURA_INLINE module_builder::module_builder() {
 }
 
 MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
+  if (memory_model_settled_ && !vulkan_memory_model_) {
+    fail(error_category::invalid_argument,
+         "a cooperative matrix was declared behind barriers or workgroup memory's use; make one before");
+  }
   vulkan_memory_model_ = true;
   require(capability::vulkan_memory_model);
 }

@@ -22,19 +22,13 @@ MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& ty
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
-// Non-private access to workgroup memory, as in kernel.ipp; buffers need nothing.
-[[nodiscard]] inline words matrix_memory_operands(kernel& owner, storage_class storage, bool is_store) {
-  if (storage != storage_class::workgroup) return {};
-  return {is_store ? 40u : 48u, owner.builder().constant({scalar_kind::u32, 1}, 2)};
-}
-
 MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
                                             matrix_layout layout) {
   kernel& owner = *from.object.owner;
   const word id = matrix_type_id(owner, type);
   words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
               owner.use(stride)};
-  const words extra = matrix_memory_operands(owner, from.object.storage, false);
+  const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   return {&owner, owner.builder().emit(op::cooperative_matrix_load, id, parts), type};
 }
@@ -47,7 +41,7 @@ MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_opera
          "a matrix store to read-only binding {} was asked for; declare it with access::write", to.object.binding);
   words parts{to.pointer, matrix_id(what), owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
               owner.use(stride)};
-  const words extra = matrix_memory_operands(owner, to.object.storage, true);
+  const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::cooperative_matrix_store, parts);
 }

@@ -25,7 +25,8 @@ enum class access : std::uint8_t {
   read,        // never written by this dispatch, through any binding: the driver may cache it freely
   write,       // written, and read only by the invocation that wrote
   read_write,  // in-place; also to be used for an operand whose memory another binding writes, and for that binding
-  exchange     // written, and read by other invocations of the workgroup behind a barrier(true)
+  exchange     // written, and read by other invocations: of the workgroup behind a barrier(true), of others behind a
+               // device_barrier() or an acquire
 };
 
 namespace untyped {
@@ -39,6 +40,7 @@ struct memory_object {
   word length = 0;  // 0 = run-time sized
   word binding = 0;
   bool writable = true;
+  bool exchanged = false;  // access::exchange
 };
 
 /// An element of one.
@@ -52,12 +54,24 @@ struct place_reference {
                                                const operand& component);
 [[nodiscard]] operand load(const place_reference& from);
 void store(const place_reference& to, const operand& what);
-[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what);
+// 32-bit integers, one component; device scope in buffers, workgroup scope in workgroup memory. What an order other
+// than relaxed orders is that memory.
+[[nodiscard]] operand atomic(op code, const place_reference& where, const operand& what, memory_order order);
 [[nodiscard]] operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
-                                               const operand& desired);
+                                               const operand& desired, memory_order order);
+[[nodiscard]] operand atomic_load(const place_reference& where, memory_order order);
+void atomic_store(const place_reference& where, const operand& what, memory_order order);
+/// What a load or store of it says beside its pointer.
+[[nodiscard]] words memory_operands(kernel& owner, const memory_object& object, bool is_store);
 [[nodiscard]] operand fetch(const memory_object& texels, const operand& index);
 
 }  // namespace untyped
+
+namespace detail {
+template <class T>
+concept atomic_value = kernel_value<T> && T::components == 1 &&
+                       (T::kind == scalar_kind::u32 || T::kind == scalar_kind::i32);
+}  // namespace detail
 
 /// An element of memory: converts to its value by loading, assignment stores.
 template <kernel_value T>
@@ -78,23 +92,44 @@ class place {
   const place& operator-=(const T& what) const { return *this = load() - what; }
   const place& operator*=(const T& what) const { return *this = load() * what; }
 
-  // Relaxed, device scope; each returns what stood there before.
-  [[nodiscard]] T atomic_add(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(op::atomic_i_add, reference_, what));
+  // Device scope in a buffer, the workgroup's in its memory; each returns what stood there before.
+  using order = memory_order;
+  [[nodiscard]] T atomic_load(order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic_load(reference_, how));
   }
-  [[nodiscard]] T atomic_max(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_max : op::atomic_s_max, reference_, what));
+  void atomic_store(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    untyped::atomic_store(reference_, what, how);
   }
-  [[nodiscard]] T atomic_min(const T& what) const requires(T::is_integer) {
-    return T(untyped::atomic(T::kind == scalar_kind::u32 ? op::atomic_u_min : op::atomic_s_min, reference_, what));
+  [[nodiscard]] T atomic_exchange(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_exchange, reference_, what, how));
   }
-  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired) const requires(T::is_integer) {
-    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired));
+  [[nodiscard]] T atomic_add(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_i_add, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_max(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(is_unsigned ? op::atomic_u_max : op::atomic_s_max, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_min(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(is_unsigned ? op::atomic_u_min : op::atomic_s_min, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_and(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_and, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_or(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_or, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_xor(const T& what, order how = order::relaxed) const requires(detail::atomic_value<T>) {
+    return T(untyped::atomic(op::atomic_xor, reference_, what, how));
+  }
+  [[nodiscard]] T atomic_compare_exchange(const T& expected, const T& desired, order how = order::relaxed) const
+      requires(detail::atomic_value<T>) {
+    return T(untyped::atomic_exchange_if_equal(reference_, expected, desired, how));
   }
 
   [[nodiscard]] const untyped::place_reference& reference() const { return reference_; }
 
  private:
+  static constexpr bool is_unsigned = T::kind == scalar_kind::u32;
   untyped::place_reference reference_;
 };
 
@@ -228,11 +263,16 @@ class kernel {
     builder_.end_loop(open);
     end_tally(before, at_most);
   }
-  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, storage buffers
-  /// too.
-  void barrier(bool buffers = false) { emit_barrier(2, buffers); }
+  /// All invocations of the workgroup arrive and see each other's workgroup memory; with `buffers`, what they stored in
+  /// those of access::exchange too.
+  void barrier(bool buffers = false) { emit_barrier(scope::workgroup, scope::workgroup, buffers); }
+  /// The same with buffers; and what invocations stored in these before, or saw there, other workgroups can acquire.
+  void device_barrier() { emit_barrier(scope::workgroup, scope::device, true); }
   /// The same for the invocations of each subgroup and workgroup memory.
-  void subgroup_barrier() { emit_barrier(3, false); }
+  void subgroup_barrier() { emit_barrier(scope::subgroup, scope::subgroup, false); }
+  /// Whether this workgroup is the last of `count` to come here, which then sees what they all stored in buffers of
+  /// access::exchange. `arrived` is 0 before the dispatch and again behind it. Every invocation arrives.
+  [[nodiscard]] boolean is_last_workgroup(const place<u32>& arrived, const u32& count);
   /// Every floating-point operation emitted by `body` is kept as written: no fusing into fma, no reordering.
   template <class Body>
   void precise(Body&& body) {
@@ -297,6 +337,7 @@ class kernel {
   [[nodiscard]] const untyped::operand* parts_of(const untyped::operand& vector) const;
   void note_parts(word vector, std::span<const untyped::operand> parts);
   void note_shared(word bytes);
+  [[nodiscard]] word scope_id(scope of);
   // The same declarations and operations for types known only when the generator runs.
   [[nodiscard]] untyped::memory_object declare_buffer(data_type type, std::string_view name, access how,
                                                       std::optional<word> binding);
@@ -320,7 +361,7 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
-  void emit_barrier(word scope_number, bool buffers);
+  void emit_barrier(scope execution, scope seen_by, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
   untyped::memory_object declare_bound(binding_kind kind, storage_class storage, word type, data_type element,
@@ -332,6 +373,7 @@ class kernel {
   module_builder builder_;
   spirv::module module_;
   std::set<word> aliased_;
+  std::vector<word> exchanged_;
   std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
   bool precise_ = false;

@@ -9,12 +9,14 @@ namespace untyped {
 
 inline constexpr data_type index_type{scalar_kind::u32, 1};
 
-// Vulkan memory model: workgroup memory is private to an invocation unless each access says otherwise, and then has to
-// say for whom it is made available or visible (SPIR-V 3.26: 8 available, 16 visible, 32 non-private; scope 2 is
-// workgroup).
-[[nodiscard]] inline words memory_operands(kernel& owner, storage_class storage, bool is_store) {
-  if (storage != storage_class::workgroup || !owner.builder().vulkan_memory_model()) return {};
-  return {is_store ? 40u : 48u, owner.builder().constant(index_type, 2)};
+// Vulkan memory model: memory is private to an invocation unless each access says otherwise. Accesses to workgroup
+// memory say for whom they are made available or visible, too; for buffers barriers and atomics do.
+MEGANEURA_INLINE words memory_operands(kernel& owner, const memory_object& object, bool is_store) {
+  const bool in_workgroup = object.storage == storage_class::workgroup;
+  if ((!in_workgroup && !object.exchanged) || !owner.builder().settled_vulkan_memory_model()) return {};
+  if (!in_workgroup) return {non_private_pointer};
+  return {(is_store ? make_pointer_available : make_pointer_visible) | non_private_pointer,
+          owner.scope_id(scope::workgroup)};
 }
 
 MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
@@ -55,7 +57,7 @@ MEGANEURA_INLINE operand load(const place_reference& from) {
   kernel& owner = *from.object.owner;
   const word type = owner.builder().type(from.object.type);
   words parts{checked_pointer(from)};
-  const words extra = memory_operands(owner, from.object.storage, false);
+  const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   const bool constant_memory = !from.object.writable;  // nothing in this dispatch writes it: equal loads are one load
   return owner.wrap(from.object.type, constant_memory ? owner.builder().emit_pure(op::load, type, parts)
@@ -70,32 +72,61 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
          to.object.binding);
   }
   words parts{checked_pointer(to), owner.use(what)};
-  const words extra = memory_operands(owner, to.object.storage, true);
+  const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::store, parts);
 }
 
-MEGANEURA_INLINE operand atomic(op code, const place_reference& where, const operand& what) {
+// A pointer, its scope, the semantics.
+[[nodiscard]] inline words atomic_operands(const place_reference& where, memory_order order) {
   kernel& owner = *where.object.owner;
   if (!where.object.writable)
     fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
-  auto& builder = owner.builder();
-  const word scope = builder.constant(index_type, where.object.storage == storage_class::workgroup ? 2 : 1);
-  const word parts[] = {checked_pointer(where), scope, builder.constant(index_type, 0), owner.use(what)};
-  return owner.wrap(where.object.type, builder.emit(code, builder.type(where.object.type), parts));
+  const bool in_workgroup = where.object.storage == storage_class::workgroup;
+  word semantics = static_cast<word>(order);
+  if (order != memory_order::relaxed) {
+    semantics |= in_workgroup ? workgroup_memory : uniform_memory;
+    if (owner.builder().settled_vulkan_memory_model()) {
+      if (order != memory_order::acquire) semantics |= make_available;
+      if (order != memory_order::release) semantics |= make_visible;
+    }
+  }
+  return {checked_pointer(where), owner.scope_id(in_workgroup ? scope::workgroup : scope::device),
+          owner.builder().constant(index_type, semantics)};
+}
+
+MEGANEURA_INLINE operand atomic(op code, const place_reference& where, const operand& what, memory_order order) {
+  kernel& owner = *where.object.owner;
+  words parts = atomic_operands(where, order);
+  parts.push_back(owner.use(what));
+  return owner.wrap(where.object.type, owner.builder().emit(code, owner.builder().type(where.object.type), parts));
 }
 
 MEGANEURA_INLINE operand atomic_exchange_if_equal(const place_reference& where, const operand& expected,
-                                                  const operand& desired) {
+                                                  const operand& desired, memory_order order) {
   kernel& owner = *where.object.owner;
-  if (!where.object.writable)
-    fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
-  auto& builder = owner.builder();
-  const word scope = builder.constant(index_type, where.object.storage == storage_class::workgroup ? 2 : 1);
-  const word relaxed = builder.constant(index_type, 0);
-  const word parts[] = {checked_pointer(where), scope, relaxed, relaxed, owner.use(desired), owner.use(expected)};
+  const bool acquires = order == memory_order::acquire || order == memory_order::acquire_release;
+  const words parts = atomic_operands(where, order);
+  const word if_unequal = atomic_operands(where, acquires ? memory_order::acquire : memory_order::relaxed)[2];
+  const word all[] = {parts[0], parts[1], parts[2], if_unequal, owner.use(desired), owner.use(expected)};
   return owner.wrap(where.object.type,
-                    builder.emit(op::atomic_compare_exchange, builder.type(where.object.type), parts));
+                    owner.builder().emit(op::atomic_compare_exchange, owner.builder().type(where.object.type), all));
+}
+
+MEGANEURA_INLINE operand atomic_load(const place_reference& where, memory_order order) {
+  if (order == memory_order::release || order == memory_order::acquire_release)
+    fail(error_category::invalid_argument, "an atomic load that releases was asked for; it may acquire");
+  kernel& owner = *where.object.owner;
+  return owner.wrap(where.object.type, owner.builder().emit(op::atomic_load, owner.builder().type(where.object.type),
+                                                            atomic_operands(where, order)));
+}
+
+MEGANEURA_INLINE void atomic_store(const place_reference& where, const operand& what, memory_order order) {
+  if (order == memory_order::acquire || order == memory_order::acquire_release)
+    fail(error_category::invalid_argument, "an atomic store that acquires was asked for; it may release");
+  words parts = atomic_operands(where, order);
+  parts.push_back(where.object.owner->use(what));
+  where.object.owner->builder().emit_void(op::atomic_store, parts);
 }
 
 MEGANEURA_INLINE operand fetch(const memory_object& texels, const operand& index) {
@@ -164,7 +195,8 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_buffer(data_type type, s
   if (how == access::read) builder_.decorate(buffer.variable, decoration::non_writable);
   if (how == access::read) builder_.decorate(buffer.variable, decoration::restrict_);
   if (how == access::read_write) mark_aliased(buffer.variable);
-  if (how == access::exchange) builder_.decorate(buffer.variable, decoration::coherent);
+  buffer.exchanged = how == access::exchange;
+  if (buffer.exchanged) exchanged_.push_back(buffer.variable);
   return buffer;
 }
 
@@ -177,7 +209,10 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, con
     fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
   if (of.writable) mark_aliased(of.variable);
-  return declare_buffer(type, "view", of.writable ? access::read_write : access::read, of.binding);
+  const access how = of.exchanged ? access::exchange : of.writable ? access::read_write : access::read;
+  const untyped::memory_object view = declare_buffer(type, "view", how, of.binding);
+  if (of.writable) mark_aliased(view.variable);
+  return view;
 }
 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_uniform_buffer(data_type type, word length,
@@ -226,14 +261,33 @@ MEGANEURA_INLINE u32 kernel::built_in_scalar(built_in which) {
       wrap(u32::static_type, builder_.emit_pure(op::load, builder_.type(u32::static_type), std::span(&variable, 1))));
 }
 
-MEGANEURA_INLINE void kernel::emit_barrier(word scope_number, bool buffers) {
-  constexpr data_type index{scalar_kind::u32, 1};
-  const word scope = builder_.constant(index, scope_number);  // 2: workgroup, 3: subgroup
-  // SPIR-V 3.25: acquire-release 0x8, uniform (storage) memory 0x40, workgroup memory 0x100, available 0x2000, visible
-  // 0x4000
-  const word semantics = 0x108u | (buffers ? 0x40u : 0u) | (builder_.vulkan_memory_model() ? 0x6000u : 0u);
-  const word parts[] = {scope, scope, builder_.constant(index, semantics)};
+MEGANEURA_INLINE word kernel::scope_id(scope of) {
+  if (of == scope::device) {
+    module_.needs_device_scope = true;
+    if (builder_.settled_vulkan_memory_model()) builder_.require(capability::vulkan_memory_model_device_scope);
+  }
+  return builder_.constant({scalar_kind::u32, 1}, static_cast<word>(of));
+}
+
+MEGANEURA_INLINE void kernel::emit_barrier(scope execution, scope seen_by, bool buffers) {
+  const word semantics = static_cast<word>(memory_order::acquire_release) | workgroup_memory |
+                         (buffers ? uniform_memory : 0u) |
+                         (builder_.settled_vulkan_memory_model() ? make_available | make_visible : 0u);
+  const word parts[] = {scope_id(execution), scope_id(seen_by), builder_.constant({scalar_kind::u32, 1}, semantics)};
   builder_.emit_void(op::control_barrier, parts);
+}
+
+// Each invocation releases and acquires for itself, by the barriers: nothing depends on how far an atomic of one of
+// them carries what others did.
+MEGANEURA_INLINE boolean kernel::is_last_workgroup(const place<u32>& arrived, const u32& count) {
+  const memory<u32> before = shared<u32>(1);
+  device_barrier();
+  if_(local_index() == 0u, [&] {
+    before[0] = arrived.atomic_add(1, memory_order::acquire_release);
+    if_(before[0].load() == count - 1, [&] { arrived.atomic_store(0); });
+  });
+  device_barrier();
+  return before[0].load() == count - 1;
 }
 
 namespace detail {
@@ -273,7 +327,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
   const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), 0, use(x)};  // subgroup scope, whole reduction
+  const word parts[] = {scope_id(scope::subgroup), 0, use(x)};  // the whole reduction
   return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
 }
 
@@ -283,7 +337,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::
   const bool broadcasts = code == op::group_non_uniform_broadcast;
   builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
   module_.subgroup_operations |= broadcasts ? spirv::subgroup_ballot : spirv::subgroup_shuffle;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x), use(lane)};
+  const word parts[] = {scope_id(scope::subgroup), use(x), use(lane)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
@@ -291,7 +345,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::
   builder_.require(capability::group_non_uniform);
   builder_.require(capability::group_non_uniform_vote);
   module_.subgroup_operations |= spirv::subgroup_vote;
-  const word parts[] = {builder_.constant({scalar_kind::u32, 1}, 3), use(x)};
+  const word parts[] = {scope_id(scope::subgroup), use(x)};
   return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
 }
 
@@ -314,6 +368,9 @@ MEGANEURA_INLINE module kernel::finish() {
   if (finished_) fail(error_category::invalid_argument, "kernel '{}' was finished twice", module_.name);
   finished_ = true;
   module_.loop_iterations = tally_.iterations;
+  if (!builder_.vulkan_memory_model()) {  // which has no such decoration
+    for (const word variable : exchanged_) builder_.decorate(variable, decoration::coherent);
+  }
   module_.words = builder_.finish(module_.local_size);
   for (std::size_t i = 5; i < module_.words.size() && (module_.words[i] & 0xffffu) == 17u;
        i += module_.words[i] >> 16) {

@@ -100,13 +100,18 @@ enum class op : std::uint16_t {
   bitwise_not = 200,
   bit_count = 205,
   control_barrier = 224,
-  memory_barrier = 225,
+  atomic_load = 227,
+  atomic_store = 228,
+  atomic_exchange = 229,
   atomic_compare_exchange = 230,
   atomic_i_add = 234,
   atomic_s_min = 236,
   atomic_u_min = 237,
   atomic_s_max = 238,
   atomic_u_max = 239,
+  atomic_and = 240,
+  atomic_or = 241,
+  atomic_xor = 242,
   phi = 245,
   loop_merge = 246,
   selection_merge = 247,
@@ -175,6 +180,7 @@ enum class capability : std::uint32_t {
   storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
   vulkan_memory_model = 5345,
+  vulkan_memory_model_device_scope = 5346,
   cooperative_matrix = 6022
 };
 
@@ -212,6 +218,23 @@ enum class built_in : std::uint32_t {
   subgroup_id = 40,
   subgroup_local_invocation_id = 41
 };
+
+/// Whom a barrier, an atomic or a group concerns.
+enum class scope : std::uint32_t { device = 1, workgroup = 2, subgroup = 3 };
+
+/// What else an atomic orders: an acquire sees what was stored before the release whose value it reads.
+enum class memory_order : std::uint32_t { relaxed = 0, acquire = 2, release = 4, acquire_release = 8 };
+
+/// Further bits of memory semantics: which memory, and under the Vulkan memory model what releases and acquires do.
+enum memory_semantics : std::uint32_t {
+  uniform_memory = 0x40,  // storage buffers
+  workgroup_memory = 0x100,
+  make_available = 0x2000,
+  make_visible = 0x4000
+};
+
+/// Bits of a load's or store's memory operands under the Vulkan memory model.
+enum memory_access : std::uint32_t { make_pointer_available = 8, make_pointer_visible = 16, non_private_pointer = 32 };
 
 /// Loop control: what the driver's own unroller is told.
 enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };

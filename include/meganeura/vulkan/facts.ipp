@@ -76,6 +76,7 @@ MEGANEURA_INLINE device_facts minimum_facts() try {
   least.max_buffer_bytes = std::uint64_t{1} << 30;
   least.max_allocations = 4096;
   least.has_timeline_semaphore = true;
+  least.has_device_scope = true;
   return least;
 } catch (...) {
   rethrow_as_error("listing the least facts");
@@ -105,14 +106,26 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
     result.*alignment = std::max(result.*alignment, most.*alignment);
   }
   result.subgroup_operations &= most.subgroup_operations;
-  for (auto ability :
-       {&device_facts::has_f16, &device_facts::has_16bit_storage, &device_facts::has_8bit_storage,
-        &device_facts::has_bf16, &device_facts::has_int8, &device_facts::has_int64, &device_facts::has_float64,
-        &device_facts::has_float_atomics, &device_facts::has_integer_dot, &device_facts::has_cooperative_matrix,
-        &device_facts::has_memory_model, &device_facts::has_device_address, &device_facts::has_timeline_semaphore,
-        &device_facts::has_pipeline_robustness, &device_facts::has_memory_budget,
-        &device_facts::has_mapped_device_memory, &device_facts::has_subgroup_size_control,
-        &device_facts::has_full_subgroups, &device_facts::has_special_values}) {
+  for (auto ability : {&device_facts::has_f16,
+                       &device_facts::has_16bit_storage,
+                       &device_facts::has_8bit_storage,
+                       &device_facts::has_bf16,
+                       &device_facts::has_int8,
+                       &device_facts::has_int64,
+                       &device_facts::has_float64,
+                       &device_facts::has_float_atomics,
+                       &device_facts::has_integer_dot,
+                       &device_facts::has_cooperative_matrix,
+                       &device_facts::has_memory_model,
+                       &device_facts::has_device_scope,
+                       &device_facts::has_device_address,
+                       &device_facts::has_timeline_semaphore,
+                       &device_facts::has_pipeline_robustness,
+                       &device_facts::has_memory_budget,
+                       &device_facts::has_mapped_device_memory,
+                       &device_facts::has_subgroup_size_control,
+                       &device_facts::has_full_subgroups,
+                       &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
   result.has_calibrated_timestamps = result.has_calibrated_timestamps && most.has_calibrated_timestamps;

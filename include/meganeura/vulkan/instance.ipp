@@ -435,6 +435,8 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
   facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
   facts.has_memory_model = features.v12.vulkanMemoryModel;
+  // Vulkan appendix A, RuntimeSpirv-vulkanMemoryModel-06265: asked of devices with that model alone.
+  facts.has_device_scope = features.v12.vulkanMemoryModelDeviceScope || !features.v12.vulkanMemoryModel;
   facts.has_device_address = features.v12.bufferDeviceAddress;
   facts.has_timeline_semaphore = features.v12.timelineSemaphore;
   facts.has_pipeline_robustness = features.robustness.pipelineRobustness;
