@@ -17057,7 +17057,7 @@ enum subgroup_operation : std::uint32_t {
   subgroup_basic = 1,
   subgroup_vote = 2,
   subgroup_arithmetic = 4,
-  subgroup_ballot = 8,  // broadcast
+  subgroup_ballot = 8,  // and broadcast
   subgroup_shuffle = 16
 };
 
@@ -17073,13 +17073,14 @@ struct module {
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
-  bool needs_f16 = false;                 // shaderFloat16
-  bool needs_16bit_storage = false;       // storageBuffer16BitAccess
-  bool needs_8bit_storage = false;        // storageBuffer8BitAccess
-  bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
-  bool needs_device_scope = false;        // atomics on storage buffers, barriers across workgroups
-  bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
-  std::uint32_t subgroup_operations = 0;  // of subgroup_operation
+  bool needs_f16 = false;                      // shaderFloat16
+  bool needs_16bit_storage = false;            // storageBuffer16BitAccess
+  bool needs_8bit_storage = false;             // storageBuffer8BitAccess
+  bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_device_scope = false;             // atomics on storage buffers, barriers across workgroups
+  bool needs_special_values = false;           // NaN, infinities and the sign of zero preserved in 32-bit floats
+  std::uint32_t subgroup_operations = 0;       // of subgroup_operation
+  bool needs_subgroup_extended_types = false;  // shaderSubgroupExtendedTypes: these of 8- and 16-bit values
 };
 
 /// The same kernel with the word to the driver that 32-bit floats may be NaN, infinite or -0: without it Vulkan allows
@@ -17281,9 +17282,10 @@ struct device_facts {
   bool has_memory_budget = false;
   bool has_mapped_device_memory = false;  // the host sees memory of the device, at least some of it
   bool has_subgroup_size_control = false;
-  bool has_special_values = false;         // 32-bit floats may be told to keep NaN, infinities and the sign of zero
-  bool has_calibrated_timestamps = false;  // its clock and CLOCK_MONOTONIC can be read at one time
-  bool has_full_subgroups = false;         // a kernel may ask that no lane of a subgroup is empty
+  bool has_subgroup_extended_types = false;  // operations of subgroups on 8- and 16-bit values
+  bool has_special_values = false;           // 32-bit floats may be told to keep NaN, infinities and the sign of zero
+  bool has_calibrated_timestamps = false;    // its clock and CLOCK_MONOTONIC can be read at one time
+  bool has_full_subgroups = false;           // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   bool emulates_matrix_units = false;  // not the driver, but device_options
   std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
@@ -28058,11 +28060,13 @@ enum class op : std::uint16_t {
   branch = 249,
   branch_conditional = 250,
   return_ = 253,
+  group_non_uniform_elect = 333,
   group_non_uniform_all = 334,
   group_non_uniform_any = 335,
   group_non_uniform_broadcast = 337,
   group_non_uniform_broadcast_first = 338,
   group_non_uniform_ballot = 339,
+  group_non_uniform_ballot_bit_count = 342,
   group_non_uniform_shuffle = 345,
   group_non_uniform_shuffle_xor = 346,
   group_non_uniform_i_add = 349,
@@ -28174,6 +28178,9 @@ enum memory_semantics : std::uint32_t {
 
 /// Bits of a load's or store's memory operands under the Vulkan memory model.
 enum memory_access : std::uint32_t { make_pointer_available = 8, make_pointer_visible = 16, non_private_pointer = 32 };
+
+/// What each invocation gets of an operation over its group.
+enum class group_operation : std::uint32_t { reduce = 0, inclusive_scan = 1, exclusive_scan = 2 };
 
 /// Loop control: what the driver's own unroller is told.
 enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };
@@ -28766,6 +28773,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_mapped_device_memory,
                        &device_facts::has_subgroup_size_control,
                        &device_facts::has_full_subgroups,
+                       &device_facts::has_subgroup_extended_types,
                        &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }
@@ -36643,6 +36651,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_memory_budget = contains(extensions, "VK_EXT_memory_budget");
   facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.subgroup_size_control();
   facts.has_full_subgroups = features.full_subgroups();
+  facts.has_subgroup_extended_types = features.v12.shaderSubgroupExtendedTypes;
 }
 
 inline void query_cooperative_matrix(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {
@@ -37395,12 +37404,15 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
-    return fmt::format("it needs {} among the operations of subgroups",
-                       missing & spirv::subgroup_arithmetic ? "arithmetic"
-                       : missing & spirv::subgroup_shuffle  ? "shuffles"
-                       : missing & spirv::subgroup_ballot   ? "broadcasts"
-                                                            : "votes");
+    return fmt::format("it needs {} among the operations of subgroups", missing & spirv::subgroup_arithmetic
+                                                                            ? "arithmetic"
+                                                                        : missing & spirv::subgroup_shuffle ? "shuffles"
+                                                                        : missing & spirv::subgroup_ballot  ? "ballots"
+                                                                        : missing & spirv::subgroup_vote    ? "votes"
+                                                                                                         : "elections");
   }
+  if (kernel.needs_subgroup_extended_types && !facts.has_subgroup_extended_types)
+    return "it needs operations of subgroups on 8- and 16-bit values";
   if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
     return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
   }
@@ -41925,6 +41937,17 @@ class kernel {
   [[nodiscard]] T subgroup_multiply(const T& x) {
     return subgroup_reduce(reduction::multiply, x);
   }
+  /// The sum over the lanes up to this one, or before it: 0 for the first.
+  template <kernel_value T>
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_inclusive_add(const T& x) {
+    return T(subgroup_arithmetic(reduction::add, x, group_operation::inclusive_scan));
+  }
+  template <kernel_value T>
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_exclusive_add(const T& x) {
+    return T(subgroup_arithmetic(reduction::add, x, group_operation::exclusive_scan));
+  }
   template <kernel_value T>
   [[nodiscard]] T subgroup_shuffle_xor(const T& x, const u32& mask) {
     return T(subgroup_move(op::group_non_uniform_shuffle_xor, x, mask));
@@ -41938,8 +41961,29 @@ class kernel {
   [[nodiscard]] T subgroup_broadcast(const T& x, word lane) {
     return T(subgroup_move(op::group_non_uniform_broadcast, x, u32(lane)));
   }
-  [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
-  [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_broadcast_first(const T& x) {
+    return T(subgroup_operation(op::group_non_uniform_broadcast_first, x.type, {use(x)}));
+  }
+  [[nodiscard]] boolean subgroup_all(const boolean& x) {
+    return boolean(subgroup_operation(op::group_non_uniform_all, x.type, {use(x)}));
+  }
+  [[nodiscard]] boolean subgroup_any(const boolean& x) {
+    return boolean(subgroup_operation(op::group_non_uniform_any, x.type, {use(x)}));
+  }
+  /// True for one lane.
+  [[nodiscard]] boolean subgroup_elect() {
+    return boolean(subgroup_operation(op::group_non_uniform_elect, boolean::static_type, {}));
+  }
+  /// Bit i % 32 of word i / 32 is lane i's.
+  [[nodiscard]] u32x4 subgroup_ballot(const boolean& x) {
+    return u32x4(subgroup_operation(op::group_non_uniform_ballot, u32x4::static_type, {use(x)}));
+  }
+  /// The bits of a ballot: all of them, of the lanes up to this one, of those before it.
+  [[nodiscard]] u32 subgroup_ballot_count(const u32x4& ballot, group_operation of = group_operation::reduce) {
+    return u32(subgroup_operation(op::group_non_uniform_ballot_bit_count, u32::static_type,
+                                  {static_cast<word>(of), use(ballot)}));
+  }
 
   /// Refuses to run on any other subgroup size, and has subgroups filled along x; 0 leaves it to the device.
   void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
@@ -41970,9 +42014,12 @@ class kernel {
   [[nodiscard]] untyped::memory_object declare_view(data_type type, const untyped::memory_object& of);
   [[nodiscard]] untyped::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] untyped::place_reference declare_variable(data_type type);
-  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x,
+                                                     group_operation of = group_operation::reduce);
   [[nodiscard]] untyped::operand subgroup_float_extremum(reduction how, const untyped::operand& x);
   [[nodiscard]] untyped::operand subgroup_move(op code, const untyped::operand& x, const untyped::operand& lane);
+  /// `operands`: those behind the scope.
+  [[nodiscard]] untyped::operand subgroup_operation(op code, data_type result, std::initializer_list<word> operands);
 
  private:
   // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
@@ -41992,7 +42039,6 @@ class kernel {
                                        std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
-  [[nodiscard]] untyped::operand subgroup_vote(op code, const untyped::operand& x);
 
   module_builder builder_;
   spirv::module module_;
@@ -45852,12 +45898,46 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_float_extremum(reduction how,
   return untyped::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }
 
-MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x) {
+namespace detail {
+
+struct group_need {
+  op code;
+  capability needed;
+  spirv::subgroup_operation operation;
+};
+// The first instruction of each kind; those that follow have the same need.
+inline constexpr group_need group_needs[] = {
+    {op::group_non_uniform_elect, capability::group_non_uniform, subgroup_basic},
+    {op::group_non_uniform_all, capability::group_non_uniform_vote, subgroup_vote},
+    {op::group_non_uniform_broadcast, capability::group_non_uniform_ballot, subgroup_ballot},
+    {op::group_non_uniform_shuffle, capability::group_non_uniform_shuffle, subgroup_shuffle},
+    {op::group_non_uniform_i_add, capability::group_non_uniform_arithmetic, subgroup_arithmetic},
+};
+
+[[nodiscard]] constexpr const group_need& need_of(op code) {
+  const group_need* found = group_needs;
+  for (const group_need& row : group_needs) found = code >= row.code ? &row : found;
+  return *found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE untyped::operand kernel::subgroup_operation(op code, data_type result,
+                                                             std::initializer_list<word> operands) {
+  const detail::group_need& need = detail::need_of(code);
+  builder_.require(capability::group_non_uniform);
+  builder_.require(need.needed);
+  module_.subgroup_operations |= need.operation;
+  if (info(result.kind).bits < 32) module_.needs_subgroup_extended_types = true;
+  words parts{scope_id(scope::subgroup)};
+  parts.insert(parts.end(), operands.begin(), operands.end());
+  return wrap(result, builder_.emit(code, builder_.type(result), parts));
+}
+
+MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x,
+                                                              group_operation of) {
   const bool extremum = how == reduction::minimum || how == reduction::maximum;
   if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
-  builder_.require(capability::group_non_uniform);
-  builder_.require(capability::group_non_uniform_arithmetic);
-  module_.subgroup_operations |= spirv::subgroup_arithmetic;
   constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_u_min,
@@ -45865,26 +45945,12 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
   const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
-  const word parts[] = {scope_id(scope::subgroup), 0, use(x)};  // the whole reduction
-  return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
+  return subgroup_operation(table[row][static_cast<int>(how)], x.type, {static_cast<word>(of), use(x)});
 }
 
 MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::operand& x,
                                                         const untyped::operand& lane) {
-  builder_.require(capability::group_non_uniform);
-  const bool broadcasts = code == op::group_non_uniform_broadcast;
-  builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
-  module_.subgroup_operations |= broadcasts ? spirv::subgroup_ballot : spirv::subgroup_shuffle;
-  const word parts[] = {scope_id(scope::subgroup), use(x), use(lane)};
-  return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
-}
-
-MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::operand& x) {
-  builder_.require(capability::group_non_uniform);
-  builder_.require(capability::group_non_uniform_vote);
-  module_.subgroup_operations |= spirv::subgroup_vote;
-  const word parts[] = {scope_id(scope::subgroup), use(x)};
-  return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
+  return subgroup_operation(code, x.type, {use(x), use(lane)});
 }
 
 MEGANEURA_INLINE std::uint64_t kernel::passes(const u32& begin, const u32& end, const u32& step) {

@@ -126,6 +126,10 @@ TEST(spirv_kernel, subgroup_operations_validate) {
   const f32 x = convert<f32>(k.local_id(1) + k.workgroup_id(2) * k.workgroup_count(0));
   f32 y = k.subgroup_add(x) + k.subgroup_max(x) * k.subgroup_min(x) - k.subgroup_multiply(x);
   y = y + k.subgroup_shuffle_xor(x, 1) + k.subgroup_shuffle(x, k.subgroup_lane() / 2) + k.subgroup_broadcast(x, 3);
+  y = y + k.subgroup_inclusive_add(x) + k.subgroup_exclusive_add(x) + k.subgroup_broadcast_first(x);
+  const u32x4 ballot = k.subgroup_ballot(k.subgroup_elect());
+  y = y +
+      convert<f32>(k.subgroup_ballot_count(ballot) + k.subgroup_ballot_count(ballot, group_operation::exclusive_scan));
   const u32 n = k.subgroup_add(k.subgroup_size()) + k.subgroup_id() * k.subgroup_count();
   const u32 before = counters[n].atomic_add(1) + counters[0].atomic_max(n) + counters[1].atomic_min(n) +
                      counters[2].atomic_compare_exchange(1, n);
@@ -133,8 +137,10 @@ TEST(spirv_kernel, subgroup_operations_validate) {
   k.barrier(true);
   const auto m = k.finish();
   EXPECT_EQ(validation_of(m), "");
-  EXPECT_EQ(m.subgroup_operations, meganeura::spirv::subgroup_vote | meganeura::spirv::subgroup_arithmetic |
-                                       meganeura::spirv::subgroup_ballot | meganeura::spirv::subgroup_shuffle);
+  EXPECT_FALSE(m.needs_subgroup_extended_types);
+  EXPECT_EQ(m.subgroup_operations, meganeura::spirv::subgroup_basic | meganeura::spirv::subgroup_vote |
+                                       meganeura::spirv::subgroup_arithmetic | meganeura::spirv::subgroup_ballot |
+                                       meganeura::spirv::subgroup_shuffle);
 }
 
 // The sum of what 16 invocations of each workgroup give, by the workgroup that comes last.
@@ -187,6 +193,15 @@ TEST(spirv_kernel, atomics_of_every_order_validate_in_both_memory_models) {
     }
     EXPECT_EQ(validation_of(k.finish()), "");
   }
+}
+
+TEST(spirv_kernel, narrow_values_in_subgroups_say_so) {
+  kernel k("narrow_subgroups");
+  const auto out = k.storage_buffer<f16>("out", access::write);
+  out[k.global_id()] = k.subgroup_inclusive_add(convert<f16>(k.local_index()));
+  const auto m = k.finish();
+  EXPECT_EQ(validation_of(m), "");
+  EXPECT_TRUE(m.needs_subgroup_extended_types);
 }
 
 TEST(spirv_kernel, texel_buffers_validate) {

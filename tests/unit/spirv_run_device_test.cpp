@@ -271,6 +271,63 @@ TEST(spirv_run, subgroup_reductions_agree_with_shuffles) {
   }
 }
 
+// In every lane: what it adds up to, who is asked, who is chosen. Workgroups are full, of 64 invocations.
+TEST(spirv_run, scans_ballots_and_elections_follow_the_lanes) {
+  if (gpu().facts().subgroup_size > 64) GTEST_SKIP() << "a subgroup is larger than the workgroup";
+  kernel k("scans");
+  k.require_subgroup_size(gpu().facts().subgroup_size);
+  const auto in = k.storage_buffer<i32>("in");
+  const auto out = k.storage_buffer<i32>("out", access::write);
+  const i32 x = in[k.global_id()];
+  const u32 lane = k.subgroup_lane();
+  const boolean odd = (x & 1) == 1;
+  const u32x4 votes = k.subgroup_ballot(odd);
+  const u32 voters = k.subgroup_ballot_count(votes);
+  const i32 results[] = {
+      k.subgroup_inclusive_add(x),
+      k.subgroup_exclusive_add(x),
+      convert<i32>(k.subgroup_exclusive_add(convert<f32>(x))),
+      bitcast<i32>(voters),
+      bitcast<i32>(k.subgroup_ballot_count(votes, group_operation::inclusive_scan)),
+      bitcast<i32>(k.subgroup_ballot_count(votes, group_operation::exclusive_scan)),
+      bitcast<i32>(bit_count(votes[0]) + bit_count(votes[1])),
+      k.subgroup_shuffle(x, (lane * 3u + 1u) % k.subgroup_size()),
+      k.subgroup_broadcast_first(x),
+      convert<i32>(k.subgroup_any(k.subgroup_elect() && lane == 0u)),
+      convert<i32>(k.subgroup_all(odd || !odd)),
+      bitcast<i32>(k.subgroup_add(convert<u32>(k.subgroup_elect()))),
+  };
+  constexpr std::size_t count = std::size(results);
+  for (std::uint32_t i = 0; i < count; ++i) out[k.global_id() * count + i] = results[i];
+  std::vector<std::int32_t> values(128);
+  for (std::size_t j = 0; j < values.size(); ++j) values[j] = static_cast<std::int32_t>(j * 37 % 101) - 50;
+  const auto found = run<std::int32_t>(k.finish(), values, values.size() * count, 2);
+  const std::size_t lanes = gpu().facts().subgroup_size;
+  for (std::size_t j = 0; j < values.size(); ++j) {
+    const std::size_t first = j / lanes * lanes;
+    std::int32_t before = 0, voted = 0, voted_before = 0;
+    for (std::size_t l = first; l < first + lanes; ++l) {
+      const std::int32_t vote = values[l] & 1;
+      if (l < j) before += values[l], voted_before += vote;
+      voted += vote;
+    }
+    const std::int32_t own = values[j] & 1;
+    const std::vector<std::int32_t> wanted{before + values[j],
+                                           before,
+                                           before,
+                                           voted,
+                                           voted_before + own,
+                                           voted_before,
+                                           voted,
+                                           values[first + ((j - first) * 3 + 1) % lanes],
+                                           values[first],
+                                           1,
+                                           1,
+                                           1};
+    EXPECT_EQ(std::vector<std::int32_t>(&found[j * count], &found[j * count] + count), wanted) << j;
+  }
+}
+
 TEST(spirv_run, halves_survive_packing_and_storage) {
   kernel k("halves");
   const auto in = k.storage_buffer<f32>("in");

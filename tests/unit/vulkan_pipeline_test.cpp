@@ -104,6 +104,12 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "");
   kernel.subgroup_operations = spirv::subgroup_arithmetic | spirv::subgroup_shuffle;
   EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
+  kernel.subgroup_operations = spirv::subgroup_ballot;
+  EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "it needs ballots among the operations of subgroups");
+  kernel.subgroup_operations = 0;
+  poor.has_subgroup_extended_types = false;
+  kernel.needs_subgroup_extended_types = true;
+  EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
 }
 
 TEST_F(vulkan_pipeline, a_subgroup_size_is_granted_only_within_the_devices_range) {

@@ -301,6 +301,17 @@ class kernel {
   [[nodiscard]] T subgroup_multiply(const T& x) {
     return subgroup_reduce(reduction::multiply, x);
   }
+  /// The sum over the lanes up to this one, or before it: 0 for the first.
+  template <kernel_value T>
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_inclusive_add(const T& x) {
+    return T(subgroup_arithmetic(reduction::add, x, group_operation::inclusive_scan));
+  }
+  template <kernel_value T>
+    requires(!T::is_boolean)
+  [[nodiscard]] T subgroup_exclusive_add(const T& x) {
+    return T(subgroup_arithmetic(reduction::add, x, group_operation::exclusive_scan));
+  }
   template <kernel_value T>
   [[nodiscard]] T subgroup_shuffle_xor(const T& x, const u32& mask) {
     return T(subgroup_move(op::group_non_uniform_shuffle_xor, x, mask));
@@ -314,8 +325,29 @@ class kernel {
   [[nodiscard]] T subgroup_broadcast(const T& x, word lane) {
     return T(subgroup_move(op::group_non_uniform_broadcast, x, u32(lane)));
   }
-  [[nodiscard]] boolean subgroup_all(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_all, x)); }
-  [[nodiscard]] boolean subgroup_any(const boolean& x) { return boolean(subgroup_vote(op::group_non_uniform_any, x)); }
+  template <kernel_value T>
+  [[nodiscard]] T subgroup_broadcast_first(const T& x) {
+    return T(subgroup_operation(op::group_non_uniform_broadcast_first, x.type, {use(x)}));
+  }
+  [[nodiscard]] boolean subgroup_all(const boolean& x) {
+    return boolean(subgroup_operation(op::group_non_uniform_all, x.type, {use(x)}));
+  }
+  [[nodiscard]] boolean subgroup_any(const boolean& x) {
+    return boolean(subgroup_operation(op::group_non_uniform_any, x.type, {use(x)}));
+  }
+  /// True for one lane.
+  [[nodiscard]] boolean subgroup_elect() {
+    return boolean(subgroup_operation(op::group_non_uniform_elect, boolean::static_type, {}));
+  }
+  /// Bit i % 32 of word i / 32 is lane i's.
+  [[nodiscard]] u32x4 subgroup_ballot(const boolean& x) {
+    return u32x4(subgroup_operation(op::group_non_uniform_ballot, u32x4::static_type, {use(x)}));
+  }
+  /// The bits of a ballot: all of them, of the lanes up to this one, of those before it.
+  [[nodiscard]] u32 subgroup_ballot_count(const u32x4& ballot, group_operation of = group_operation::reduce) {
+    return u32(subgroup_operation(op::group_non_uniform_ballot_bit_count, u32::static_type,
+                                  {static_cast<word>(of), use(ballot)}));
+  }
 
   /// Refuses to run on any other subgroup size, and has subgroups filled along x; 0 leaves it to the device.
   void require_subgroup_size(std::uint32_t size) { module_.subgroup_size = size; }
@@ -346,9 +378,12 @@ class kernel {
   [[nodiscard]] untyped::memory_object declare_view(data_type type, const untyped::memory_object& of);
   [[nodiscard]] untyped::memory_object declare_array(data_type type, storage_class storage, word length);
   [[nodiscard]] untyped::place_reference declare_variable(data_type type);
-  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x);
+  [[nodiscard]] untyped::operand subgroup_arithmetic(reduction how, const untyped::operand& x,
+                                                     group_operation of = group_operation::reduce);
   [[nodiscard]] untyped::operand subgroup_float_extremum(reduction how, const untyped::operand& x);
   [[nodiscard]] untyped::operand subgroup_move(op code, const untyped::operand& x, const untyped::operand& lane);
+  /// `operands`: those behind the scope.
+  [[nodiscard]] untyped::operand subgroup_operation(op code, data_type result, std::initializer_list<word> operands);
 
  private:
   // What the loops closed so far cost, added up over both branches of a selection: neighbouring invocations may take
@@ -368,7 +403,6 @@ class kernel {
                                        std::string_view name, std::optional<word> binding);
   [[nodiscard]] u32 built_in_component(built_in which, word axis);
   [[nodiscard]] u32 built_in_scalar(built_in which);
-  [[nodiscard]] untyped::operand subgroup_vote(op code, const untyped::operand& x);
 
   module_builder builder_;
   spirv::module module_;

@@ -314,12 +314,46 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_float_extremum(reduction how,
   return untyped::bitcast(x.type, detail::ordered_bits(subgroup_arithmetic(how, key)));
 }
 
-MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x) {
+namespace detail {
+
+struct group_need {
+  op code;
+  capability needed;
+  spirv::subgroup_operation operation;
+};
+// The first instruction of each kind; those that follow have the same need.
+inline constexpr group_need group_needs[] = {
+    {op::group_non_uniform_elect, capability::group_non_uniform, subgroup_basic},
+    {op::group_non_uniform_all, capability::group_non_uniform_vote, subgroup_vote},
+    {op::group_non_uniform_broadcast, capability::group_non_uniform_ballot, subgroup_ballot},
+    {op::group_non_uniform_shuffle, capability::group_non_uniform_shuffle, subgroup_shuffle},
+    {op::group_non_uniform_i_add, capability::group_non_uniform_arithmetic, subgroup_arithmetic},
+};
+
+[[nodiscard]] constexpr const group_need& need_of(op code) {
+  const group_need* found = group_needs;
+  for (const group_need& row : group_needs) found = code >= row.code ? &row : found;
+  return *found;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE untyped::operand kernel::subgroup_operation(op code, data_type result,
+                                                             std::initializer_list<word> operands) {
+  const detail::group_need& need = detail::need_of(code);
+  builder_.require(capability::group_non_uniform);
+  builder_.require(need.needed);
+  module_.subgroup_operations |= need.operation;
+  if (info(result.kind).bits < 32) module_.needs_subgroup_extended_types = true;
+  words parts{scope_id(scope::subgroup)};
+  parts.insert(parts.end(), operands.begin(), operands.end());
+  return wrap(result, builder_.emit(code, builder_.type(result), parts));
+}
+
+MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, const untyped::operand& x,
+                                                              group_operation of) {
   const bool extremum = how == reduction::minimum || how == reduction::maximum;
   if (x.type.is_float() && extremum) return subgroup_float_extremum(how, x);
-  builder_.require(capability::group_non_uniform);
-  builder_.require(capability::group_non_uniform_arithmetic);
-  module_.subgroup_operations |= spirv::subgroup_arithmetic;
   constexpr op table[3][4] = {{op::group_non_uniform_f_add, op::group_non_uniform_f_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_u_min,
@@ -327,26 +361,12 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
   const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
-  const word parts[] = {scope_id(scope::subgroup), 0, use(x)};  // the whole reduction
-  return wrap(x.type, builder_.emit(table[row][static_cast<int>(how)], builder_.type(x.type), parts));
+  return subgroup_operation(table[row][static_cast<int>(how)], x.type, {static_cast<word>(of), use(x)});
 }
 
 MEGANEURA_INLINE untyped::operand kernel::subgroup_move(op code, const untyped::operand& x,
                                                         const untyped::operand& lane) {
-  builder_.require(capability::group_non_uniform);
-  const bool broadcasts = code == op::group_non_uniform_broadcast;
-  builder_.require(broadcasts ? capability::group_non_uniform_ballot : capability::group_non_uniform_shuffle);
-  module_.subgroup_operations |= broadcasts ? spirv::subgroup_ballot : spirv::subgroup_shuffle;
-  const word parts[] = {scope_id(scope::subgroup), use(x), use(lane)};
-  return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
-}
-
-MEGANEURA_INLINE untyped::operand kernel::subgroup_vote(op code, const untyped::operand& x) {
-  builder_.require(capability::group_non_uniform);
-  builder_.require(capability::group_non_uniform_vote);
-  module_.subgroup_operations |= spirv::subgroup_vote;
-  const word parts[] = {scope_id(scope::subgroup), use(x)};
-  return wrap(x.type, builder_.emit(code, builder_.type(x.type), parts));
+  return subgroup_operation(code, x.type, {use(x), use(lane)});
 }
 
 MEGANEURA_INLINE std::uint64_t kernel::passes(const u32& begin, const u32& end, const u32& step) {

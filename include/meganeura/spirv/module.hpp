@@ -18,7 +18,7 @@ enum subgroup_operation : std::uint32_t {
   subgroup_basic = 1,
   subgroup_vote = 2,
   subgroup_arithmetic = 4,
-  subgroup_ballot = 8,  // broadcast
+  subgroup_ballot = 8,  // and broadcast
   subgroup_shuffle = 16
 };
 
@@ -34,13 +34,14 @@ struct module {
   /// Passes of all its loops that one invocation makes at most, the last one that finds the end included; the largest
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
-  bool needs_f16 = false;                 // shaderFloat16
-  bool needs_16bit_storage = false;       // storageBuffer16BitAccess
-  bool needs_8bit_storage = false;        // storageBuffer8BitAccess
-  bool needs_cooperative_matrix = false;  // VK_KHR_cooperative_matrix and the Vulkan memory model
-  bool needs_device_scope = false;        // atomics on storage buffers, barriers across workgroups
-  bool needs_special_values = false;      // NaN, infinities and the sign of zero preserved in 32-bit floats
-  std::uint32_t subgroup_operations = 0;  // of subgroup_operation
+  bool needs_f16 = false;                      // shaderFloat16
+  bool needs_16bit_storage = false;            // storageBuffer16BitAccess
+  bool needs_8bit_storage = false;             // storageBuffer8BitAccess
+  bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_device_scope = false;             // atomics on storage buffers, barriers across workgroups
+  bool needs_special_values = false;           // NaN, infinities and the sign of zero preserved in 32-bit floats
+  std::uint32_t subgroup_operations = 0;       // of subgroup_operation
+  bool needs_subgroup_extended_types = false;  // shaderSubgroupExtendedTypes: these of 8- and 16-bit values
 };
 
 /// The same kernel with the word to the driver that 32-bit floats may be NaN, infinite or -0: without it Vulkan allows

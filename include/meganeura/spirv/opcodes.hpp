@@ -119,11 +119,13 @@ enum class op : std::uint16_t {
   branch = 249,
   branch_conditional = 250,
   return_ = 253,
+  group_non_uniform_elect = 333,
   group_non_uniform_all = 334,
   group_non_uniform_any = 335,
   group_non_uniform_broadcast = 337,
   group_non_uniform_broadcast_first = 338,
   group_non_uniform_ballot = 339,
+  group_non_uniform_ballot_bit_count = 342,
   group_non_uniform_shuffle = 345,
   group_non_uniform_shuffle_xor = 346,
   group_non_uniform_i_add = 349,
@@ -235,6 +237,9 @@ enum memory_semantics : std::uint32_t {
 
 /// Bits of a load's or store's memory operands under the Vulkan memory model.
 enum memory_access : std::uint32_t { make_pointer_available = 8, make_pointer_visible = 16, non_private_pointer = 32 };
+
+/// What each invocation gets of an operation over its group.
+enum class group_operation : std::uint32_t { reduce = 0, inclusive_scan = 1, exclusive_scan = 2 };
 
 /// Loop control: what the driver's own unroller is told.
 enum class unrolling : std::uint32_t { automatic = 0, unroll = 1, keep = 2 };

@@ -98,9 +98,10 @@ struct device_facts {
   bool has_memory_budget = false;
   bool has_mapped_device_memory = false;  // the host sees memory of the device, at least some of it
   bool has_subgroup_size_control = false;
-  bool has_special_values = false;         // 32-bit floats may be told to keep NaN, infinities and the sign of zero
-  bool has_calibrated_timestamps = false;  // its clock and CLOCK_MONOTONIC can be read at one time
-  bool has_full_subgroups = false;         // a kernel may ask that no lane of a subgroup is empty
+  bool has_subgroup_extended_types = false;  // operations of subgroups on 8- and 16-bit values
+  bool has_special_values = false;           // 32-bit floats may be told to keep NaN, infinities and the sign of zero
+  bool has_calibrated_timestamps = false;    // its clock and CLOCK_MONOTONIC can be read at one time
+  bool has_full_subgroups = false;           // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
   bool emulates_matrix_units = false;  // not the driver, but device_options
   std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere

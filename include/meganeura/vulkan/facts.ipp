@@ -125,6 +125,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_mapped_device_memory,
                        &device_facts::has_subgroup_size_control,
                        &device_facts::has_full_subgroups,
+                       &device_facts::has_subgroup_extended_types,
                        &device_facts::has_special_values}) {
     result.*ability = result.*ability && most.*ability;
   }

@@ -443,6 +443,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_memory_budget = contains(extensions, "VK_EXT_memory_budget");
   facts.has_subgroup_size_control = facts.has_subgroup_size_control && features.subgroup_size_control();
   facts.has_full_subgroups = features.full_subgroups();
+  facts.has_subgroup_extended_types = features.v12.shaderSubgroupExtendedTypes;
 }
 
 inline void query_cooperative_matrix(device_facts& facts, const instance& owner, VkPhysicalDevice physical) {

@@ -87,12 +87,15 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
-    return fmt::format("it needs {} among the operations of subgroups",
-                       missing & spirv::subgroup_arithmetic ? "arithmetic"
-                       : missing & spirv::subgroup_shuffle  ? "shuffles"
-                       : missing & spirv::subgroup_ballot   ? "broadcasts"
-                                                            : "votes");
+    return fmt::format("it needs {} among the operations of subgroups", missing & spirv::subgroup_arithmetic
+                                                                            ? "arithmetic"
+                                                                        : missing & spirv::subgroup_shuffle ? "shuffles"
+                                                                        : missing & spirv::subgroup_ballot  ? "ballots"
+                                                                        : missing & spirv::subgroup_vote    ? "votes"
+                                                                                                         : "elections");
   }
+  if (kernel.needs_subgroup_extended_types && !facts.has_subgroup_extended_types)
+    return "it needs operations of subgroups on 8- and 16-bit values";
   if (kernel.needs_cooperative_matrix && !(facts.has_cooperative_matrix && facts.has_memory_model)) {
     return "it needs VK_KHR_cooperative_matrix and the Vulkan memory model";
   }
