@@ -17074,6 +17074,9 @@ struct module {
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                      // shaderFloat16
+  bool needs_int8 = false;                     // shaderInt8
+  bool needs_int16 = false;                    // shaderInt16
+  bool needs_bf16 = false;                     // VK_KHR_shader_bfloat16
   bool needs_16bit_storage = false;            // storageBuffer16BitAccess
   bool needs_8bit_storage = false;             // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model
@@ -17267,8 +17270,9 @@ struct device_facts {
   bool has_f16 = false;            // arithmetic, and 16-bit loads and stores in storage buffers
   bool has_16bit_storage = false;  // the latter alone
   bool has_8bit_storage = false;
-  bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
-  bool has_int8 = false;  // arithmetic and storage
+  bool has_bf16 = false;   // VK_KHR_shader_bfloat16 with its cooperative matrices
+  bool has_int8 = false;   // arithmetic and storage
+  bool has_int16 = false;  // the same
   bool has_int64 = false;
   bool has_float64 = false;
   bool has_float_atomics = false;  // atomic add of f32 in storage buffers
@@ -28113,6 +28117,8 @@ enum class glsl : std::uint32_t {
 enum class capability : std::uint32_t {
   shader = 1,
   float16 = 9,
+  int16 = 22,
+  int8 = 39,
   sampled_buffer = 46,
   group_non_uniform = 61,
   group_non_uniform_vote = 62,
@@ -28122,6 +28128,8 @@ enum class capability : std::uint32_t {
   storage_buffer_16bit_access = 4433,
   storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
+  bfloat16_type = 5116,
+  bfloat16_cooperative_matrix = 5118,
   vulkan_memory_model = 5345,
   vulkan_memory_model_device_scope = 5346,
   cooperative_matrix = 6022
@@ -28759,6 +28767,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_8bit_storage,
                        &device_facts::has_bf16,
                        &device_facts::has_int8,
+                       &device_facts::has_int16,
                        &device_facts::has_int64,
                        &device_facts::has_float64,
                        &device_facts::has_float_atomics,
@@ -36637,6 +36646,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_f16 = features.v12.shaderFloat16 && facts.has_16bit_storage;
   facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
   facts.has_int8 = features.v12.shaderInt8 && facts.has_8bit_storage;
+  facts.has_int16 = features.base.features.shaderInt16 && facts.has_16bit_storage;
   facts.has_int64 = features.base.features.shaderInt64;
   facts.has_float64 = features.base.features.shaderFloat64;
   facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
@@ -36762,13 +36772,17 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
   create_transfer_objects(staging_bytes);
 }
 
-/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
-/// 8-bit integers in memory, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
+/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 8- and 16-bit
+/// numbers, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
 /// every size. Robust buffer access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
   chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
+  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
+  chosen.base.features.shaderInt16 = offered.base.features.shaderInt16;
+  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
+  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
@@ -36784,8 +36798,8 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
   std::vector<std::string> enabled;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_EXT_memory_budget",
-                           "VK_KHR_portability_subset"}) {
+  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+                           "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
@@ -37399,6 +37413,9 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
                        most >> 8 & 0xFF);
   }
   if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_int8 && !facts.has_int8) return "it needs 8-bit integers";
+  if (kernel.needs_int16 && !facts.has_int16) return "it needs 16-bit integers";
+  if (kernel.needs_bf16 && !facts.has_bf16) return "it needs VK_KHR_shader_bfloat16";
   if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
@@ -41187,10 +41204,7 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8 };
-
-/// Kinds that lie in storage buffers and are computed with as others: u16, u8 and i8.
-[[nodiscard]] constexpr bool is_stored_only(scalar_kind kind) { return kind >= scalar_kind::u16; }
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8, i16, bf16 };
 
 /// How a kind is declared and what a module says before it uses it.
 struct scalar_info {
@@ -41198,20 +41212,23 @@ struct scalar_info {
   op declaration;
   word bits;
   bool is_signed = false;
-  capability computed = capability::shader;  // which every module has
   capability stored = capability::shader;    // of a storage buffer with it
+  capability computed = capability::shader;  // of all instructions but loads, stores and conversions
 };
 
 namespace detail {
+// What every module has is `shader`.
 inline constexpr scalar_info scalar_table[] = {
     {scalar_kind::boolean, op::type_bool, 32},
     {scalar_kind::u32, op::type_int, 32},
     {scalar_kind::i32, op::type_int, 32, true},
     {scalar_kind::f32, op::type_float, 32},
-    {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
-    {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
-    {scalar_kind::u8, op::type_int, 8, false, capability::shader, capability::storage_buffer_8bit_access},
-    {scalar_kind::i8, op::type_int, 8, true, capability::shader, capability::storage_buffer_8bit_access},
+    {scalar_kind::f16, op::type_float, 16, false, capability::storage_buffer_16bit_access, capability::float16},
+    {scalar_kind::u16, op::type_int, 16, false, capability::storage_buffer_16bit_access, capability::int16},
+    {scalar_kind::u8, op::type_int, 8, false, capability::storage_buffer_8bit_access, capability::int8},
+    {scalar_kind::i8, op::type_int, 8, true, capability::storage_buffer_8bit_access, capability::int8},
+    {scalar_kind::i16, op::type_int, 16, true, capability::storage_buffer_16bit_access, capability::int16},
+    {scalar_kind::bf16, op::type_float, 16, false, capability::storage_buffer_16bit_access, capability::int16},
 };
 }  // namespace detail
 
@@ -41227,9 +41244,12 @@ static_assert(
     }(),
     "scalar_table has its rows in the order of scalar_kind");
 
-/// To or from a kind that is only stored: how it is widened is the stored kind's.
-[[nodiscard]] constexpr op conversion_of_integers(scalar_kind stored) {
-  return info(stored).is_signed ? op::s_convert : op::u_convert;
+[[nodiscard]] constexpr bool is_integer(scalar_kind kind) { return info(kind).declaration == op::type_int; }
+[[nodiscard]] constexpr bool is_narrow_integer(scalar_kind kind) { return is_integer(kind) && info(kind).bits < 32; }
+
+/// Between integers of other widths: how the narrower one is widened.
+[[nodiscard]] constexpr op conversion_of_integers(scalar_kind narrow) {
+  return info(narrow).is_signed ? op::s_convert : op::u_convert;
 }
 
 /// A scalar or vector type of the kernel language.
@@ -41268,6 +41288,12 @@ class module_builder {
   [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
   /// The same for code that depends on it: from now on the answer stands.
   [[nodiscard]] bool settled_vulkan_memory_model() { return memory_model_settled_ = true, vulkan_memory_model_; }
+  /// bf16 becomes a type of its own (SPV_KHR_bfloat16); without it, it is the upper half of an f32 in a u16.
+  /// errors: invalid_argument behind its first use.
+  void use_bfloat16();
+  [[nodiscard]] bool has_bfloat16() const { return bfloat16_; }
+  /// Declares that values of the kind are computed with, not only loaded, stored and converted.
+  void require_arithmetic(scalar_kind kind);
   [[nodiscard]] word glsl_std_450();
   [[nodiscard]] word type(data_type type);
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
@@ -41277,7 +41303,8 @@ class module_builder {
                                          word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
   [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
-  /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.
+  /// `bits` is the 32-bit pattern; of an f16 or bf16 the pattern of the f32 it is rounded from. A vector repeats the
+  /// scalar.
   [[nodiscard]] word constant(data_type type, word bits);
   [[nodiscard]] word constant_composite(word type, std::span<const word> parts);
   /// Any other instruction of the declaration section with a result id, found again when declared twice.
@@ -41319,6 +41346,7 @@ class module_builder {
   [[nodiscard]] words finish(std::span<const word> local_size);
 
  private:
+  void require_types();
   void place_label(word label);
   void open_scope();
   void close_scope();
@@ -41333,7 +41361,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
-  bool vulkan_memory_model_ = false, memory_model_settled_ = false;
+  bool vulkan_memory_model_ = false, memory_model_settled_ = false, bfloat16_ = false;
   word glsl_ = 0;
   word main_ = 0;
   word current_label_ = 0;
@@ -41353,11 +41381,16 @@ class module_builder {
 namespace detail {
 void append(words& out, op code, std::span<const word> operands);
 void append_string(words& out, std::string_view text);
+/// The pattern of a literal in a constant of its kind.
+[[nodiscard]] word encoded(scalar_kind kind, word bits);
+/// The literal whose value the kind has: integers wrap around, floats are rounded.
+[[nodiscard]] word rounded(scalar_kind kind, word bits);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
 
-// Typed values of the kernel language: u32, i32, f32, f16, boolean and their 2- and 4-vectors, with C++ operators.
+// Typed values of the kernel language: integers of 8 to 32 bits, f32, f16, bf16, boolean and their 2- and 4-vectors,
+// with C++ operators.
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
@@ -41374,7 +41407,8 @@ struct operand {
   kernel* owner = nullptr;
   word id = 0;
   data_type type;
-  word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
+  // Of a literal, repeated over all components: an f16 or bf16 as its f32 pattern, a narrow integer widened.
+  word bits = 0;
   [[nodiscard]] bool is_literal() const { return owner == nullptr; }
 };
 [[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
@@ -41430,8 +41464,6 @@ namespace detail {
 
 template <scalar_kind Kind>
 concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
-template <scalar_kind Kind>
-concept integer_kind = Kind == scalar_kind::u32 || Kind == scalar_kind::i32;
 
 template <class From, class Scalar>
 concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) {
@@ -41449,8 +41481,9 @@ class value : public untyped::operand {
   static constexpr data_type static_type{Kind, static_cast<std::uint8_t>(Components)};
   using scalar = value<Kind, 1>;
   static constexpr bool is_float = detail::floating_kind<Kind>;
-  static constexpr bool is_integer = detail::integer_kind<Kind>;
+  static constexpr bool is_integer = spirv::is_integer(Kind);
   static constexpr bool is_boolean = Kind == scalar_kind::boolean;
+  static constexpr bool is_number = is_float || is_integer;  // bf16 is only converted
 
   value() : value(literal(0)) {}
   explicit value(const untyped::operand& untyped) : operand(untyped) { type = static_type; }
@@ -41460,7 +41493,7 @@ class value : public untyped::operand {
     requires(!std::same_as<Number, bool> && !is_boolean)
   value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::floating_point Number>
-    requires(is_float)
+    requires(is_float || Kind == scalar_kind::bf16)
   value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::same_as<bool> Number>
     requires(is_boolean)
@@ -41476,16 +41509,16 @@ class value : public untyped::operand {
   }
 
   // Hidden friends, so that numbers and variables convert on either side.
-  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::add, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::subtract, a, b);
   }
-  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::multiply, a, b);
   }
-  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::divide, a, b);
   }
   [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
@@ -41506,27 +41539,27 @@ class value : public untyped::operand {
   [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
     return make(untyped::binary_op::shift_right, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(untyped::negate(a)); }
+  [[nodiscard]] friend value operator-(const value& a) requires(is_number) { return value(untyped::negate(a)); }
   [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(untyped::bit_not(a)); }
 
   using truth = value<scalar_kind::boolean, Components>;
-  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::less, a, b));
   }
-  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::less_equal, a, b));
   }
-  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::greater, a, b));
   }
-  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::greater_equal, a, b));
   }
-  [[nodiscard]] friend truth operator==(const value& a, const value& b) {
+  [[nodiscard]] friend truth operator==(const value& a, const value& b) requires(is_number || is_boolean) {
     return truth(is_boolean ? untyped::logical(op::logical_equal, a, b)
                             : untyped::compare(untyped::comparison::equal, a, b));
   }
-  [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
+  [[nodiscard]] friend truth operator!=(const value& a, const value& b) requires(is_number || is_boolean) {
     return truth(is_boolean ? untyped::logical(op::logical_not_equal, a, b)
                             : untyped::compare(untyped::comparison::not_equal, a, b));
   }
@@ -41543,16 +41576,16 @@ class value : public untyped::operand {
                                     const value& no) {
     return value(untyped::select(condition, yes, no));
   }
-  [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value min(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::minimum, a, b);
   }
-  [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value max(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::maximum, a, b);
   }
-  [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
-    return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
+  [[nodiscard]] friend value abs(const value& a) requires(is_number) {
+    return is_integer && !info(Kind).is_signed ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
   }
-  [[nodiscard]] friend value sign(const value& a) requires(is_float || Kind == scalar_kind::i32) {
+  [[nodiscard]] friend value sign(const value& a) requires(is_float || info(Kind).is_signed) {
     return math(is_float ? glsl::f_sign : glsl::s_sign, a);
   }
   [[nodiscard]] friend value exp(const value& a) requires(is_float) { return math(glsl::exp, a); }
@@ -41616,17 +41649,35 @@ using f32x4 = value<scalar_kind::f32, 4>;
 using f16 = value<scalar_kind::f16, 1>;
 using f16x2 = value<scalar_kind::f16, 2>;
 using f16x4 = value<scalar_kind::f16, 4>;
+// These are loaded, stored and converted wherever there is storage of their width; all else asks the device for Int8 or
+// Int16, of bf16 unless it has that type.
+using u8 = value<scalar_kind::u8, 1>;
+using u8x2 = value<scalar_kind::u8, 2>;
+using u8x4 = value<scalar_kind::u8, 4>;
+using i8 = value<scalar_kind::i8, 1>;
+using i8x2 = value<scalar_kind::i8, 2>;
+using i8x4 = value<scalar_kind::i8, 4>;
+using u16 = value<scalar_kind::u16, 1>;
+using u16x2 = value<scalar_kind::u16, 2>;
+using u16x4 = value<scalar_kind::u16, 4>;
+using i16 = value<scalar_kind::i16, 1>;
+using i16x2 = value<scalar_kind::i16, 2>;
+using i16x4 = value<scalar_kind::i16, 4>;
+using bf16 = value<scalar_kind::bf16, 1>;
+using bf16x2 = value<scalar_kind::bf16, 2>;
+using bf16x4 = value<scalar_kind::bf16, 4>;
 
 template <class T>
 concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
 
-/// By value, as C++ does: float to integer truncates, boolean to number gives 0 or 1, f32 to f16 rounds to even.
+/// By value, as C++ does: float to integer truncates, integers wrap around, boolean to number gives 0 or 1, f32 to f16
+/// and bf16 rounds to nearest, ties to even.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To convert(const value<Kind, Components>& from) {
   static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
   return To(untyped::convert(To::static_type, from));
 }
-/// The same bits as another type of the same size; f16x2 and u32 included.
+/// The same bits as another type of the same size; f16x2 and u32, u8x4 and u32 included.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To bitcast(const value<Kind, Components>& from) {
   return To(untyped::bitcast(To::static_type, from));
@@ -41815,6 +41866,10 @@ class kernel {
   kernel(const kernel&) = delete;
   kernel& operator=(const kernel&) = delete;
 
+  /// bf16 becomes a type of the device (device_facts::has_bf16), before it is first used. Otherwise it is converted by
+  /// its bits, which every device can.
+  void use_bfloat16() { builder_.use_bfloat16(); }
+
   // --- bindings, numbered in the order of the calls ---
   template <kernel_value T>
   [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
@@ -41919,7 +41974,7 @@ class kernel {
 
   // --- subgroup operations; every invocation of the subgroup must arrive ---
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
   template <kernel_value T>
   [[nodiscard]] T subgroup_add(const T& x) {
@@ -41939,12 +41994,12 @@ class kernel {
   }
   /// The sum over the lanes up to this one, or before it: 0 for the first.
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_inclusive_add(const T& x) {
     return T(subgroup_arithmetic(reduction::add, x, group_operation::inclusive_scan));
   }
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_exclusive_add(const T& x) {
     return T(subgroup_arithmetic(reduction::add, x, group_operation::exclusive_scan));
   }
@@ -45240,6 +45295,23 @@ MEGANEURA_INLINE void append_string(words& out, std::string_view text) {
   out.push_back(packed);  // ends in at least one zero byte
 }
 
+MEGANEURA_INLINE word encoded(scalar_kind kind, word bits) {
+  if (kind == scalar_kind::f16) return float_format(dtype::f16).encode(std::bit_cast<float>(bits));
+  if (kind == scalar_kind::bf16) return float_format(dtype::bf16).encode(std::bit_cast<float>(bits));
+  return bits;
+}
+
+MEGANEURA_INLINE word rounded(scalar_kind kind, word bits) {
+  const auto through = [&](dtype type) {
+    return std::bit_cast<word>(float_format(type).decode(float_format(type).encode(std::bit_cast<float>(bits))));
+  };
+  const word unused = 32 - info(kind).bits;
+  if (is_integer(kind) && info(kind).is_signed)
+    return static_cast<word>(static_cast<std::int32_t>(bits << unused) >> unused);
+  if (is_integer(kind)) return bits << unused >> unused;
+  return kind == scalar_kind::f16 ? through(dtype::f16) : kind == scalar_kind::bf16 ? through(dtype::bf16) : bits;
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE module_builder::module_builder() {
@@ -45258,6 +45330,17 @@ MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
   }
   vulkan_memory_model_ = true;
   require(capability::vulkan_memory_model);
+}
+
+MEGANEURA_INLINE void module_builder::use_bfloat16() {
+  for (const word known : types_[static_cast<std::size_t>(scalar_kind::bf16)]) {
+    if (known != 0) fail(error_category::invalid_argument, "bf16 was used before it was made a type; do that first");
+  }
+  bfloat16_ = true;
+}
+
+MEGANEURA_INLINE void module_builder::require_arithmetic(scalar_kind kind) {
+  if (kind != scalar_kind::bf16 || !bfloat16_) require(info(kind).computed);
 }
 
 MEGANEURA_INLINE word module_builder::glsl_std_450() {
@@ -45290,7 +45373,14 @@ MEGANEURA_INLINE word module_builder::type(data_type type) {
     return known = declare(op::type_vector, parts, false);
   }
   const scalar_info& row = info(type.kind);
-  require(row.computed);
+  if (type.kind == scalar_kind::bf16) {
+    if (!bfloat16_) return known = this->type({scalar_kind::u16, 1});
+    require(capability::bfloat16_type);
+    require_extension("SPV_KHR_bfloat16");
+    const word encoded[] = {row.bits, 0};  // BFloat16KHR
+    return known = declare(row.declaration, encoded, false);
+  }
+  if (row.declaration == op::type_float) require(row.computed);
   const word parts[] = {row.bits, row.is_signed};
   const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
   return known = declare(row.declaration, {parts, count}, false);
@@ -45345,10 +45435,15 @@ MEGANEURA_INLINE word module_builder::type_cooperative_matrix(scalar_kind kind, 
   use_vulkan_memory_model();
   require(capability::cooperative_matrix);
   require_extension("SPV_KHR_cooperative_matrix");
+  if (kind == scalar_kind::bf16) {
+    if (!bfloat16_)
+      fail(error_category::invalid_argument, "a cooperative matrix of bf16 was asked for where bf16 is no type");
+    require(capability::bfloat16_cooperative_matrix);
+  }
+  require_arithmetic(kind);
   constexpr data_type index{scalar_kind::u32, 1};
-  constexpr word subgroup_scope = 3;
-  const word parts[] = {type({kind, 1}), constant(index, subgroup_scope), constant(index, rows),
-                        constant(index, columns), constant(index, use)};
+  const word parts[] = {type({kind, 1}), constant(index, static_cast<word>(spirv::scope::subgroup)),
+                        constant(index, rows), constant(index, columns), constant(index, use)};
   return declare(op::type_cooperative_matrix, parts, false);
 }
 
@@ -45362,8 +45457,7 @@ MEGANEURA_INLINE word module_builder::constant(data_type type, word bits) {
     const word parts[] = {type_id};
     return declare(bits != 0 ? op::constant_true : op::constant_false, parts, true);
   }
-  const word value = type.kind == scalar_kind::f16 ? float_format(dtype::f16).encode(std::bit_cast<float>(bits)) : bits;
-  const word parts[] = {type_id, value};
+  const word parts[] = {type_id, detail::encoded(type.kind, bits)};
   return declare(op::constant, parts, true);
 }
 
@@ -45540,7 +45634,16 @@ MEGANEURA_INLINE void module_builder::end_loop(const loop& open) {
   place_label(open.merge_label);
 }
 
+// A type that no buffer holds is one that is computed with.
+MEGANEURA_INLINE void module_builder::require_types() {
+  for (const scalar_info& row : detail::scalar_table) {
+    const bool declared = types_[static_cast<std::size_t>(row.kind)][1] != 0;
+    if (declared && !capabilities_.contains(static_cast<word>(row.stored))) require_arithmetic(row.kind);
+  }
+}
+
 MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) {
+  require_types();
   const word void_type = declare(op::type_void, {}, false);
   const word function_type = declare(op::type_function, std::span(&void_type, 1), false);
   const word version = vulkan_memory_model_ ? 0x00010600u : 0x00010300u;
@@ -45733,9 +45836,12 @@ MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> l
 MEGANEURA_INLINE word kernel::use(const untyped::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
-  if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
-    const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
-    return builder_.emit_pure(conversion_of_integers(value.type.kind), builder_.type(value.type), wide);
+  const scalar_kind kind = value.type.kind;
+  if (value.is_literal() && (is_narrow_integer(kind) || (kind == scalar_kind::bf16 && !builder_.has_bfloat16()))) {
+    // There are constants of these only where they are computed with: converted to them.
+    const word wide[] = {
+        builder_.constant({scalar_kind::u32, value.type.components}, detail::encoded(kind, value.bits))};
+    return builder_.emit_pure(conversion_of_integers(kind), builder_.type(value.type), wide);
   }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
@@ -45817,6 +45923,7 @@ MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
+  builder_.require_arithmetic(type.kind);
   const word array = builder_.type_array(builder_.type(type), length);
   const word pointer = builder_.type_pointer(storage, array);
   if (storage == storage_class::workgroup) note_shared(type.bytes() * length);
@@ -45826,6 +45933,7 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, st
 }
 
 MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
+  builder_.require_arithmetic(type.kind);
   const word id = builder_.function_variable(builder_.type_pointer(storage_class::function, builder_.type(type)));
   return {{this, id, type, storage_class::function, 1, 0, true}, id};
 }
@@ -45927,6 +46035,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_operation(op code, data_type 
   const detail::group_need& need = detail::need_of(code);
   builder_.require(capability::group_non_uniform);
   builder_.require(need.needed);
+  builder_.require_arithmetic(result.kind);
   module_.subgroup_operations |= need.operation;
   if (info(result.kind).bits < 32) module_.needs_subgroup_extended_types = true;
   words parts{scope_id(scope::subgroup)};
@@ -45944,7 +46053,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                                op::group_non_uniform_u_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
-  const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int row = x.type.is_float() ? 0 : !info(x.type.kind).is_signed ? 1 : 2;
   return subgroup_operation(table[row][static_cast<int>(how)], x.type, {static_cast<word>(of), use(x)});
 }
 
@@ -45980,6 +46089,9 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_int8 = module_.needs_int8 || used == capability::int8;
+    module_.needs_int16 = module_.needs_int16 || used == capability::int16;
+    module_.needs_bf16 = module_.needs_bf16 || used == capability::bfloat16_type;
     module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
     module_.needs_8bit_storage = module_.needs_8bit_storage || used == capability::storage_buffer_8bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;
@@ -45999,26 +46111,17 @@ namespace untyped {
 }
 
 MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
-  switch (kind) {
-    case scalar_kind::boolean:
-      return value != 0 ? 1 : 0;
-    case scalar_kind::u8:
-    case scalar_kind::u16:
-    case scalar_kind::u32:
-      // -1 as u32 is more often a mistake in index arithmetic than a mask.
-      if (value < 0 || value > 4294967295.0)
-        fail(error_category::invalid_argument, "the number {} does not fit a u32", value);
-      return static_cast<word>(value);
-    case scalar_kind::i8:
-    case scalar_kind::i32:
-      if (value < -2147483648.0 || value > 2147483647.0)
-        fail(error_category::invalid_argument, "the number {} does not fit an i32", value);
-      return static_cast<word>(static_cast<std::int32_t>(value));
-    case scalar_kind::f16:
-    case scalar_kind::f32:
-      break;
+  if (kind == scalar_kind::boolean) return value != 0 ? 1 : 0;
+  if (!is_integer(kind)) return std::bit_cast<word>(static_cast<float>(value));
+  // -1 as u32 is more often a mistake in index arithmetic than a mask.
+  const word bits = info(kind).bits;
+  const bool is_signed = info(kind).is_signed;
+  const double above = std::exp2(static_cast<double>(is_signed ? bits - 1 : bits)), least = is_signed ? -above : 0;
+  if (!(value >= least && value < above)) {
+    fail(error_category::invalid_argument, "the number {} does not fit {} of {} bits", value,
+         is_signed ? "a signed integer" : "an unsigned integer", bits);
   }
-  return std::bit_cast<word>(static_cast<float>(value));
+  return is_signed ? static_cast<word>(static_cast<std::int32_t>(value)) : static_cast<word>(value);
 }
 
 // The kernel that owns either operand; both literal is handled by the callers.
@@ -46034,8 +46137,13 @@ template <class... Operands>
 [[nodiscard]] inline operand emit_pure(kernel& owner, op code, data_type type,
                                        std::initializer_list<operand> operands) {
   words parts;
-  for (const operand& each : operands) parts.push_back(owner.use(each));
   auto& builder = owner.builder();
+  const bool converts = code == op::u_convert || code == op::s_convert || code == op::f_convert;
+  if (!converts) builder.require_arithmetic(type.kind);
+  for (const operand& each : operands) {
+    if (!converts) builder.require_arithmetic(each.type.kind);
+    parts.push_back(owner.use(each));
+  }
   const bool exact = owner.is_precise() && type.is_float() && code >= op::f_negate && code <= op::f_div;
   return owner.wrap(type, builder.emit_pure(code, builder.type(type), parts, exact));
 }
@@ -46126,8 +46234,11 @@ template <class... Operands>
   const bool divides = code == binary_op::divide || code == binary_op::modulo;
   if (!a.type.is_float() && divides && b.bits == 0)
     fail(error_category::invalid_argument, "integer division of the literal {} by zero", a.bits);
-  if (a.type.kind == scalar_kind::u32) return literal_operand(a.type, fold_unsigned(code, a.bits, b.bits));
-  if (a.type.kind == scalar_kind::i32) return literal_operand(a.type, fold_signed(code, a.bits, b.bits));
+  if (is_integer(a.type.kind)) {
+    const word bits =
+        info(a.type.kind).is_signed ? fold_signed(code, a.bits, b.bits) : fold_unsigned(code, a.bits, b.bits);
+    return literal_operand(a.type, detail::rounded(a.type.kind, bits));
+  }
   const float result = fold_float(code, std::bit_cast<float>(a.bits), std::bit_cast<float>(b.bits));
   return literal_float(a.type, result);
 }
@@ -46166,7 +46277,7 @@ template <class... Operands>
       return {};
     case binary_op::bit_and:
       if (literal == 0) return small(0);
-      if (literal == ~0u) return x;
+      if (literal == detail::rounded(x.type.kind, ~0u)) return x;
       return {};
     case binary_op::minimum:
     case binary_op::maximum:
@@ -46214,7 +46325,7 @@ template <class... Operands>
 MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operand& rhs) {
   if (auto simple = simplify(code, lhs, rhs)) return *simple;
   kernel& owner = owner_of(lhs, rhs);
-  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int column = lhs.type.is_float() ? 0 : !info(lhs.type.kind).is_signed ? 1 : 2;
   if (code == binary_op::minimum || code == binary_op::maximum) {
     if (column == 0) return float_extremum(code, lhs, rhs);
     constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
@@ -46239,7 +46350,7 @@ MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operan
 MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const operand& rhs) {
   const data_type result{scalar_kind::boolean, lhs.type.components};
   if (lhs.is_literal() && rhs.is_literal()) {
-    const bool is_signed = lhs.type.kind == scalar_kind::i32;
+    const bool is_signed = info(lhs.type.kind).is_signed;
     const auto number = [&](const operand& x) -> double {
       if (x.type.is_float()) return static_cast<double>(std::bit_cast<float>(x.bits));
       return is_signed ? static_cast<double>(static_cast<std::int32_t>(x.bits)) : static_cast<double>(x.bits);
@@ -46249,7 +46360,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
-  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int column = lhs.type.is_float() ? 0 : !info(lhs.type.kind).is_signed ? 1 : 2;
   constexpr op table[][3] = {{op::f_ord_equal, op::i_equal, op::i_equal},
                              {op::f_unord_not_equal, op::i_not_equal, op::i_not_equal},
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
@@ -46268,13 +46379,13 @@ MEGANEURA_INLINE operand is_nan(const operand& value) {
 MEGANEURA_INLINE operand negate(const operand& value) {
   if (value.is_literal()) {
     if (value.type.is_float()) return literal_operand(value.type, value.bits ^ 0x80000000u);
-    return literal_operand(value.type, 0u - value.bits);
+    return literal_operand(value.type, detail::rounded(value.type.kind, 0u - value.bits));
   }
   return emit_pure(*value.owner, value.type.is_float() ? op::f_negate : op::s_negate, value.type, {value});
 }
 
 MEGANEURA_INLINE operand bit_not(const operand& value) {
-  if (value.is_literal()) return literal_operand(value.type, ~value.bits);
+  if (value.is_literal()) return literal_operand(value.type, detail::rounded(value.type.kind, ~value.bits));
   return emit_pure(*value.owner, op::bitwise_not, value.type, {value});
 }
 
@@ -46305,6 +46416,7 @@ MEGANEURA_INLINE operand math(glsl code, data_type result, std::initializer_list
   if (owner == nullptr)
     fail(error_category::invalid_argument, "a kernel function was called with literals only; compute it in C++");
   auto& builder = owner->builder();
+  builder.require_arithmetic(result.kind);
   words parts{builder.glsl_std_450(), static_cast<word>(code)};
   for (const operand& each : arguments) parts.push_back(owner->use(each));
   return owner->wrap(result, builder.emit_pure(op::ext_inst, builder.type(result), parts));
@@ -46314,28 +46426,72 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
   return emit_pure(owner_of(value), code, result, {value});
 }
 
+// bf16 is the upper half of an f32.
+[[nodiscard]] inline operand from_upper_half(const operand& half) {
+  const operand bits = unary(op::u_convert, {scalar_kind::u32, half.type.components}, half);
+  return bitcast({scalar_kind::f32, half.type.components}, binary(binary_op::shift_left, bits, word_like(bits, 16)));
+}
+
+[[nodiscard]] inline operand to_upper_half(const operand& x) {
+  const operand bits = bitcast({scalar_kind::u32, x.type.components}, x);
+  const auto number = [&](word value) { return word_like(x, value); };
+  const operand odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(16)), number(1));
+  const operand rounded = binary(binary_op::add, bits, binary(binary_op::add, odd, number(0x7fff)));
+  const operand size = binary(binary_op::bit_and, bits, number(0x7fffffffu));
+  const operand quiet = binary(binary_op::bit_or, bits, number(0x00400000u));
+  const operand kept = select(compare(comparison::greater, size, number(0x7f800000u)), quiet, rounded);
+  return unary(op::u_convert, {scalar_kind::bf16, x.type.components}, binary(binary_op::shift_right, kept, number(16)));
+}
+
+[[nodiscard]] inline operand convert_literal(data_type to, const operand& literal) {
+  const data_type from = literal.type;
+  const operand value = literal_operand(from, detail::rounded(from.kind, literal.bits));
+  if (from.is_float() && !to.is_float()) {
+    const double whole = std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)));
+    return literal_operand(to, literal_bits(to.kind, whole));
+  }
+  if (from.is_float() == to.is_float()) return literal_operand(to, detail::rounded(to.kind, value.bits));
+  const double number = info(from.kind).is_signed ? static_cast<double>(static_cast<std::int32_t>(value.bits))
+                                                  : static_cast<double>(value.bits);
+  return literal_operand(to, detail::rounded(to.kind, literal_bits(to.kind, number)));
+}
+
+// Between a narrow integer, or a bf16, and all that is not 32 bits wide there is that in the middle.
+[[nodiscard]] inline operand convert_narrow(data_type to, const operand& value) {
+  const scalar_kind from = value.type.kind;
+  const auto middle = [&](scalar_kind kind) { return data_type{kind, to.components}; };
+  if (from == scalar_kind::bf16) {
+    const bool native = value.owner->builder().has_bfloat16();
+    return convert(to, native ? unary(op::f_convert, middle(scalar_kind::f32), value) : from_upper_half(value));
+  }
+  if (to.kind == scalar_kind::bf16) {
+    const operand single = convert(middle(scalar_kind::f32), value);
+    return owner_of(value).builder().has_bfloat16() ? unary(op::f_convert, to, single) : to_upper_half(single);
+  }
+  if (is_narrow_integer(from)) {
+    const bool is_signed = info(from).is_signed;
+    if (to.kind == scalar_kind::u32 || (to.kind == scalar_kind::i32 && is_signed))
+      return unary(conversion_of_integers(from), to, value);
+    const data_type wide = middle(is_signed ? scalar_kind::i32 : scalar_kind::u32);
+    return convert(to, unary(conversion_of_integers(from), wide, value));
+  }
+  const bool is_wide = from == scalar_kind::u32 || from == scalar_kind::i32;
+  const data_type wide = middle(info(to.kind).is_signed ? scalar_kind::i32 : scalar_kind::u32);
+  return unary(conversion_of_integers(to.kind), to, is_wide ? value : convert(wide, value));
+}
+
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
-  if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
-    if (value.is_literal()) return literal_operand(to, value.bits);
-    return unary(conversion_of_integers(is_stored_only(from.kind) ? from.kind : to.kind), to, value);
-  }
-  if (from.kind == scalar_kind::boolean) {
+  if (from.kind == scalar_kind::boolean && !is_narrow_integer(to.kind) && to.kind != scalar_kind::bf16) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }
+  if (value.is_literal() && to.kind == scalar_kind::boolean)
+    return compare(comparison::not_equal, value, literal_operand(from, 0));
+  if (value.is_literal()) return convert_literal(to, value);
+  const auto is_special = [](scalar_kind kind) { return is_narrow_integer(kind) || kind == scalar_kind::bf16; };
+  if (is_special(from.kind) || is_special(to.kind)) return convert_narrow(to, value);
   if (to.kind == scalar_kind::boolean) return compare(comparison::not_equal, value, literal_operand(from, 0));
-  if (value.is_literal()) {
-    if (from.is_float() && to.is_float()) return literal_operand(to, value.bits);
-    if (!from.is_float() && !to.is_float()) return literal_operand(to, value.bits);
-    if (from.is_float())
-      return literal_operand(to,
-                             literal_bits(to.kind, std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)))));
-    const bool is_signed = from.kind == scalar_kind::i32;
-    const double number =
-        is_signed ? static_cast<double>(static_cast<std::int32_t>(value.bits)) : static_cast<double>(value.bits);
-    return literal_operand(to, literal_bits(to.kind, number));
-  }
   if (from.is_float() && to.is_float()) return unary(op::f_convert, to, value);
   if (from.is_float()) return unary(to.kind == scalar_kind::u32 ? op::convert_f_to_u : op::convert_f_to_s, to, value);
   if (to.is_float()) return unary(from.kind == scalar_kind::u32 ? op::convert_u_to_f : op::convert_s_to_f, to, value);
@@ -46347,8 +46503,8 @@ MEGANEURA_INLINE operand bitcast(data_type to, const operand& value) {
   if (to.bytes() != value.type.bytes())
     fail(error_category::invalid_argument, "bitcast between {} and {} bytes was asked for", value.type.bytes(),
          to.bytes());
-  if (value.is_literal() && to.components == value.type.components && to.kind != scalar_kind::f16)
-    return literal_operand(to, value.bits);
+  const bool same_parts = to.components == value.type.components && info(to.kind).bits == 32;
+  if (value.is_literal() && same_parts) return literal_operand(to, value.bits);
   return unary(op::bitcast, to, value);
 }
 
@@ -46365,6 +46521,7 @@ MEGANEURA_INLINE operand extract(const operand& vector, word component) {
          vector.type.components);
   if (vector.is_literal()) return literal_operand(scalar, vector.bits);
   kernel& owner = *vector.owner;
+  owner.builder().require_arithmetic(scalar.kind);
   if (const operand* known = owner.parts_of(vector)) return known[component];
   const word parts[] = {owner.use(vector), component};
   return owner.wrap(scalar, owner.builder().emit_pure(op::composite_extract, owner.builder().type(scalar), parts));
@@ -46473,41 +46630,15 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-using way = scalar_value (*)(const scalar_value&, spirv::data_type to);
-
-[[nodiscard]] inline scalar_value by_value(const scalar_value& from, spirv::data_type to) {
-  return spirv::untyped::convert(to, from);
-}
-
-// bf16 is the upper half of an f32: no device needs to know it.
-[[nodiscard]] inline scalar_value from_upper_half(const scalar_value& half, spirv::data_type to) {
-  using namespace spirv::untyped;
-  const scalar_value word = convert({spirv::scalar_kind::u32, to.components}, half);
-  return bitcast(to, binary(binary_op::shift_left, word, word_like(word, 16)));
-}
-
-[[nodiscard]] inline scalar_value to_upper_half(const scalar_value& x, spirv::data_type to) {
-  using namespace spirv::untyped;
-  const auto word = [&](std::uint32_t bits) { return word_like(x, bits); };
-  const scalar_value bits = bitcast(word(0).type, x);
-  const scalar_value odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, word(16)), word(1));
-  const scalar_value rounded = binary(binary_op::add, bits, binary(binary_op::add, odd, word(0x7fff)));
-  const scalar_value size = binary(binary_op::bit_and, bits, word(0x7fffffffu));
-  const scalar_value quiet = binary(binary_op::bit_or, bits, word(0x00400000u));
-  const scalar_value kept = select(compare(comparison::greater, size, word(0x7f800000u)), quiet, rounded);
-  return convert(to, binary(binary_op::shift_right, kept, word(16)));
-}
-
 struct element_row {
   dtype type;
   spirv::scalar_kind kind;
-  way load = by_value, store = by_value;
 };
 // clang-format off
 inline constexpr element_row element_table[] = {
     {dtype::f32, spirv::scalar_kind::f32},
     {dtype::f16, spirv::scalar_kind::f16},
-    {dtype::bf16, spirv::scalar_kind::u16, from_upper_half, to_upper_half},
+    {dtype::bf16, spirv::scalar_kind::bf16},
     {dtype::i32, spirv::scalar_kind::i32},
     {dtype::u32, spirv::scalar_kind::u32},
     {dtype::i8, spirv::scalar_kind::i8},
@@ -46539,11 +46670,11 @@ MEGANEURA_INLINE spirv::data_type value_type(dtype type, int components) {
 }
 
 MEGANEURA_INLINE scalar_value loaded(const scalar_value& memory, dtype type) {
-  return detail::element_of(type).load(memory, value_type(type, memory.type.components));
+  return spirv::untyped::convert(value_type(type, memory.type.components), memory);
 }
 
 MEGANEURA_INLINE scalar_value stored(const scalar_value& value, dtype type) {
-  return detail::element_of(type).store(value, stored_type(type, value.type.components));
+  return spirv::untyped::convert(stored_type(type, value.type.components), value);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -49865,15 +49996,21 @@ struct matrix_operand {
 void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride, matrix_layout layout);
 [[nodiscard]] matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
                                                  const matrix_operand& c);
-[[nodiscard]] matrix_operand matrix_binary(op code, const matrix_operand& a, const matrix_operand& b);
+/// add, subtract, multiply, divide: component by component.
+[[nodiscard]] matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b);
+[[nodiscard]] matrix_operand matrix_negate(const matrix_operand& a);
+/// Between floats, or between integers.
+[[nodiscard]] matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a);
 [[nodiscard]] matrix_operand matrix_scale(const matrix_operand& a, const operand& factor);
 [[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
 [[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
 void matrix_write(word variable, const matrix_operand& what);
-[[nodiscard]] operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
+[[nodiscard]] place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
+[[nodiscard]] operand matrix_length(kernel& owner, const matrix_type& type);
 }  // namespace untyped
 
-/// A subgroup-scope matrix value of scalar T (f16 or f32). Sizes are the shapes the device lists, e.g. 16x16.
+/// A subgroup-scope matrix value of scalar T: f16, f32, bf16 where it is a type (kernel::use_bfloat16), integers. Types
+/// and sizes are the shapes the device lists, e.g. 16x16. Of bf16 there is no arithmetic but the product.
 template <kernel_value T>
 class cooperative_matrix : public untyped::matrix_operand {
  public:
@@ -49895,7 +50032,20 @@ class cooperative_matrix : public untyped::matrix_operand {
     untyped::matrix_store(untyped::locate(to.object(), offset), *this, stride, layout);
   }
   [[nodiscard]] friend cooperative_matrix operator+(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(untyped::matrix_binary(op::f_add, a, b));
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::add, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::subtract, a, b));
+  }
+  /// Component by component, as are all but multiply_add.
+  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::multiply, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator/(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::divide, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a) {
+    return cooperative_matrix(untyped::matrix_negate(a));
   }
   [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const T& factor) {
     return cooperative_matrix(untyped::matrix_scale(a, factor));
@@ -49908,6 +50058,14 @@ template <kernel_value T, kernel_value Accumulator>
                                                            const cooperative_matrix<T>& b,
                                                            const cooperative_matrix<Accumulator>& c) {
   return cooperative_matrix<Accumulator>(untyped::matrix_multiply_add(a, b, c));
+}
+
+/// Each component by value, rounded to nearest; the matrix keeps its use. Between floats, or between integers.
+template <kernel_value To, kernel_value From>
+[[nodiscard]] cooperative_matrix<To> convert(const cooperative_matrix<From>& from) {
+  static_assert(is_integer(To::kind) == is_integer(From::kind),
+                "meganeura: convert<T>(matrix): T and the matrix must both be floats or both be integers");
+  return cooperative_matrix<To>(untyped::matrix_convert(To::kind, from));
 }
 
 /// A mutable matrix. Keep them in a C++ array: an index computed on the device costs a factor of 5 to 15.
@@ -49924,9 +50082,15 @@ class cooperative_variable {
   void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
   /// One of the components that this invocation holds: rows * columns / subgroup size of them, in an order of the
   /// device's.
-  [[nodiscard]] T component(word which) const { return T(untyped::matrix_component(*owner_, variable_, type_, which)); }
+  [[nodiscard]] T component(word which) const { return T(untyped::load(place_of(which))); }
+  void set_component(word which, const T& what) const { untyped::store(place_of(which), what); }
+  /// How many these are, which a kernel knows when it runs.
+  [[nodiscard]] u32 length() const { return u32(untyped::matrix_length(*owner_, type_)); }
 
  private:
+  [[nodiscard]] untyped::place_reference place_of(word which) const {
+    return untyped::matrix_component(*owner_, variable_, type_, which);
+  }
   kernel* owner_;
   untyped::matrix_type type_;
   word variable_;
@@ -51100,7 +51264,8 @@ namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
 MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value) {
   const word part = owner.use(value);
   const word id = matrix_type_id(owner, type);
-  if (value.is_literal()) return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
+  if (value.is_literal() && !is_narrow_integer(type.kind))
+    return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
@@ -51128,6 +51293,12 @@ MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_opera
   owner.builder().emit_void(op::cooperative_matrix_store, parts);
 }
 
+// Cooperative matrix operands: which of a, b, c and the result are signed integers.
+[[nodiscard]] inline word signed_operands(scalar_kind a, scalar_kind b, scalar_kind c) {
+  const auto is_signed = [](scalar_kind kind) { return is_integer(kind) && info(kind).is_signed; };
+  return (is_signed(a) ? 1u : 0u) | (is_signed(b) ? 2u : 0u) | (is_signed(c) ? 12u : 0u);
+}
+
 MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
                                                     const matrix_operand& c) {
   if (a.type.use != matrix_use::a || b.type.use != matrix_use::b || c.type.use != matrix_use::accumulator) {
@@ -51137,16 +51308,52 @@ MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, con
     fail(error_category::invalid_argument, "multiply_add of {}x{} by {}x{} onto {}x{} was asked for", a.type.rows,
          a.type.columns, b.type.rows, b.type.columns, c.type.rows, c.type.columns);
   }
-  const word parts[] = {matrix_id(a), matrix_id(b), matrix_id(c)};
+  words parts{matrix_id(a), matrix_id(b), matrix_id(c)};
+  if (const word signs = signed_operands(a.type.kind, b.type.kind, c.type.kind); signs != 0) parts.push_back(signs);
   return {c.owner,
           c.owner->builder().emit_pure(op::cooperative_matrix_mul_add, matrix_type_id(*c.owner, c.type), parts),
           c.type};
 }
 
-MEGANEURA_INLINE matrix_operand matrix_binary(op code, const matrix_operand& a, const matrix_operand& b) {
+[[nodiscard]] inline matrix_operand matrix_pure(op code, const matrix_type& type, const matrix_operand& a,
+                                                std::initializer_list<word> parts) {
+  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, type), words(parts)), type};
+}
+
+[[nodiscard]] inline int arithmetic_of(scalar_kind kind) {
+  if (kind == scalar_kind::bf16)
+    fail(error_category::invalid_argument, "arithmetic on a cooperative matrix of bf16 was asked for; convert it");
+  return !is_integer(kind) ? 0 : info(kind).is_signed ? 1 : 2;
+}
+
+MEGANEURA_INLINE matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b) {
   if (a.type != b.type) fail(error_category::invalid_argument, "cooperative matrices of different types were combined");
-  const word parts[] = {matrix_id(a), matrix_id(b)};
-  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, a.type), parts), a.type};
+  constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
+                             {op::f_sub, op::i_sub, op::i_sub},
+                             {op::f_mul, op::i_mul, op::i_mul},
+                             {op::f_div, op::s_div, op::u_div}};
+  if (code > binary_op::divide)
+    fail(error_category::invalid_argument, "cooperative matrices are added, subtracted, multiplied and divided only");
+  return matrix_pure(table[static_cast<int>(code)][arithmetic_of(a.type.kind)], a.type, a,
+                     {matrix_id(a), matrix_id(b)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_negate(const matrix_operand& a) {
+  return matrix_pure(arithmetic_of(a.type.kind) == 0 ? op::f_negate : op::s_negate, a.type, a, {matrix_id(a)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a) {
+  if (a.type.kind == to) return a;
+  if (is_integer(a.type.kind) != is_integer(to))
+    fail(error_category::invalid_argument, "a cooperative matrix of floats was to become one of integers, or back");
+  const matrix_type type{to, a.type.rows, a.type.columns, a.type.use};
+  if (!is_integer(to)) return matrix_pure(op::f_convert, type, a, {matrix_id(a)});
+  const scalar_info &had = info(a.type.kind), &has = info(to);
+  if (had.bits == has.bits) return matrix_pure(op::bitcast, type, a, {matrix_id(a)});
+  const bool widens = had.bits < has.bits;
+  if (widens ? had.is_signed : has.is_signed) return matrix_pure(op::s_convert, type, a, {matrix_id(a)});
+  if (!has.is_signed) return matrix_pure(op::u_convert, type, a, {matrix_id(a)});
+  return matrix_convert(to, matrix_convert(has.bits == 32 ? scalar_kind::u32 : scalar_kind::u16, a));
 }
 
 MEGANEURA_INLINE matrix_operand matrix_scale(const matrix_operand& a, const operand& factor) {
@@ -51164,13 +51371,20 @@ MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const 
   return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
 }
 
-MEGANEURA_INLINE operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
+MEGANEURA_INLINE place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
   auto& builder = owner.builder();
   const data_type scalar{type.kind, 1};
-  const word id = builder.type(scalar);
   const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
-  const word pointer = builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, id), parts);
-  return owner.wrap(scalar, builder.emit(op::load, id, std::span(&pointer, 1)));
+  const word pointer =
+      builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, builder.type(scalar)), parts);
+  return {{&owner, variable, scalar, storage_class::function}, pointer};
+}
+
+MEGANEURA_INLINE operand matrix_length(kernel& owner, const matrix_type& type) {
+  constexpr data_type index{scalar_kind::u32, 1};
+  const word id = matrix_type_id(owner, type);
+  return owner.wrap(
+      index, owner.builder().emit_pure(op::cooperative_matrix_length, owner.builder().type(index), std::span(&id, 1)));
 }
 
 MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {

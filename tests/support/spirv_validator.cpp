@@ -50,7 +50,9 @@ constexpr int recent = 2025;
 bool can_validate(const spirv::module& kernel) {
   if (year() == 0 || year() >= recent) return year() != 0;
   for (std::size_t i = 5; i < kernel.words.size() && (kernel.words[i] & 0xffffu) == 17u; i += kernel.words[i] >> 16) {
-    if (kernel.words[i + 1] == static_cast<std::uint32_t>(spirv::capability::cooperative_matrix)) return false;
+    for (const spirv::capability young : {spirv::capability::cooperative_matrix, spirv::capability::bfloat16_type}) {
+      if (kernel.words[i + 1] == static_cast<std::uint32_t>(young)) return false;
+    }
   }
   return true;
 }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstddef>
 
 namespace {
@@ -237,6 +238,121 @@ TEST(spirv_kernel, cooperative_matrices_declare_their_needs) {
   EXPECT_TRUE(m.needs_cooperative_matrix);
   EXPECT_EQ(m.words[1], 0x00010600u);
   EXPECT_EQ(count(m, op::cooperative_matrix_mul_add), 1u);
+}
+
+// Every operation that a matrix of T has.
+template <class T>
+void compute_on_matrices(kernel& k, const memory<u32>& out) {
+  const auto load = [&] { return cooperative_matrix<T>::fill(k, 16, 16, matrix_use::accumulator, T(3)); };
+  const cooperative_variable<T> x(load());
+  x.set_component(0, x.component(1));
+  x.store(-(x.load() * T(2) + load()) * load() / load() - x.load());
+  k.if_(k.local_index() < x.length(), [&] { out[k.local_index()] = convert<u32>(x.component(0)); });
+}
+
+TEST(spirv_kernel, arithmetic_on_matrices_validates) {
+  kernel k("matrix_arithmetic", {32, 1, 1});
+  const auto zero = cooperative_matrix<f32>::fill(k, 16, 16, matrix_use::accumulator, 0.0f);
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  compute_on_matrices<f32>(k, out);
+  compute_on_matrices<f16>(k, out);
+  compute_on_matrices<u32>(k, out);
+  compute_on_matrices<i16>(k, out);
+  (void)convert<f16>(zero);
+  const auto bytes = cooperative_matrix<u8>::fill(k, 16, 16, matrix_use::a, u8(7));
+  (void)convert<u16>(convert<i32>(bytes) + convert<i32>(convert<i8>(bytes)));
+  (void)convert<i16>(convert<u32>(convert<i8>(bytes)));
+  const auto m = k.finish();
+  EXPECT_EQ(validation_of(m), "");
+  EXPECT_TRUE(m.needs_int8 && m.needs_int16 && m.needs_f16);
+}
+
+TEST(spirv_kernel, products_of_bf16_and_of_bytes_validate) {
+  kernel k("matrix_products", {32, 1, 1});
+  k.use_bfloat16();
+  const auto floats = cooperative_matrix<f32>::fill(k, 16, 16, matrix_use::accumulator, 0.0f);
+  const auto integers = cooperative_matrix<i32>::fill(k, 16, 16, matrix_use::accumulator, 0);
+  const auto in = k.storage_buffer<bf16>("in");
+  const auto out = k.storage_buffer<bf16>("out", access::write);
+  const auto staged = k.shared<bf16x4>(64);
+  staged[k.local_index()] = vector(in[0].load(), in[1].load(), bf16(0.1f), convert<bf16>(k.global_id()));
+  k.barrier();
+  const auto a = cooperative_matrix<bf16>::load(in, 0, 16, 16, 16, matrix_use::a);
+  const auto b = cooperative_matrix<bf16>::load(staged, 0, 4, 16, 16, matrix_use::b);
+  const cooperative_variable<bf16> sum(convert<bf16>(multiply_add(a, b, floats)));
+  sum.set_component(0, convert<bf16>(convert<f32>(sum.component(1)) * 2.0f));
+  sum.load().store(out, 0, 16);
+  const auto bytes = k.storage_buffer<i8>("bytes");
+  const auto words = k.storage_buffer<i32>("words", access::write);
+  const auto left = cooperative_matrix<i8>::load(bytes, 0, 16, 16, 16, matrix_use::a);
+  const auto right = cooperative_matrix<i8>::load(bytes, 256, 16, 16, 16, matrix_use::b);
+  multiply_add(left, right, integers).store(words, 0, 16);
+  EXPECT_THROW((void)untyped::matrix_negate(sum.load()), meganeura::error);
+  const auto m = k.finish();
+  EXPECT_EQ(validation_of(m), "");
+  EXPECT_TRUE(m.needs_bf16 && m.needs_16bit_storage && m.needs_8bit_storage && m.needs_int8 && !m.needs_f16);
+  kernel without("matrix_without_bf16", {32, 1, 1});
+  EXPECT_THROW((void)cooperative_matrix<bf16>::fill(without, 16, 16, matrix_use::a, bf16(0)), meganeura::error);
+}
+
+// Out of what is in memory, by way of a number, into all other kinds.
+template <class From, class... To>
+void convert_from(kernel& k, const memory<From>& in, const memory<To>&... out) {
+  const u32 i = k.global_id();
+  (static_cast<void>(out[i] = convert<To>(in[i].load())), ...);
+}
+
+TEST(spirv_kernel, narrow_numbers_are_converted_without_arithmetic_of_theirs) {
+  for (const bool has_bf16 : {false, true}) {
+    kernel k("conversions");
+    if (has_bf16) k.use_bfloat16();
+    const auto a = k.storage_buffer<u8>("a", access::read_write);
+    const auto b = k.storage_buffer<i8>("b", access::read_write);
+    const auto c = k.storage_buffer<u16>("c", access::read_write);
+    const auto d = k.storage_buffer<i16>("d", access::read_write);
+    const auto e = k.storage_buffer<bf16>("e", access::read_write);
+    const auto f = k.storage_buffer<f32>("f", access::read_write);
+    const auto g = k.storage_buffer<i32>("g", access::read_write);
+    convert_from(k, a, b, c, d, e, f, g), convert_from(k, b, a, c, d, e, f, g), convert_from(k, c, a, b, d, e, f, g);
+    convert_from(k, d, a, b, c, e, f, g), convert_from(k, e, a, b, c, d, f, g), convert_from(k, f, a, b, c, d, e, g);
+    convert_from(k, g, a, b, c, d, e, f);
+    k.if_(convert<boolean>(a[0].load()), [&] { b[0] = convert<i8>(f[0].load() > 0.0f); });
+    a[1] = u8(255), b[1] = i8(-128), c[1] = u16(65535), d[1] = i16(-1), e[1] = bf16(0.1f);
+    EXPECT_THROW(k.use_bfloat16(), meganeura::error);
+    const auto m = k.finish();
+    EXPECT_EQ(validation_of(m), "");
+    EXPECT_FALSE(m.needs_int8 || m.needs_int16);
+    EXPECT_EQ(m.needs_bf16, has_bf16);
+  }
+}
+
+TEST(spirv_kernel, arithmetic_of_narrow_integers_says_so) {
+  kernel k("bytes");
+  const auto in = k.storage_buffer<u8x4>("in");
+  const auto out = k.storage_buffer<u8>("out", access::write);
+  const auto staged = k.shared<i8>(64);
+  const u8 x = in[k.global_id()].load()[1];
+  staged[k.local_index()] = bitcast<i8>(max(x * u8(3) + x / 3 - x % 7, ~x) >> 1);
+  k.barrier();
+  out[k.global_id()] = select(x < 4, x, bitcast<u8>(abs(-staged[0].load())));
+  const auto m = k.finish();
+  EXPECT_EQ(validation_of(m), "");
+  EXPECT_TRUE(m.needs_int8 && m.needs_8bit_storage && !m.needs_int16);
+}
+
+TEST(spirv_kernel, narrow_literals_wrap_around_and_are_checked) {
+  EXPECT_EQ((u8(200) + u8(100)).bits, 44u);
+  EXPECT_EQ((-u8(1)).bits, 255u);
+  EXPECT_EQ((~u16(0)).bits, 65535u);
+  EXPECT_EQ((i8(100) + i8(100)).bits, static_cast<word>(-56));
+  EXPECT_EQ(convert<i8>(i32(200)).bits, static_cast<word>(-56));
+  EXPECT_EQ(convert<u8>(f32(3.7f)).bits, 3u);
+  EXPECT_EQ(convert<f32>(bf16(0.1f)).bits, 0x3dcd0000u);
+  EXPECT_EQ(convert<f32>(convert<f16>(f32(0.1f))).bits, std::bit_cast<word>(0.0999755859375f));
+  EXPECT_TRUE((i8(-1) < i8(0)).bits != 0 && (u8(255) > u8(0)).bits != 0);
+  EXPECT_THROW((void)u8(256), meganeura::error);
+  EXPECT_THROW((void)i8(-129), meganeura::error);
+  EXPECT_THROW((void)i16(32768), meganeura::error);
 }
 
 TEST(spirv_kernel, literal_index_arithmetic_emits_nothing) {

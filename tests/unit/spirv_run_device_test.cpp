@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Kernels in the kernel language, run on a device: accuracy of functions, meaning of control flow.
 #include <meganeura/core/float_format.hpp>
-#include <meganeura/spirv/kernel.hpp>
+#include <meganeura/spirv/cooperative.hpp>
 #include <meganeura/vulkan/device.hpp>
 
 #include <support/shared_device.hpp>
+#include <support/spirv_validator.hpp>
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -170,6 +173,214 @@ TEST(spirv_run, integer_operations_mean_what_cxx_means) {
               static_cast<std::uint32_t>((std::uint64_t{ua} * ub) >> 32);
     const bool straight = a < b || a == 9;
     EXPECT_EQ(static_cast<std::uint32_t>(found[j]), straight ? wanted : 0u - wanted) << a << ' ' << b;
+  }
+}
+
+// Arithmetic of a narrow type in memory and out of it, twelve results an invocation.
+template <class T>
+meganeura::spirv::module narrow_kernel(const char* name) {
+  kernel k(name);
+  const auto in = k.storage_buffer<T>("in");
+  const auto out = k.storage_buffer<T>("out", access::write);
+  const auto staged = k.shared<T>(64);
+  const u32 i = k.global_id();
+  const T x = in[i];
+  staged[k.local_index()] = x;
+  k.barrier();
+  const T y = staged[(k.local_index() + 1) % 64u], d = select(y == 0, T(1), y);
+  const value<T::kind, 2> pair = vector(x, y) + vector(y, x);
+  const T results[] = {x + y,  x - y,      x * y,   x / d,         x % d,     (x & y) | (x ^ T(5)),
+                       x << 2, x >> T(2u), pair[0], convert<T>(y), max(x, y), select(x < y, -x, ~y)};
+  for (std::uint32_t j = 0; j < std::size(results); ++j) out[i * 12 + j] = results[j];
+  return k.finish();
+}
+
+template <class T, class Cxx>
+void expect_cxx_arithmetic(const char* name) {
+  std::vector<Cxx> values(128);
+  std::mt19937 generator(3);
+  for (Cxx& each : values) each = static_cast<Cxx>(generator() % 7 == 0 ? generator() % 3 : generator());
+  const vulkan::buffer in = gpu().allocate(values.size() * sizeof(Cxx));
+  const vulkan::buffer out = gpu().allocate(values.size() * 12 * sizeof(Cxx));
+  gpu().upload(in, 0, values);
+  vulkan::recorder r(gpu());
+  r.dispatch(gpu().create_pipeline(narrow_kernel<T>(name)), {{in}, {out}}, {2, 1, 1});
+  gpu().submit(r.finish());
+  auto ticket = gpu().read_back(out, 0, values.size() * 12 * sizeof(Cxx));
+  std::vector<Cxx> found(values.size() * 12);
+  std::memcpy(found.data(), ticket.data().data(), found.size() * sizeof(Cxx));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Cxx x = values[i], y = values[i / 64 * 64 + (i + 1) % 64];
+    const int a = x, b = y, e = b == 0 ? 1 : b;
+    const bool wraps = std::is_signed_v<Cxx> && e == -1;  // the least number has no opposite
+    const int wanted[] = {a + b,
+                          a - b,
+                          a * b,
+                          wraps ? found[i * 12 + 3] : a / e,
+                          wraps ? found[i * 12 + 4] : a % e,
+                          (a & b) | (a ^ 5),
+                          a * 4,
+                          a >> 2,
+                          a + b,
+                          b,
+                          std::max(a, b),
+                          a < b ? -a : ~b};
+    for (std::size_t j = 0; j < std::size(wanted); ++j)
+      EXPECT_EQ(found[i * 12 + j], static_cast<Cxx>(wanted[j])) << name << ' ' << j << ": " << a << ' ' << b;
+  }
+}
+
+TEST(spirv_run, narrow_integers_mean_what_cxx_means) {
+  if (gpu().facts().has_int8) {
+    expect_cxx_arithmetic<u8, std::uint8_t>("arithmetic_u8");
+    expect_cxx_arithmetic<i8, std::int8_t>("arithmetic_i8");
+  }
+  if (gpu().facts().has_int16) {
+    expect_cxx_arithmetic<u16, std::uint16_t>("arithmetic_u16");
+    expect_cxx_arithmetic<i16, std::int16_t>("arithmetic_i16");
+  }
+}
+
+// a [m, k] times b [k, n], both behind each other in one buffer, of A; then 2 (a b) - 1, each component plus 5.
+template <class A, class C, class Through>
+meganeura::spirv::module matrix_product(const std::string& name, const vulkan::cooperative_matrix_shape& s,
+                                        std::uint32_t lanes) {
+  kernel k(name, {lanes, 1, 1});
+  k.require_subgroup_size(lanes);
+  if (A::kind == scalar_kind::bf16) k.use_bfloat16();
+  const auto one = cooperative_matrix<C>::fill(k, s.m, s.n, matrix_use::accumulator, C(1));
+  const auto in = k.storage_buffer<A>("in");
+  const auto out = k.storage_buffer<C>("out", access::write);
+  const auto a = cooperative_matrix<A>::load(in, 0, s.k, s.m, s.k, matrix_use::a);
+  const auto b = cooperative_matrix<A>::load(in, s.m * s.k, s.n, s.k, s.n, matrix_use::b);
+  const cooperative_variable<C> sum(multiply_add(a, b, one - one));
+  sum.store(sum.load() * C(2) + -one * one / one);
+  for (std::uint32_t i = 0; i < s.m * s.n / lanes; ++i) {
+    k.if_(sum.length() > i, [&] { sum.set_component(i, sum.component(i) + C(5)); });
+  }
+  convert<C>(convert<Through>(sum.load())).store(out, 0, s.n);
+  return k.finish();
+}
+
+template <class A, class C, class Through, class Number, class Encode>
+void expect_products(const std::string& name, vulkan::component_type a, vulkan::component_type c,
+                     const Encode& encode) {
+  const std::size_t bytes = A::static_type.bytes();
+  vulkan::cooperative_matrix_shape usual{16, 16, 16, a, a, c, c};
+  EXPECT_EQ(meganeura::support::validation_of(matrix_product<A, C, Through>(name, usual, 32)), "");
+  for (const vulkan::cooperative_matrix_shape& s : gpu().facts().cooperative_matrix_shapes) {
+    if (s.a != a || s.b != a || s.c != c || s.result != c || s.scope != vulkan::matrix_scope::subgroup || s.saturating)
+      continue;
+    if (A::kind == scalar_kind::bf16 && !gpu().facts().has_bf16) continue;
+    const auto a_at = [&](std::size_t i, std::size_t t) { return static_cast<int>((i * 3 + t) % 4); };
+    const auto b_at = [&](std::size_t t, std::size_t j) { return static_cast<int>((t + j * 5) % 3); };
+    std::vector<std::uint32_t> packed((s.m + s.n) * s.k * bytes / 4);
+    const auto put = [&](std::size_t at, int number) {
+      const std::uint32_t bits = encode(number);
+      std::memcpy(reinterpret_cast<char*>(packed.data()) + at * bytes, &bits, bytes);
+    };
+    for (std::size_t t = 0; t < s.k; ++t) {
+      for (std::size_t i = 0; i < s.m; ++i) put(i * s.k + t, a_at(i, t));
+      for (std::size_t j = 0; j < s.n; ++j) put(s.m * s.k + t * s.n + j, b_at(t, j));
+    }
+    const auto made = matrix_product<A, C, Through>(name, s, gpu().facts().subgroup_size);
+    const auto found = run<Number>(made, packed, std::size_t{s.m} * s.n, 1);
+    for (std::size_t i = 0; i < s.m; ++i) {
+      for (std::size_t j = 0; j < s.n; ++j) {
+        int sum = 0;
+        for (std::size_t t = 0; t < s.k; ++t) sum += a_at(i, t) * b_at(t, j);
+        EXPECT_EQ(found[i * s.n + j], static_cast<Number>(2 * sum + 4))
+            << name << ' ' << s.m << 'x' << s.n << 'x' << s.k;
+      }
+    }
+  }
+}
+
+// On the device where it has them; valid everywhere.
+TEST(spirv_run, products_of_all_types_of_matrices) {
+  using vulkan::component_type;
+  const auto float_bits = [](meganeura::dtype type) {
+    return [type](int x) { return meganeura::float_format(type).encode(static_cast<float>(x)); };
+  };
+  const auto same = [](int x) { return static_cast<std::uint32_t>(x); };
+  expect_products<f16, f32, f16, float>("product_f16", component_type::float16, component_type::float32,
+                                        float_bits(meganeura::dtype::f16));
+  expect_products<bf16, f32, f32, float>("product_bf16", component_type::bfloat16, component_type::float32,
+                                         float_bits(meganeura::dtype::bf16));
+  expect_products<i8, i32, u32, std::int32_t>("product_i8", component_type::sint8, component_type::sint32, same);
+  expect_products<u8, u32, i32, std::uint32_t>("product_u8", component_type::uint8, component_type::uint32, same);
+}
+
+// From i32 and f32 through a narrow type and back.
+template <class T, class Cxx>
+void expect_cxx_conversions(const char* name) {
+  kernel k(name);
+  const auto in = k.storage_buffer<i32>("in");
+  const auto out = k.storage_buffer<i32>("out", access::write);
+  const u32 i = k.global_id();
+  const i32 x = in[i];
+  const T narrow = convert<T>(x), of_float = convert<T>(convert<f32>(x & 127));
+  const i32 results[] = {
+      convert<i32>(narrow),   bitcast<i32>(convert<u32>(narrow)),     convert<i32>(convert<f32>(narrow)),
+      convert<i32>(of_float), convert<i32>(convert<boolean>(narrow)), convert<i32>(convert<T>(x > 0))};
+  for (std::uint32_t j = 0; j < std::size(results); ++j) out[i * 6 + j] = results[j];
+  const auto made = k.finish();
+  EXPECT_TRUE(made.needs_int8 || made.needs_int16);  // no buffer holds them
+  std::vector<std::int32_t> values(64);
+  for (std::size_t j = 0; j < 64; ++j) values[j] = static_cast<std::int32_t>(j * j * 397) - 70000;
+  values[0] = 0, values[1] = 65536;
+  const auto found = run<std::int32_t>(made, values, 64 * 6, 1);
+  for (std::size_t j = 0; j < 64; ++j) {
+    const auto kept = static_cast<Cxx>(values[j]);
+    const std::vector<std::int32_t> wanted{kept, kept, kept, values[j] & 127, kept != 0, values[j] > 0};
+    EXPECT_EQ(std::vector<std::int32_t>(&found[j * 6], &found[j * 6] + 6), wanted) << name << ' ' << values[j];
+  }
+}
+
+TEST(spirv_run, conversions_to_narrow_integers_mean_what_cxx_means) {
+  if (gpu().facts().has_int8) {
+    expect_cxx_conversions<u8, std::uint8_t>("convert_u8");
+    expect_cxx_conversions<i8, std::int8_t>("convert_i8");
+  }
+  if (gpu().facts().has_int16) {
+    expect_cxx_conversions<u16, std::uint16_t>("convert_u16");
+    expect_cxx_conversions<i16, std::int16_t>("convert_i16");
+  }
+}
+
+// By bits, and by the device where it has the type.
+TEST(spirv_run, bf16_is_rounded_to_nearest_even) {
+  if (!gpu().facts().has_16bit_storage) GTEST_SKIP() << "no 16-bit storage";
+  const meganeura::float_format format(meganeura::dtype::bf16);
+  std::vector<float> values = spread(1e-30f, 1e30f);
+  values.resize(1 << 12);
+  for (std::size_t j = 0; j < 256; ++j)  // ties and what is beside them
+    values[j] = std::bit_cast<float>(static_cast<std::uint32_t>(0x3f800000 + j * 0x4000));
+  values[256] = std::numeric_limits<float>::infinity(), values[257] = -values[256], values[258] = 3.4e38f;
+  values[259] = std::numeric_limits<float>::quiet_NaN(), values[260] = -0.0f, values[261] = 65280.0f;
+  for (const bool as_type : {false, true}) {
+    if (as_type && !gpu().facts().has_bf16) continue;
+    kernel k(as_type ? "bf16_type" : "bf16_bits");
+    if (as_type) k.use_bfloat16();
+    const auto in = k.storage_buffer<f32>("in");
+    const auto out = k.storage_buffer<u32>("out", access::read_write);
+    const auto pairs = k.view<bf16x2>(out);
+    const f32 x = in[k.global_id()];
+    const u32 at = k.global_id() * 2;
+    pairs[at] = convert<bf16x2>(vector(x, x * 2.0f));
+    out[at + 1] = bitcast<u32>(convert<f32x2>(pairs[at].load())[0]);
+    const auto found = run<std::uint32_t>(k.finish(), values, 2 * values.size(), 64);
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      const auto expect = [&](std::uint32_t bits, float number) {
+        const bool is_nan = format.magnitude(bits) > format.infinity();
+        EXPECT_TRUE(std::isnan(number) ? is_nan : bits == format.encode(number)) << number << ' ' << as_type;
+      };
+      expect(found[2 * j] & 0xffffu, values[j]);
+      expect(found[2 * j] >> 16, values[j] * 2.0f);
+      if (!std::isnan(values[j])) {
+        EXPECT_EQ(found[2 * j + 1], found[2 * j] << 16) << values[j] << ' ' << as_type;
+      }
+    }
   }
 }
 

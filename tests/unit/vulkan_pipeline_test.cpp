@@ -91,6 +91,12 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
   kernel.needs_8bit_storage = true;
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "it needs 8-bit loads and stores");
   kernel.needs_8bit_storage = false;
+  poor.has_int8 = poor.has_int16 = poor.has_bf16 = false;
+  for (const auto need : {&spirv::module::needs_int8, &spirv::module::needs_int16, &spirv::module::needs_bf16}) {
+    kernel.*need = true;
+    EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
+    kernel.*need = false;
+  }
   poor.has_device_scope = false;
   kernel.needs_device_scope = true;
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "it needs atomics of device scope");

@@ -22,10 +22,7 @@ namespace meganeura::inline MEGANEURA_ABI::spirv {
 using word = std::uint32_t;
 using words = std::vector<word>;
 
-enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8 };
-
-/// Kinds that lie in storage buffers and are computed with as others: u16, u8 and i8.
-[[nodiscard]] constexpr bool is_stored_only(scalar_kind kind) { return kind >= scalar_kind::u16; }
+enum class scalar_kind : std::uint8_t { boolean, u32, i32, f32, f16, u16, u8, i8, i16, bf16 };
 
 /// How a kind is declared and what a module says before it uses it.
 struct scalar_info {
@@ -33,20 +30,23 @@ struct scalar_info {
   op declaration;
   word bits;
   bool is_signed = false;
-  capability computed = capability::shader;  // which every module has
   capability stored = capability::shader;    // of a storage buffer with it
+  capability computed = capability::shader;  // of all instructions but loads, stores and conversions
 };
 
 namespace detail {
+// What every module has is `shader`.
 inline constexpr scalar_info scalar_table[] = {
     {scalar_kind::boolean, op::type_bool, 32},
     {scalar_kind::u32, op::type_int, 32},
     {scalar_kind::i32, op::type_int, 32, true},
     {scalar_kind::f32, op::type_float, 32},
-    {scalar_kind::f16, op::type_float, 16, false, capability::float16, capability::storage_buffer_16bit_access},
-    {scalar_kind::u16, op::type_int, 16, false, capability::shader, capability::storage_buffer_16bit_access},
-    {scalar_kind::u8, op::type_int, 8, false, capability::shader, capability::storage_buffer_8bit_access},
-    {scalar_kind::i8, op::type_int, 8, true, capability::shader, capability::storage_buffer_8bit_access},
+    {scalar_kind::f16, op::type_float, 16, false, capability::storage_buffer_16bit_access, capability::float16},
+    {scalar_kind::u16, op::type_int, 16, false, capability::storage_buffer_16bit_access, capability::int16},
+    {scalar_kind::u8, op::type_int, 8, false, capability::storage_buffer_8bit_access, capability::int8},
+    {scalar_kind::i8, op::type_int, 8, true, capability::storage_buffer_8bit_access, capability::int8},
+    {scalar_kind::i16, op::type_int, 16, true, capability::storage_buffer_16bit_access, capability::int16},
+    {scalar_kind::bf16, op::type_float, 16, false, capability::storage_buffer_16bit_access, capability::int16},
 };
 }  // namespace detail
 
@@ -62,9 +62,12 @@ static_assert(
     }(),
     "scalar_table has its rows in the order of scalar_kind");
 
-/// To or from a kind that is only stored: how it is widened is the stored kind's.
-[[nodiscard]] constexpr op conversion_of_integers(scalar_kind stored) {
-  return info(stored).is_signed ? op::s_convert : op::u_convert;
+[[nodiscard]] constexpr bool is_integer(scalar_kind kind) { return info(kind).declaration == op::type_int; }
+[[nodiscard]] constexpr bool is_narrow_integer(scalar_kind kind) { return is_integer(kind) && info(kind).bits < 32; }
+
+/// Between integers of other widths: how the narrower one is widened.
+[[nodiscard]] constexpr op conversion_of_integers(scalar_kind narrow) {
+  return info(narrow).is_signed ? op::s_convert : op::u_convert;
 }
 
 /// A scalar or vector type of the kernel language.
@@ -103,6 +106,12 @@ class module_builder {
   [[nodiscard]] bool vulkan_memory_model() const { return vulkan_memory_model_; }
   /// The same for code that depends on it: from now on the answer stands.
   [[nodiscard]] bool settled_vulkan_memory_model() { return memory_model_settled_ = true, vulkan_memory_model_; }
+  /// bf16 becomes a type of its own (SPV_KHR_bfloat16); without it, it is the upper half of an f32 in a u16.
+  /// errors: invalid_argument behind its first use.
+  void use_bfloat16();
+  [[nodiscard]] bool has_bfloat16() const { return bfloat16_; }
+  /// Declares that values of the kind are computed with, not only loaded, stored and converted.
+  void require_arithmetic(scalar_kind kind);
   [[nodiscard]] word glsl_std_450();
   [[nodiscard]] word type(data_type type);
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
@@ -112,7 +121,8 @@ class module_builder {
                                          word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
   [[nodiscard]] word type_cooperative_matrix(scalar_kind kind, word rows, word columns, word use);
-  /// `bits` is the 32-bit pattern; of an f16 the pattern of the f32 it is rounded from. A vector repeats the scalar.
+  /// `bits` is the 32-bit pattern; of an f16 or bf16 the pattern of the f32 it is rounded from. A vector repeats the
+  /// scalar.
   [[nodiscard]] word constant(data_type type, word bits);
   [[nodiscard]] word constant_composite(word type, std::span<const word> parts);
   /// Any other instruction of the declaration section with a result id, found again when declared twice.
@@ -154,6 +164,7 @@ class module_builder {
   [[nodiscard]] words finish(std::span<const word> local_size);
 
  private:
+  void require_types();
   void place_label(word label);
   void open_scope();
   void close_scope();
@@ -168,7 +179,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
-  bool vulkan_memory_model_ = false, memory_model_settled_ = false;
+  bool vulkan_memory_model_ = false, memory_model_settled_ = false, bfloat16_ = false;
   word glsl_ = 0;
   word main_ = 0;
   word current_label_ = 0;
@@ -188,6 +199,10 @@ class module_builder {
 namespace detail {
 void append(words& out, op code, std::span<const word> operands);
 void append_string(words& out, std::string_view text);
+/// The pattern of a literal in a constant of its kind.
+[[nodiscard]] word encoded(scalar_kind kind, word bits);
+/// The literal whose value the kind has: integers wrap around, floats are rounded.
+[[nodiscard]] word rounded(scalar_kind kind, word bits);
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv

@@ -29,6 +29,23 @@ MEGANEURA_INLINE void append_string(words& out, std::string_view text) {
   out.push_back(packed);  // ends in at least one zero byte
 }
 
+MEGANEURA_INLINE word encoded(scalar_kind kind, word bits) {
+  if (kind == scalar_kind::f16) return float_format(dtype::f16).encode(std::bit_cast<float>(bits));
+  if (kind == scalar_kind::bf16) return float_format(dtype::bf16).encode(std::bit_cast<float>(bits));
+  return bits;
+}
+
+MEGANEURA_INLINE word rounded(scalar_kind kind, word bits) {
+  const auto through = [&](dtype type) {
+    return std::bit_cast<word>(float_format(type).decode(float_format(type).encode(std::bit_cast<float>(bits))));
+  };
+  const word unused = 32 - info(kind).bits;
+  if (is_integer(kind) && info(kind).is_signed)
+    return static_cast<word>(static_cast<std::int32_t>(bits << unused) >> unused);
+  if (is_integer(kind)) return bits << unused >> unused;
+  return kind == scalar_kind::f16 ? through(dtype::f16) : kind == scalar_kind::bf16 ? through(dtype::bf16) : bits;
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE module_builder::module_builder() {
@@ -47,6 +64,17 @@ MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
   }
   vulkan_memory_model_ = true;
   require(capability::vulkan_memory_model);
+}
+
+MEGANEURA_INLINE void module_builder::use_bfloat16() {
+  for (const word known : types_[static_cast<std::size_t>(scalar_kind::bf16)]) {
+    if (known != 0) fail(error_category::invalid_argument, "bf16 was used before it was made a type; do that first");
+  }
+  bfloat16_ = true;
+}
+
+MEGANEURA_INLINE void module_builder::require_arithmetic(scalar_kind kind) {
+  if (kind != scalar_kind::bf16 || !bfloat16_) require(info(kind).computed);
 }
 
 MEGANEURA_INLINE word module_builder::glsl_std_450() {
@@ -79,7 +107,14 @@ MEGANEURA_INLINE word module_builder::type(data_type type) {
     return known = declare(op::type_vector, parts, false);
   }
   const scalar_info& row = info(type.kind);
-  require(row.computed);
+  if (type.kind == scalar_kind::bf16) {
+    if (!bfloat16_) return known = this->type({scalar_kind::u16, 1});
+    require(capability::bfloat16_type);
+    require_extension("SPV_KHR_bfloat16");
+    const word encoded[] = {row.bits, 0};  // BFloat16KHR
+    return known = declare(row.declaration, encoded, false);
+  }
+  if (row.declaration == op::type_float) require(row.computed);
   const word parts[] = {row.bits, row.is_signed};
   const std::size_t count = row.declaration == op::type_int ? 2 : row.declaration == op::type_float ? 1 : 0;
   return known = declare(row.declaration, {parts, count}, false);
@@ -134,10 +169,15 @@ MEGANEURA_INLINE word module_builder::type_cooperative_matrix(scalar_kind kind, 
   use_vulkan_memory_model();
   require(capability::cooperative_matrix);
   require_extension("SPV_KHR_cooperative_matrix");
+  if (kind == scalar_kind::bf16) {
+    if (!bfloat16_)
+      fail(error_category::invalid_argument, "a cooperative matrix of bf16 was asked for where bf16 is no type");
+    require(capability::bfloat16_cooperative_matrix);
+  }
+  require_arithmetic(kind);
   constexpr data_type index{scalar_kind::u32, 1};
-  constexpr word subgroup_scope = 3;
-  const word parts[] = {type({kind, 1}), constant(index, subgroup_scope), constant(index, rows),
-                        constant(index, columns), constant(index, use)};
+  const word parts[] = {type({kind, 1}), constant(index, static_cast<word>(spirv::scope::subgroup)),
+                        constant(index, rows), constant(index, columns), constant(index, use)};
   return declare(op::type_cooperative_matrix, parts, false);
 }
 
@@ -151,8 +191,7 @@ MEGANEURA_INLINE word module_builder::constant(data_type type, word bits) {
     const word parts[] = {type_id};
     return declare(bits != 0 ? op::constant_true : op::constant_false, parts, true);
   }
-  const word value = type.kind == scalar_kind::f16 ? float_format(dtype::f16).encode(std::bit_cast<float>(bits)) : bits;
-  const word parts[] = {type_id, value};
+  const word parts[] = {type_id, detail::encoded(type.kind, bits)};
   return declare(op::constant, parts, true);
 }
 
@@ -329,7 +368,16 @@ MEGANEURA_INLINE void module_builder::end_loop(const loop& open) {
   place_label(open.merge_label);
 }
 
+// A type that no buffer holds is one that is computed with.
+MEGANEURA_INLINE void module_builder::require_types() {
+  for (const scalar_info& row : detail::scalar_table) {
+    const bool declared = types_[static_cast<std::size_t>(row.kind)][1] != 0;
+    if (declared && !capabilities_.contains(static_cast<word>(row.stored))) require_arithmetic(row.kind);
+  }
+}
+
 MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) {
+  require_types();
   const word void_type = declare(op::type_void, {}, false);
   const word function_type = declare(op::type_function, std::span(&void_type, 1), false);
   const word version = vulkan_memory_model_ ? 0x00010600u : 0x00010300u;

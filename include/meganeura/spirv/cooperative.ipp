@@ -18,7 +18,8 @@ namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
 MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value) {
   const word part = owner.use(value);
   const word id = matrix_type_id(owner, type);
-  if (value.is_literal()) return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
+  if (value.is_literal() && !is_narrow_integer(type.kind))
+    return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
@@ -46,6 +47,12 @@ MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_opera
   owner.builder().emit_void(op::cooperative_matrix_store, parts);
 }
 
+// Cooperative matrix operands: which of a, b, c and the result are signed integers.
+[[nodiscard]] inline word signed_operands(scalar_kind a, scalar_kind b, scalar_kind c) {
+  const auto is_signed = [](scalar_kind kind) { return is_integer(kind) && info(kind).is_signed; };
+  return (is_signed(a) ? 1u : 0u) | (is_signed(b) ? 2u : 0u) | (is_signed(c) ? 12u : 0u);
+}
+
 MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
                                                     const matrix_operand& c) {
   if (a.type.use != matrix_use::a || b.type.use != matrix_use::b || c.type.use != matrix_use::accumulator) {
@@ -55,16 +62,52 @@ MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, con
     fail(error_category::invalid_argument, "multiply_add of {}x{} by {}x{} onto {}x{} was asked for", a.type.rows,
          a.type.columns, b.type.rows, b.type.columns, c.type.rows, c.type.columns);
   }
-  const word parts[] = {matrix_id(a), matrix_id(b), matrix_id(c)};
+  words parts{matrix_id(a), matrix_id(b), matrix_id(c)};
+  if (const word signs = signed_operands(a.type.kind, b.type.kind, c.type.kind); signs != 0) parts.push_back(signs);
   return {c.owner,
           c.owner->builder().emit_pure(op::cooperative_matrix_mul_add, matrix_type_id(*c.owner, c.type), parts),
           c.type};
 }
 
-MEGANEURA_INLINE matrix_operand matrix_binary(op code, const matrix_operand& a, const matrix_operand& b) {
+[[nodiscard]] inline matrix_operand matrix_pure(op code, const matrix_type& type, const matrix_operand& a,
+                                                std::initializer_list<word> parts) {
+  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, type), words(parts)), type};
+}
+
+[[nodiscard]] inline int arithmetic_of(scalar_kind kind) {
+  if (kind == scalar_kind::bf16)
+    fail(error_category::invalid_argument, "arithmetic on a cooperative matrix of bf16 was asked for; convert it");
+  return !is_integer(kind) ? 0 : info(kind).is_signed ? 1 : 2;
+}
+
+MEGANEURA_INLINE matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b) {
   if (a.type != b.type) fail(error_category::invalid_argument, "cooperative matrices of different types were combined");
-  const word parts[] = {matrix_id(a), matrix_id(b)};
-  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, a.type), parts), a.type};
+  constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
+                             {op::f_sub, op::i_sub, op::i_sub},
+                             {op::f_mul, op::i_mul, op::i_mul},
+                             {op::f_div, op::s_div, op::u_div}};
+  if (code > binary_op::divide)
+    fail(error_category::invalid_argument, "cooperative matrices are added, subtracted, multiplied and divided only");
+  return matrix_pure(table[static_cast<int>(code)][arithmetic_of(a.type.kind)], a.type, a,
+                     {matrix_id(a), matrix_id(b)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_negate(const matrix_operand& a) {
+  return matrix_pure(arithmetic_of(a.type.kind) == 0 ? op::f_negate : op::s_negate, a.type, a, {matrix_id(a)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a) {
+  if (a.type.kind == to) return a;
+  if (is_integer(a.type.kind) != is_integer(to))
+    fail(error_category::invalid_argument, "a cooperative matrix of floats was to become one of integers, or back");
+  const matrix_type type{to, a.type.rows, a.type.columns, a.type.use};
+  if (!is_integer(to)) return matrix_pure(op::f_convert, type, a, {matrix_id(a)});
+  const scalar_info &had = info(a.type.kind), &has = info(to);
+  if (had.bits == has.bits) return matrix_pure(op::bitcast, type, a, {matrix_id(a)});
+  const bool widens = had.bits < has.bits;
+  if (widens ? had.is_signed : has.is_signed) return matrix_pure(op::s_convert, type, a, {matrix_id(a)});
+  if (!has.is_signed) return matrix_pure(op::u_convert, type, a, {matrix_id(a)});
+  return matrix_convert(to, matrix_convert(has.bits == 32 ? scalar_kind::u32 : scalar_kind::u16, a));
 }
 
 MEGANEURA_INLINE matrix_operand matrix_scale(const matrix_operand& a, const operand& factor) {
@@ -82,13 +125,20 @@ MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const 
   return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
 }
 
-MEGANEURA_INLINE operand matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
+MEGANEURA_INLINE place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
   auto& builder = owner.builder();
   const data_type scalar{type.kind, 1};
-  const word id = builder.type(scalar);
   const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
-  const word pointer = builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, id), parts);
-  return owner.wrap(scalar, builder.emit(op::load, id, std::span(&pointer, 1)));
+  const word pointer =
+      builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, builder.type(scalar)), parts);
+  return {{&owner, variable, scalar, storage_class::function}, pointer};
+}
+
+MEGANEURA_INLINE operand matrix_length(kernel& owner, const matrix_type& type) {
+  constexpr data_type index{scalar_kind::u32, 1};
+  const word id = matrix_type_id(owner, type);
+  return owner.wrap(
+      index, owner.builder().emit_pure(op::cooperative_matrix_length, owner.builder().type(index), std::span(&id, 1)));
 }
 
 MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {

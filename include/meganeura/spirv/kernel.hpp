@@ -179,6 +179,10 @@ class kernel {
   kernel(const kernel&) = delete;
   kernel& operator=(const kernel&) = delete;
 
+  /// bf16 becomes a type of the device (device_facts::has_bf16), before it is first used. Otherwise it is converted by
+  /// its bits, which every device can.
+  void use_bfloat16() { builder_.use_bfloat16(); }
+
   // --- bindings, numbered in the order of the calls ---
   template <kernel_value T>
   [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
@@ -283,7 +287,7 @@ class kernel {
 
   // --- subgroup operations; every invocation of the subgroup must arrive ---
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_reduce(reduction how, const T& x) { return T(subgroup_arithmetic(how, x)); }
   template <kernel_value T>
   [[nodiscard]] T subgroup_add(const T& x) {
@@ -303,12 +307,12 @@ class kernel {
   }
   /// The sum over the lanes up to this one, or before it: 0 for the first.
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_inclusive_add(const T& x) {
     return T(subgroup_arithmetic(reduction::add, x, group_operation::inclusive_scan));
   }
   template <kernel_value T>
-    requires(!T::is_boolean)
+    requires(T::is_number)
   [[nodiscard]] T subgroup_exclusive_add(const T& x) {
     return T(subgroup_arithmetic(reduction::add, x, group_operation::exclusive_scan));
   }

@@ -149,9 +149,12 @@ MEGANEURA_INLINE kernel::kernel(std::string name, std::array<std::uint32_t, 3> l
 MEGANEURA_INLINE word kernel::use(const untyped::operand& value) {
   if (finished_)
     fail(error_category::invalid_argument, "kernel '{}' is finished; nothing may be added to it", module_.name);
-  if (value.is_literal() && is_stored_only(value.type.kind)) {  // there are no constants of these: converted to them
-    const word wide[] = {builder_.constant({scalar_kind::u32, value.type.components}, value.bits)};
-    return builder_.emit_pure(conversion_of_integers(value.type.kind), builder_.type(value.type), wide);
+  const scalar_kind kind = value.type.kind;
+  if (value.is_literal() && (is_narrow_integer(kind) || (kind == scalar_kind::bf16 && !builder_.has_bfloat16()))) {
+    // There are constants of these only where they are computed with: converted to them.
+    const word wide[] = {
+        builder_.constant({scalar_kind::u32, value.type.components}, detail::encoded(kind, value.bits))};
+    return builder_.emit_pure(conversion_of_integers(kind), builder_.type(value.type), wide);
   }
   if (value.is_literal()) return builder_.constant(value.type, value.bits);
   if (value.owner != this)
@@ -233,6 +236,7 @@ MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
+  builder_.require_arithmetic(type.kind);
   const word array = builder_.type_array(builder_.type(type), length);
   const word pointer = builder_.type_pointer(storage, array);
   if (storage == storage_class::workgroup) note_shared(type.bytes() * length);
@@ -242,6 +246,7 @@ MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, st
 }
 
 MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
+  builder_.require_arithmetic(type.kind);
   const word id = builder_.function_variable(builder_.type_pointer(storage_class::function, builder_.type(type)));
   return {{this, id, type, storage_class::function, 1, 0, true}, id};
 }
@@ -343,6 +348,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_operation(op code, data_type 
   const detail::group_need& need = detail::need_of(code);
   builder_.require(capability::group_non_uniform);
   builder_.require(need.needed);
+  builder_.require_arithmetic(result.kind);
   module_.subgroup_operations |= need.operation;
   if (info(result.kind).bits < 32) module_.needs_subgroup_extended_types = true;
   words parts{scope_id(scope::subgroup)};
@@ -360,7 +366,7 @@ MEGANEURA_INLINE untyped::operand kernel::subgroup_arithmetic(reduction how, con
                                op::group_non_uniform_u_max},
                               {op::group_non_uniform_i_add, op::group_non_uniform_i_mul, op::group_non_uniform_s_min,
                                op::group_non_uniform_s_max}};
-  const int row = x.type.is_float() ? 0 : x.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int row = x.type.is_float() ? 0 : !info(x.type.kind).is_signed ? 1 : 2;
   return subgroup_operation(table[row][static_cast<int>(how)], x.type, {static_cast<word>(of), use(x)});
 }
 
@@ -396,6 +402,9 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_int8 = module_.needs_int8 || used == capability::int8;
+    module_.needs_int16 = module_.needs_int16 || used == capability::int16;
+    module_.needs_bf16 = module_.needs_bf16 || used == capability::bfloat16_type;
     module_.needs_16bit_storage = module_.needs_16bit_storage || used == capability::storage_buffer_16bit_access;
     module_.needs_8bit_storage = module_.needs_8bit_storage || used == capability::storage_buffer_8bit_access;
     module_.needs_cooperative_matrix = module_.needs_cooperative_matrix || used == capability::cooperative_matrix;

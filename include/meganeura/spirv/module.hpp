@@ -35,6 +35,9 @@ struct module {
   /// number where a loop's length is only known when it runs.
   std::uint64_t loop_iterations = 0;
   bool needs_f16 = false;                      // shaderFloat16
+  bool needs_int8 = false;                     // shaderInt8
+  bool needs_int16 = false;                    // shaderInt16
+  bool needs_bf16 = false;                     // VK_KHR_shader_bfloat16
   bool needs_16bit_storage = false;            // storageBuffer16BitAccess
   bool needs_8bit_storage = false;             // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model

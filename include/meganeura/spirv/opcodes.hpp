@@ -172,6 +172,8 @@ enum class glsl : std::uint32_t {
 enum class capability : std::uint32_t {
   shader = 1,
   float16 = 9,
+  int16 = 22,
+  int8 = 39,
   sampled_buffer = 46,
   group_non_uniform = 61,
   group_non_uniform_vote = 62,
@@ -181,6 +183,8 @@ enum class capability : std::uint32_t {
   storage_buffer_16bit_access = 4433,
   storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
+  bfloat16_type = 5116,
+  bfloat16_cooperative_matrix = 5118,
   vulkan_memory_model = 5345,
   vulkan_memory_model_device_scope = 5346,
   cooperative_matrix = 6022

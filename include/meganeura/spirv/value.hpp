@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Typed values of the kernel language: u32, i32, f32, f16, boolean and their 2- and 4-vectors, with C++ operators.
+// Typed values of the kernel language: integers of 8 to 32 bits, f32, f16, bf16, boolean and their 2- and 4-vectors,
+// with C++ operators.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/spirv/builder.hpp>
@@ -24,7 +25,8 @@ struct operand {
   kernel* owner = nullptr;
   word id = 0;
   data_type type;
-  word bits = 0;  // of a literal, repeated over all components; an f16 is kept as its f32 pattern
+  // Of a literal, repeated over all components: an f16 or bf16 as its f32 pattern, a narrow integer widened.
+  word bits = 0;
   [[nodiscard]] bool is_literal() const { return owner == nullptr; }
 };
 [[nodiscard]] inline operand literal_operand(data_type type, word bits) { return {nullptr, 0, type, bits}; }
@@ -80,8 +82,6 @@ namespace detail {
 
 template <scalar_kind Kind>
 concept floating_kind = Kind == scalar_kind::f32 || Kind == scalar_kind::f16;
-template <scalar_kind Kind>
-concept integer_kind = Kind == scalar_kind::u32 || Kind == scalar_kind::i32;
 
 template <class From, class Scalar>
 concept gives_scalar = std::same_as<From, Scalar> || requires(const From& from) {
@@ -99,8 +99,9 @@ class value : public untyped::operand {
   static constexpr data_type static_type{Kind, static_cast<std::uint8_t>(Components)};
   using scalar = value<Kind, 1>;
   static constexpr bool is_float = detail::floating_kind<Kind>;
-  static constexpr bool is_integer = detail::integer_kind<Kind>;
+  static constexpr bool is_integer = spirv::is_integer(Kind);
   static constexpr bool is_boolean = Kind == scalar_kind::boolean;
+  static constexpr bool is_number = is_float || is_integer;  // bf16 is only converted
 
   value() : value(literal(0)) {}
   explicit value(const untyped::operand& untyped) : operand(untyped) { type = static_type; }
@@ -110,7 +111,7 @@ class value : public untyped::operand {
     requires(!std::same_as<Number, bool> && !is_boolean)
   value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::floating_point Number>
-    requires(is_float)
+    requires(is_float || Kind == scalar_kind::bf16)
   value(Number number) : value(literal(static_cast<double>(number))) {}  // NOLINT: implicit by design
   template <std::same_as<bool> Number>
     requires(is_boolean)
@@ -126,16 +127,16 @@ class value : public untyped::operand {
   }
 
   // Hidden friends, so that numbers and variables convert on either side.
-  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator+(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::add, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator-(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::subtract, a, b);
   }
-  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator*(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::multiply, a, b);
   }
-  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value operator/(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::divide, a, b);
   }
   [[nodiscard]] friend value operator%(const value& a, const value& b) requires(is_integer) {
@@ -156,27 +157,27 @@ class value : public untyped::operand {
   [[nodiscard]] friend value operator>>(const value& a, const value& b) requires(is_integer) {
     return make(untyped::binary_op::shift_right, a, b);
   }
-  [[nodiscard]] friend value operator-(const value& a) requires(!is_boolean) { return value(untyped::negate(a)); }
+  [[nodiscard]] friend value operator-(const value& a) requires(is_number) { return value(untyped::negate(a)); }
   [[nodiscard]] friend value operator~(const value& a) requires(is_integer) { return value(untyped::bit_not(a)); }
 
   using truth = value<scalar_kind::boolean, Components>;
-  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator<(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::less, a, b));
   }
-  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator<=(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::less_equal, a, b));
   }
-  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator>(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::greater, a, b));
   }
-  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend truth operator>=(const value& a, const value& b) requires(is_number) {
     return truth(untyped::compare(untyped::comparison::greater_equal, a, b));
   }
-  [[nodiscard]] friend truth operator==(const value& a, const value& b) {
+  [[nodiscard]] friend truth operator==(const value& a, const value& b) requires(is_number || is_boolean) {
     return truth(is_boolean ? untyped::logical(op::logical_equal, a, b)
                             : untyped::compare(untyped::comparison::equal, a, b));
   }
-  [[nodiscard]] friend truth operator!=(const value& a, const value& b) {
+  [[nodiscard]] friend truth operator!=(const value& a, const value& b) requires(is_number || is_boolean) {
     return truth(is_boolean ? untyped::logical(op::logical_not_equal, a, b)
                             : untyped::compare(untyped::comparison::not_equal, a, b));
   }
@@ -193,16 +194,16 @@ class value : public untyped::operand {
                                     const value& no) {
     return value(untyped::select(condition, yes, no));
   }
-  [[nodiscard]] friend value min(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value min(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::minimum, a, b);
   }
-  [[nodiscard]] friend value max(const value& a, const value& b) requires(!is_boolean) {
+  [[nodiscard]] friend value max(const value& a, const value& b) requires(is_number) {
     return make(untyped::binary_op::maximum, a, b);
   }
-  [[nodiscard]] friend value abs(const value& a) requires(!is_boolean) {
-    return Kind == scalar_kind::u32 ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
+  [[nodiscard]] friend value abs(const value& a) requires(is_number) {
+    return is_integer && !info(Kind).is_signed ? a : math(is_float ? glsl::f_abs : glsl::s_abs, a);
   }
-  [[nodiscard]] friend value sign(const value& a) requires(is_float || Kind == scalar_kind::i32) {
+  [[nodiscard]] friend value sign(const value& a) requires(is_float || info(Kind).is_signed) {
     return math(is_float ? glsl::f_sign : glsl::s_sign, a);
   }
   [[nodiscard]] friend value exp(const value& a) requires(is_float) { return math(glsl::exp, a); }
@@ -266,17 +267,35 @@ using f32x4 = value<scalar_kind::f32, 4>;
 using f16 = value<scalar_kind::f16, 1>;
 using f16x2 = value<scalar_kind::f16, 2>;
 using f16x4 = value<scalar_kind::f16, 4>;
+// These are loaded, stored and converted wherever there is storage of their width; all else asks the device for Int8 or
+// Int16, of bf16 unless it has that type.
+using u8 = value<scalar_kind::u8, 1>;
+using u8x2 = value<scalar_kind::u8, 2>;
+using u8x4 = value<scalar_kind::u8, 4>;
+using i8 = value<scalar_kind::i8, 1>;
+using i8x2 = value<scalar_kind::i8, 2>;
+using i8x4 = value<scalar_kind::i8, 4>;
+using u16 = value<scalar_kind::u16, 1>;
+using u16x2 = value<scalar_kind::u16, 2>;
+using u16x4 = value<scalar_kind::u16, 4>;
+using i16 = value<scalar_kind::i16, 1>;
+using i16x2 = value<scalar_kind::i16, 2>;
+using i16x4 = value<scalar_kind::i16, 4>;
+using bf16 = value<scalar_kind::bf16, 1>;
+using bf16x2 = value<scalar_kind::bf16, 2>;
+using bf16x4 = value<scalar_kind::bf16, 4>;
 
 template <class T>
 concept kernel_value = std::same_as<T, value<T::kind, T::components>>;
 
-/// By value, as C++ does: float to integer truncates, boolean to number gives 0 or 1, f32 to f16 rounds to even.
+/// By value, as C++ does: float to integer truncates, integers wrap around, boolean to number gives 0 or 1, f32 to f16
+/// and bf16 rounds to nearest, ties to even.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To convert(const value<Kind, Components>& from) {
   static_assert(To::components == Components, "meganeura: convert<T>(x): T and x must have equally many components");
   return To(untyped::convert(To::static_type, from));
 }
-/// The same bits as another type of the same size; f16x2 and u32 included.
+/// The same bits as another type of the same size; f16x2 and u32, u8x4 and u32 included.
 template <kernel_value To, scalar_kind Kind, int Components>
 [[nodiscard]] To bitcast(const value<Kind, Components>& from) {
   return To(untyped::bitcast(To::static_type, from));

@@ -17,26 +17,17 @@ namespace untyped {
 }
 
 MEGANEURA_INLINE word literal_bits(scalar_kind kind, double value) {
-  switch (kind) {
-    case scalar_kind::boolean:
-      return value != 0 ? 1 : 0;
-    case scalar_kind::u8:
-    case scalar_kind::u16:
-    case scalar_kind::u32:
-      // -1 as u32 is more often a mistake in index arithmetic than a mask.
-      if (value < 0 || value > 4294967295.0)
-        fail(error_category::invalid_argument, "the number {} does not fit a u32", value);
-      return static_cast<word>(value);
-    case scalar_kind::i8:
-    case scalar_kind::i32:
-      if (value < -2147483648.0 || value > 2147483647.0)
-        fail(error_category::invalid_argument, "the number {} does not fit an i32", value);
-      return static_cast<word>(static_cast<std::int32_t>(value));
-    case scalar_kind::f16:
-    case scalar_kind::f32:
-      break;
+  if (kind == scalar_kind::boolean) return value != 0 ? 1 : 0;
+  if (!is_integer(kind)) return std::bit_cast<word>(static_cast<float>(value));
+  // -1 as u32 is more often a mistake in index arithmetic than a mask.
+  const word bits = info(kind).bits;
+  const bool is_signed = info(kind).is_signed;
+  const double above = std::exp2(static_cast<double>(is_signed ? bits - 1 : bits)), least = is_signed ? -above : 0;
+  if (!(value >= least && value < above)) {
+    fail(error_category::invalid_argument, "the number {} does not fit {} of {} bits", value,
+         is_signed ? "a signed integer" : "an unsigned integer", bits);
   }
-  return std::bit_cast<word>(static_cast<float>(value));
+  return is_signed ? static_cast<word>(static_cast<std::int32_t>(value)) : static_cast<word>(value);
 }
 
 // The kernel that owns either operand; both literal is handled by the callers.
@@ -52,8 +43,13 @@ template <class... Operands>
 [[nodiscard]] inline operand emit_pure(kernel& owner, op code, data_type type,
                                        std::initializer_list<operand> operands) {
   words parts;
-  for (const operand& each : operands) parts.push_back(owner.use(each));
   auto& builder = owner.builder();
+  const bool converts = code == op::u_convert || code == op::s_convert || code == op::f_convert;
+  if (!converts) builder.require_arithmetic(type.kind);
+  for (const operand& each : operands) {
+    if (!converts) builder.require_arithmetic(each.type.kind);
+    parts.push_back(owner.use(each));
+  }
   const bool exact = owner.is_precise() && type.is_float() && code >= op::f_negate && code <= op::f_div;
   return owner.wrap(type, builder.emit_pure(code, builder.type(type), parts, exact));
 }
@@ -144,8 +140,11 @@ template <class... Operands>
   const bool divides = code == binary_op::divide || code == binary_op::modulo;
   if (!a.type.is_float() && divides && b.bits == 0)
     fail(error_category::invalid_argument, "integer division of the literal {} by zero", a.bits);
-  if (a.type.kind == scalar_kind::u32) return literal_operand(a.type, fold_unsigned(code, a.bits, b.bits));
-  if (a.type.kind == scalar_kind::i32) return literal_operand(a.type, fold_signed(code, a.bits, b.bits));
+  if (is_integer(a.type.kind)) {
+    const word bits =
+        info(a.type.kind).is_signed ? fold_signed(code, a.bits, b.bits) : fold_unsigned(code, a.bits, b.bits);
+    return literal_operand(a.type, detail::rounded(a.type.kind, bits));
+  }
   const float result = fold_float(code, std::bit_cast<float>(a.bits), std::bit_cast<float>(b.bits));
   return literal_float(a.type, result);
 }
@@ -184,7 +183,7 @@ template <class... Operands>
       return {};
     case binary_op::bit_and:
       if (literal == 0) return small(0);
-      if (literal == ~0u) return x;
+      if (literal == detail::rounded(x.type.kind, ~0u)) return x;
       return {};
     case binary_op::minimum:
     case binary_op::maximum:
@@ -232,7 +231,7 @@ template <class... Operands>
 MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operand& rhs) {
   if (auto simple = simplify(code, lhs, rhs)) return *simple;
   kernel& owner = owner_of(lhs, rhs);
-  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int column = lhs.type.is_float() ? 0 : !info(lhs.type.kind).is_signed ? 1 : 2;
   if (code == binary_op::minimum || code == binary_op::maximum) {
     if (column == 0) return float_extremum(code, lhs, rhs);
     constexpr glsl table[2][2] = {{glsl::u_min, glsl::s_min}, {glsl::u_max, glsl::s_max}};
@@ -257,7 +256,7 @@ MEGANEURA_INLINE operand binary(binary_op code, const operand& lhs, const operan
 MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const operand& rhs) {
   const data_type result{scalar_kind::boolean, lhs.type.components};
   if (lhs.is_literal() && rhs.is_literal()) {
-    const bool is_signed = lhs.type.kind == scalar_kind::i32;
+    const bool is_signed = info(lhs.type.kind).is_signed;
     const auto number = [&](const operand& x) -> double {
       if (x.type.is_float()) return static_cast<double>(std::bit_cast<float>(x.bits));
       return is_signed ? static_cast<double>(static_cast<std::int32_t>(x.bits)) : static_cast<double>(x.bits);
@@ -267,7 +266,7 @@ MEGANEURA_INLINE operand compare(comparison code, const operand& lhs, const oper
     const bool outcomes[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     return literal_operand(result, outcomes[static_cast<int>(code)] ? 1u : 0u);
   }
-  const int column = lhs.type.is_float() ? 0 : lhs.type.kind == scalar_kind::u32 ? 1 : 2;
+  const int column = lhs.type.is_float() ? 0 : !info(lhs.type.kind).is_signed ? 1 : 2;
   constexpr op table[][3] = {{op::f_ord_equal, op::i_equal, op::i_equal},
                              {op::f_unord_not_equal, op::i_not_equal, op::i_not_equal},
                              {op::f_ord_less_than, op::u_less_than, op::s_less_than},
@@ -286,13 +285,13 @@ MEGANEURA_INLINE operand is_nan(const operand& value) {
 MEGANEURA_INLINE operand negate(const operand& value) {
   if (value.is_literal()) {
     if (value.type.is_float()) return literal_operand(value.type, value.bits ^ 0x80000000u);
-    return literal_operand(value.type, 0u - value.bits);
+    return literal_operand(value.type, detail::rounded(value.type.kind, 0u - value.bits));
   }
   return emit_pure(*value.owner, value.type.is_float() ? op::f_negate : op::s_negate, value.type, {value});
 }
 
 MEGANEURA_INLINE operand bit_not(const operand& value) {
-  if (value.is_literal()) return literal_operand(value.type, ~value.bits);
+  if (value.is_literal()) return literal_operand(value.type, detail::rounded(value.type.kind, ~value.bits));
   return emit_pure(*value.owner, op::bitwise_not, value.type, {value});
 }
 
@@ -323,6 +322,7 @@ MEGANEURA_INLINE operand math(glsl code, data_type result, std::initializer_list
   if (owner == nullptr)
     fail(error_category::invalid_argument, "a kernel function was called with literals only; compute it in C++");
   auto& builder = owner->builder();
+  builder.require_arithmetic(result.kind);
   words parts{builder.glsl_std_450(), static_cast<word>(code)};
   for (const operand& each : arguments) parts.push_back(owner->use(each));
   return owner->wrap(result, builder.emit_pure(op::ext_inst, builder.type(result), parts));
@@ -332,28 +332,72 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
   return emit_pure(owner_of(value), code, result, {value});
 }
 
+// bf16 is the upper half of an f32.
+[[nodiscard]] inline operand from_upper_half(const operand& half) {
+  const operand bits = unary(op::u_convert, {scalar_kind::u32, half.type.components}, half);
+  return bitcast({scalar_kind::f32, half.type.components}, binary(binary_op::shift_left, bits, word_like(bits, 16)));
+}
+
+[[nodiscard]] inline operand to_upper_half(const operand& x) {
+  const operand bits = bitcast({scalar_kind::u32, x.type.components}, x);
+  const auto number = [&](word value) { return word_like(x, value); };
+  const operand odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(16)), number(1));
+  const operand rounded = binary(binary_op::add, bits, binary(binary_op::add, odd, number(0x7fff)));
+  const operand size = binary(binary_op::bit_and, bits, number(0x7fffffffu));
+  const operand quiet = binary(binary_op::bit_or, bits, number(0x00400000u));
+  const operand kept = select(compare(comparison::greater, size, number(0x7f800000u)), quiet, rounded);
+  return unary(op::u_convert, {scalar_kind::bf16, x.type.components}, binary(binary_op::shift_right, kept, number(16)));
+}
+
+[[nodiscard]] inline operand convert_literal(data_type to, const operand& literal) {
+  const data_type from = literal.type;
+  const operand value = literal_operand(from, detail::rounded(from.kind, literal.bits));
+  if (from.is_float() && !to.is_float()) {
+    const double whole = std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)));
+    return literal_operand(to, literal_bits(to.kind, whole));
+  }
+  if (from.is_float() == to.is_float()) return literal_operand(to, detail::rounded(to.kind, value.bits));
+  const double number = info(from.kind).is_signed ? static_cast<double>(static_cast<std::int32_t>(value.bits))
+                                                  : static_cast<double>(value.bits);
+  return literal_operand(to, detail::rounded(to.kind, literal_bits(to.kind, number)));
+}
+
+// Between a narrow integer, or a bf16, and all that is not 32 bits wide there is that in the middle.
+[[nodiscard]] inline operand convert_narrow(data_type to, const operand& value) {
+  const scalar_kind from = value.type.kind;
+  const auto middle = [&](scalar_kind kind) { return data_type{kind, to.components}; };
+  if (from == scalar_kind::bf16) {
+    const bool native = value.owner->builder().has_bfloat16();
+    return convert(to, native ? unary(op::f_convert, middle(scalar_kind::f32), value) : from_upper_half(value));
+  }
+  if (to.kind == scalar_kind::bf16) {
+    const operand single = convert(middle(scalar_kind::f32), value);
+    return owner_of(value).builder().has_bfloat16() ? unary(op::f_convert, to, single) : to_upper_half(single);
+  }
+  if (is_narrow_integer(from)) {
+    const bool is_signed = info(from).is_signed;
+    if (to.kind == scalar_kind::u32 || (to.kind == scalar_kind::i32 && is_signed))
+      return unary(conversion_of_integers(from), to, value);
+    const data_type wide = middle(is_signed ? scalar_kind::i32 : scalar_kind::u32);
+    return convert(to, unary(conversion_of_integers(from), wide, value));
+  }
+  const bool is_wide = from == scalar_kind::u32 || from == scalar_kind::i32;
+  const data_type wide = middle(info(to.kind).is_signed ? scalar_kind::i32 : scalar_kind::u32);
+  return unary(conversion_of_integers(to.kind), to, is_wide ? value : convert(wide, value));
+}
+
 MEGANEURA_INLINE operand convert(data_type to, const operand& value) {
   const data_type from = value.type;
   if (from.kind == to.kind) return value;
-  if (is_stored_only(from.kind) || is_stored_only(to.kind)) {
-    if (value.is_literal()) return literal_operand(to, value.bits);
-    return unary(conversion_of_integers(is_stored_only(from.kind) ? from.kind : to.kind), to, value);
-  }
-  if (from.kind == scalar_kind::boolean) {
+  if (from.kind == scalar_kind::boolean && !is_narrow_integer(to.kind) && to.kind != scalar_kind::bf16) {
     return select(value, literal_operand(to, literal_bits(to.kind, 1)), literal_operand(to, 0));
   }
+  if (value.is_literal() && to.kind == scalar_kind::boolean)
+    return compare(comparison::not_equal, value, literal_operand(from, 0));
+  if (value.is_literal()) return convert_literal(to, value);
+  const auto is_special = [](scalar_kind kind) { return is_narrow_integer(kind) || kind == scalar_kind::bf16; };
+  if (is_special(from.kind) || is_special(to.kind)) return convert_narrow(to, value);
   if (to.kind == scalar_kind::boolean) return compare(comparison::not_equal, value, literal_operand(from, 0));
-  if (value.is_literal()) {
-    if (from.is_float() && to.is_float()) return literal_operand(to, value.bits);
-    if (!from.is_float() && !to.is_float()) return literal_operand(to, value.bits);
-    if (from.is_float())
-      return literal_operand(to,
-                             literal_bits(to.kind, std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)))));
-    const bool is_signed = from.kind == scalar_kind::i32;
-    const double number =
-        is_signed ? static_cast<double>(static_cast<std::int32_t>(value.bits)) : static_cast<double>(value.bits);
-    return literal_operand(to, literal_bits(to.kind, number));
-  }
   if (from.is_float() && to.is_float()) return unary(op::f_convert, to, value);
   if (from.is_float()) return unary(to.kind == scalar_kind::u32 ? op::convert_f_to_u : op::convert_f_to_s, to, value);
   if (to.is_float()) return unary(from.kind == scalar_kind::u32 ? op::convert_u_to_f : op::convert_s_to_f, to, value);
@@ -365,8 +409,8 @@ MEGANEURA_INLINE operand bitcast(data_type to, const operand& value) {
   if (to.bytes() != value.type.bytes())
     fail(error_category::invalid_argument, "bitcast between {} and {} bytes was asked for", value.type.bytes(),
          to.bytes());
-  if (value.is_literal() && to.components == value.type.components && to.kind != scalar_kind::f16)
-    return literal_operand(to, value.bits);
+  const bool same_parts = to.components == value.type.components && info(to.kind).bits == 32;
+  if (value.is_literal() && same_parts) return literal_operand(to, value.bits);
   return unary(op::bitcast, to, value);
 }
 
@@ -383,6 +427,7 @@ MEGANEURA_INLINE operand extract(const operand& vector, word component) {
          vector.type.components);
   if (vector.is_literal()) return literal_operand(scalar, vector.bits);
   kernel& owner = *vector.owner;
+  owner.builder().require_arithmetic(scalar.kind);
   if (const operand* known = owner.parts_of(vector)) return known[component];
   const word parts[] = {owner.use(vector), component};
   return owner.wrap(scalar, owner.builder().emit_pure(op::composite_extract, owner.builder().type(scalar), parts));

@@ -39,13 +39,17 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
   create_transfer_objects(staging_bytes);
 }
 
-/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 16-bit floats,
-/// 8-bit integers in memory, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
+/// Keeps of the features on offer those that this folder or a module of the kernel language may need: 8- and 16-bit
+/// numbers, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
 /// every size. Robust buffer access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
   chosen.v12.storageBuffer8BitAccess = offered.v12.storageBuffer8BitAccess;
   chosen.v12.shaderFloat16 = offered.v12.shaderFloat16;
+  chosen.v12.shaderInt8 = offered.v12.shaderInt8;
+  chosen.base.features.shaderInt16 = offered.base.features.shaderInt16;
+  chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
+  chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
@@ -61,8 +65,8 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
   std::vector<std::string> enabled;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_EXT_memory_budget",
-                           "VK_KHR_portability_subset"}) {
+  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+                           "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))

@@ -83,8 +83,9 @@ struct device_facts {
   bool has_f16 = false;            // arithmetic, and 16-bit loads and stores in storage buffers
   bool has_16bit_storage = false;  // the latter alone
   bool has_8bit_storage = false;
-  bool has_bf16 = false;  // VK_KHR_shader_bfloat16 with its cooperative matrices
-  bool has_int8 = false;  // arithmetic and storage
+  bool has_bf16 = false;   // VK_KHR_shader_bfloat16 with its cooperative matrices
+  bool has_int8 = false;   // arithmetic and storage
+  bool has_int16 = false;  // the same
   bool has_int64 = false;
   bool has_float64 = false;
   bool has_float_atomics = false;  // atomic add of f32 in storage buffers

@@ -111,6 +111,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_8bit_storage,
                        &device_facts::has_bf16,
                        &device_facts::has_int8,
+                       &device_facts::has_int16,
                        &device_facts::has_int64,
                        &device_facts::has_float64,
                        &device_facts::has_float_atomics,

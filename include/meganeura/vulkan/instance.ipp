@@ -429,6 +429,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_f16 = features.v12.shaderFloat16 && facts.has_16bit_storage;
   facts.has_bf16 = features.bfloat16.shaderBFloat16Type && features.bfloat16.shaderBFloat16CooperativeMatrix;
   facts.has_int8 = features.v12.shaderInt8 && facts.has_8bit_storage;
+  facts.has_int16 = features.base.features.shaderInt16 && facts.has_16bit_storage;
   facts.has_int64 = features.base.features.shaderInt64;
   facts.has_float64 = features.base.features.shaderFloat64;
   facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
