@@ -17080,6 +17080,7 @@ struct module {
   bool needs_16bit_storage = false;            // storageBuffer16BitAccess
   bool needs_8bit_storage = false;             // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_workgroup_layout = false;         // VK_KHR_workgroup_memory_explicit_layout, of 8 and 16 bits too
   bool needs_device_scope = false;             // atomics on storage buffers, barriers across workgroups
   bool needs_special_values = false;           // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;       // of subgroup_operation
@@ -17279,7 +17280,8 @@ struct device_facts {
   bool has_integer_dot = false;    // accelerated or not
   bool has_cooperative_matrix = false;
   bool has_memory_model = false;
-  bool has_device_scope = false;  // atomics of all workgroups, in either memory model
+  bool has_workgroup_layout = false;  // workgroup memory laid out by a kernel, with 8- and 16-bit elements
+  bool has_device_scope = false;      // atomics of all workgroups, in either memory model
   bool has_device_address = false;
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
@@ -28125,6 +28127,9 @@ enum class capability : std::uint32_t {
   group_non_uniform_arithmetic = 63,
   group_non_uniform_ballot = 64,
   group_non_uniform_shuffle = 65,
+  workgroup_memory_explicit_layout = 4428,
+  workgroup_memory_explicit_layout_8bit_access = 4429,
+  workgroup_memory_explicit_layout_16bit_access = 4430,
   storage_buffer_16bit_access = 4433,
   storage_buffer_8bit_access = 4448,
   signed_zero_inf_nan_preserve = 4466,
@@ -28416,6 +28421,7 @@ struct feature_chain {
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_sizes{};  // before 1.3, where v13 has it
   VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness{};
   VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float{};
+  VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR workgroup_layout{};
   cooperative_matrix_features cooperative_matrix{};
   bfloat16_features bfloat16{};
 
@@ -28423,6 +28429,11 @@ struct feature_chain {
   feature_chain(const feature_chain&) = delete;
   feature_chain& operator=(const feature_chain&) = delete;
   void link(std::uint32_t api_version, const std::vector<std::string>& extensions);
+  [[nodiscard]] bool has_workgroup_layout() const {
+    return workgroup_layout.workgroupMemoryExplicitLayout != 0 &&
+           workgroup_layout.workgroupMemoryExplicitLayout8BitAccess != 0 &&
+           workgroup_layout.workgroupMemoryExplicitLayout16BitAccess != 0;
+  }
   [[nodiscard]] bool subgroup_size_control() const {
     return v13.subgroupSizeControl != 0 || subgroup_sizes.subgroupSizeControl != 0;
   }
@@ -28775,6 +28786,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_cooperative_matrix,
                        &device_facts::has_memory_model,
                        &device_facts::has_device_scope,
+                       &device_facts::has_workgroup_layout,
                        &device_facts::has_device_address,
                        &device_facts::has_timeline_semaphore,
                        &device_facts::has_pipeline_robustness,
@@ -36501,6 +36513,9 @@ MEGANEURA_INLINE void feature_chain::link(std::uint32_t api_version, const std::
   if (contains(extensions, "VK_EXT_shader_atomic_float")) {
     chain.add(atomic_float, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
   }
+  if (contains(extensions, "VK_KHR_workgroup_memory_explicit_layout")) {
+    chain.add(workgroup_layout, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_WORKGROUP_MEMORY_EXPLICIT_LAYOUT_FEATURES_KHR);
+  }
   if (contains(extensions, "VK_KHR_cooperative_matrix")) {
     chain.add(cooperative_matrix, cooperative_matrix_features_type);
   }
@@ -36652,6 +36667,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
   facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
   facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
+  facts.has_workgroup_layout = features.has_workgroup_layout();
   facts.has_memory_model = features.v12.vulkanMemoryModel;
   // Vulkan appendix A, RuntimeSpirv-vulkanMemoryModel-06265: asked of devices with that model alone.
   facts.has_device_scope = features.v12.vulkanMemoryModelDeviceScope || !features.v12.vulkanMemoryModel;
@@ -36783,6 +36799,11 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
   chosen.base.features.shaderInt16 = offered.base.features.shaderInt16;
   chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
   chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
+  if (offered.has_workgroup_layout()) {
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout = VK_TRUE;
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout8BitAccess = VK_TRUE;
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout16BitAccess = VK_TRUE;
+  }
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
@@ -36798,8 +36819,9 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
   std::vector<std::string> enabled;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
-                           "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
+  for (const char* name :
+       {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+        "VK_KHR_workgroup_memory_explicit_layout", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
@@ -37419,6 +37441,8 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
+  if (kernel.needs_workgroup_layout && !facts.has_workgroup_layout)
+    return "it needs VK_KHR_workgroup_memory_explicit_layout";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups", missing & spirv::subgroup_arithmetic
@@ -41299,6 +41323,9 @@ class module_builder {
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
   [[nodiscard]] word type_array(word element, word length);
   [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
+  /// Block struct of one array that begins `offset` bytes into workgroup memory; a type of its own each time. Raises
+  /// the version to 1.4.
+  [[nodiscard]] word type_workgroup_block(data_type element, word length, word offset);
   [[nodiscard]] word type_uniform_buffer(data_type element,
                                          word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
@@ -41361,6 +41388,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
+  word version_ = 0x00010300;
   bool vulkan_memory_model_ = false, memory_model_settled_ = false, bfloat16_ = false;
   word glsl_ = 0;
   word main_ = 0;
@@ -41728,6 +41756,10 @@ struct memory_object {
   word binding = 0;
   bool writable = true;
   bool exchanged = false;  // access::exchange
+  bool in_block = false;   // workgroup memory of explicit layout,
+  word offset = 0;         // which it begins at, in bytes
+  // Of a view without that layout: elements as they lie, with as many components or, for scalars, four times or twice.
+  std::optional<data_type> lies_as{};
 };
 
 /// An element of one.
@@ -41866,6 +41898,9 @@ class kernel {
   kernel(const kernel&) = delete;
   kernel& operator=(const kernel&) = delete;
 
+  /// Workgroup memory is laid out by the language, so that arrays have views of all types. Before the first array.
+  void use_explicit_workgroup_layout();
+  [[nodiscard]] bool has_explicit_workgroup_layout() const { return explicit_layout_; }
   /// bf16 becomes a type of the device (device_facts::has_bf16), before it is first used. Otherwise it is converted by
   /// its bits, which every device can.
   void use_bfloat16() { builder_.use_bfloat16(); }
@@ -41875,15 +41910,20 @@ class kernel {
   [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
     return memory<T>(declare_buffer(T::static_type, name, how, {}));
   }
-  /// The same binding seen as another element type, e.g. f32 as f32x4.
+  /// The same memory seen as another element type: a binding, e.g. of f32 as f32x4, or an array of workgroup memory,
+  /// e.g. of u32x4 as f32, whose elements must be as wide at least. Of the latter use_explicit_workgroup_layout() gives
+  /// views of all types; without it these are scalars of 32 bits, or vectors as wide as the array's.
   template <kernel_value T, kernel_value U>
-  [[nodiscard]] memory<T> view(const memory<U>& buffer) {
-    return memory<T>(declare_view(T::static_type, buffer.object()));
+  [[nodiscard]] memory<T> view(const memory<U>& of) {
+    return memory<T>(declare_view(T::static_type, of.object()));
   }
   /// Uniform texel buffer; the format (RGBA32F, R32F, RGBA16F) is the buffer view's, absent components read as 0, 0, 1.
   [[nodiscard]] texel_buffer texels(std::string_view name);
 
   // --- other memory ---
+  /// Every array of workgroup memory begins at a multiple of 16 bytes, whatever stands beside it: the language lays
+  /// them out (SPV_KHR_workgroup_memory_explicit_layout, device_facts::has_workgroup_layout) or else, as drivers put
+  /// them one behind another, fills each up to such a multiple. So a 16-byte access is an aligned one.
   template <kernel_value T>
   [[nodiscard]] memory<T> shared(word length) {
     return memory<T>(declare_array(T::static_type, storage_class::workgroup, length));
@@ -42087,6 +42127,9 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
+  [[nodiscard]] untyped::memory_object declare_workgroup_array(data_type type, word length);
+  [[nodiscard]] untyped::memory_object declare_workgroup_view(data_type type, const untyped::memory_object& of);
+  [[nodiscard]] untyped::memory_object declare_workgroup_block(data_type type, word length, word offset);
   void emit_barrier(scope execution, scope seen_by, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
@@ -42101,7 +42144,7 @@ class kernel {
   std::vector<word> exchanged_;
   std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
-  bool precise_ = false;
+  bool precise_ = false, explicit_layout_ = false;
   bool finished_ = false;
 };
 
@@ -44966,7 +45009,7 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const device_profile& on) {
-    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
+    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 16;  // the list, the exchange, a flag
     if (slices < size)
       slices *= 2;
     else if (loads < 16 && shared_bytes <= on.max_shared_bytes)
@@ -45329,6 +45372,7 @@ MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
          "a cooperative matrix was declared behind barriers or workgroup memory's use; make one before");
   }
   vulkan_memory_model_ = true;
+  version_ = 0x00010600;
   require(capability::vulkan_memory_model);
 }
 
@@ -45409,6 +45453,25 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   const word offset[] = {result, 0, static_cast<word>(decoration::offset), 0};
   detail::append(decorations_, op::member_decorate, offset);
   return result;
+}
+
+MEGANEURA_INLINE word module_builder::type_workgroup_block(data_type element, word length, word offset) {
+  version_ = std::max(version_, word{0x00010400});
+  require_extension("SPV_KHR_workgroup_memory_explicit_layout");
+  require(capability::workgroup_memory_explicit_layout);
+  const word bits = info(element.kind).bits;
+  if (bits == 8) require(capability::workgroup_memory_explicit_layout_8bit_access);
+  if (bits == 16) require(capability::workgroup_memory_explicit_layout_16bit_access);
+  const word array = fresh_id(), block = fresh_id();
+  const word array_parts[] = {array, type(element), constant({scalar_kind::u32, 1}, length)};
+  detail::append(declarations_, op::type_array, array_parts);
+  const word block_parts[] = {block, array};
+  detail::append(declarations_, op::type_struct, block_parts);
+  decorate(array, decoration::array_stride, {element.bytes()});
+  decorate(block, decoration::block);
+  const word at[] = {block, 0, static_cast<word>(decoration::offset), offset};
+  detail::append(decorations_, op::member_decorate, at);
+  return block;
 }
 
 MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
@@ -45634,11 +45697,14 @@ MEGANEURA_INLINE void module_builder::end_loop(const loop& open) {
   place_label(open.merge_label);
 }
 
-// A type that no buffer holds is one that is computed with.
+// A type that no memory holds is one that is computed with.
 MEGANEURA_INLINE void module_builder::require_types() {
   for (const scalar_info& row : detail::scalar_table) {
+    const auto in_workgroup = row.bits == 8 ? capability::workgroup_memory_explicit_layout_8bit_access
+                                            : capability::workgroup_memory_explicit_layout_16bit_access;
+    const auto has = [&](capability memory) { return capabilities_.contains(static_cast<word>(memory)); };
     const bool declared = types_[static_cast<std::size_t>(row.kind)][1] != 0;
-    if (declared && !capabilities_.contains(static_cast<word>(row.stored))) require_arithmetic(row.kind);
+    if (declared && !has(row.stored) && !has(in_workgroup)) require_arithmetic(row.kind);
   }
 }
 
@@ -45646,8 +45712,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
   require_types();
   const word void_type = declare(op::type_void, {}, false);
   const word function_type = declare(op::type_function, std::span(&void_type, 1), false);
-  const word version = vulkan_memory_model_ ? 0x00010600u : 0x00010300u;
-  words out{0x07230203u, version, 0, 0, 0};
+  words out{0x07230203u, version_, 0, 0, 0};
   for (const word value : capabilities_) detail::append(out, op::capability, std::span(&value, 1));
   for (const std::string& name : extensions_) {
     words text;
@@ -45665,7 +45730,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
   detail::append_string(entry, "main");
   // Up to 1.3 the interface holds inputs only, from 1.4 every global.
   for (const word id : interface_) {
-    bool input = vulkan_memory_model_;
+    bool input = version_ >= 0x00010400;
     for (const auto& [which, variable] : built_ins_) input = input || variable == id;
     if (input) entry.push_back(id);
   }
@@ -45706,32 +45771,37 @@ MEGANEURA_INLINE words memory_operands(kernel& owner, const memory_object& objec
           owner.scope_id(scope::workgroup)};
 }
 
-MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
+// What lies where a place of it is: its type, or bits to be turned into that.
+[[nodiscard]] inline data_type type_in_memory(const memory_object& object) {
+  return object.lies_as ? data_type{object.lies_as->kind, object.type.components} : object.type;
+}
+
+[[nodiscard]] inline place_reference locate_by(const memory_object& object, std::initializer_list<operand> indices) {
   kernel& owner = *object.owner;
   auto& builder = owner.builder();
+  const word pointer_type = builder.type_pointer(object.storage, builder.type(type_in_memory(object)));
+  words parts{object.variable};
+  if (object.in_block || object.storage == storage_class::storage_buffer)
+    parts.push_back(builder.constant(index_type, 0));
+  for (const operand& index : indices) parts.push_back(owner.use(index));
+  return {object, builder.emit_pure(op::access_chain, pointer_type, parts)};
+}
+
+MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
   if (object.length != 0 && index.is_literal() && index.bits >= object.length) {
     fail(error_category::invalid_argument, "element {} of a kernel array of {} elements was asked for; stay inside it",
          index.bits, object.length);
   }
-  const word pointer_type = builder.type_pointer(object.storage, builder.type(object.type));
-  words parts{object.variable};
-  if (object.storage == storage_class::storage_buffer) parts.push_back(builder.constant(index_type, 0));
-  parts.push_back(owner.use(index));
-  return {object, builder.emit_pure(op::access_chain, pointer_type, parts)};
+  if (!object.lies_as || object.lies_as->components == object.type.components) return locate_by(object, {index});
+  const operand parts = word_like(index, object.lies_as->components);
+  return locate_by(object, {binary(binary_op::divide, index, parts), binary(binary_op::modulo, index, parts)});
 }
 
 MEGANEURA_INLINE place_reference locate_component(const memory_object& object, const operand& index,
                                                   const operand& component) {
-  kernel& owner = *object.owner;
-  auto& builder = owner.builder();
   memory_object scalar = object;
   scalar.type.components = 1;
-  const word pointer_type = builder.type_pointer(object.storage, builder.type(scalar.type));
-  words parts{object.variable};
-  if (object.storage == storage_class::storage_buffer) parts.push_back(builder.constant(index_type, 0));
-  parts.push_back(owner.use(index));
-  parts.push_back(owner.use(component));
-  return {scalar, builder.emit_pure(op::access_chain, pointer_type, parts)};
+  return locate_by(scalar, {index, component});
 }
 
 [[nodiscard]] inline word checked_pointer(const place_reference& where) {
@@ -45742,13 +45812,15 @@ MEGANEURA_INLINE place_reference locate_component(const memory_object& object, c
 
 MEGANEURA_INLINE operand load(const place_reference& from) {
   kernel& owner = *from.object.owner;
-  const word type = owner.builder().type(from.object.type);
+  const data_type lies = type_in_memory(from.object);
+  const word type = owner.builder().type(lies);
   words parts{checked_pointer(from)};
   const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   const bool constant_memory = !from.object.writable;  // nothing in this dispatch writes it: equal loads are one load
-  return owner.wrap(from.object.type, constant_memory ? owner.builder().emit_pure(op::load, type, parts)
-                                                      : owner.builder().emit(op::load, type, parts));
+  const word id =
+      constant_memory ? owner.builder().emit_pure(op::load, type, parts) : owner.builder().emit(op::load, type, parts);
+  return bitcast(from.object.type, owner.wrap(lies, id));
 }
 
 MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
@@ -45758,7 +45830,7 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
          "a store to read-only binding {} was asked for; declare it with access::write or access::read_write",
          to.object.binding);
   }
-  words parts{checked_pointer(to), owner.use(what)};
+  words parts{checked_pointer(to), owner.use(bitcast(type_in_memory(to.object), what))};
   const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::store, parts);
@@ -45769,6 +45841,8 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
   kernel& owner = *where.object.owner;
   if (!where.object.writable)
     fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
+  if (type_in_memory(where.object) != where.object.type)
+    fail(error_category::invalid_argument, "an atomic on a view of another type was asked for; use the array");
   const bool in_workgroup = where.object.storage == storage_class::workgroup;
   word semantics = static_cast<word>(order);
   if (order != memory_order::relaxed) {
@@ -45895,8 +45969,10 @@ MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
 }
 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, const untyped::memory_object& of) {
+  if (of.owner == this && of.storage == storage_class::workgroup) return declare_workgroup_view(type, of);
   if (of.owner != this || of.storage != storage_class::storage_buffer)
-    fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
+    fail(error_category::invalid_argument, "kernel '{}': only its own buffers and workgroup memory have views",
+         module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
   if (of.writable) mark_aliased(of.variable);
   const access how = of.exchanged ? access::exchange : of.writable ? access::read_write : access::read;
@@ -45923,13 +45999,64 @@ MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
+  if (storage == storage_class::workgroup) return declare_workgroup_array(type, length);
   builder_.require_arithmetic(type.kind);
-  const word array = builder_.type_array(builder_.type(type), length);
-  const word pointer = builder_.type_pointer(storage, array);
-  if (storage == storage_class::workgroup) note_shared(type.bytes() * length);
-  const word id = storage == storage_class::function ? builder_.function_variable(pointer)
-                                                     : builder_.global_variable(pointer, storage);
-  return {this, id, type, storage, length, 0, true};
+  const word pointer = builder_.type_pointer(storage, builder_.type_array(builder_.type(type), length));
+  return {this, builder_.function_variable(pointer), type, storage, length};
+}
+
+MEGANEURA_INLINE void kernel::use_explicit_workgroup_layout() {
+  if (module_.shared_bytes != 0) {
+    fail(error_category::invalid_argument,
+         "kernel '{}': workgroup memory's layout must be chosen before its first array", module_.name);
+  }
+  explicit_layout_ = true;
+}
+
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_array(data_type type, word length) {
+  constexpr word alignment = 16;
+  const word offset = module_.shared_bytes, bytes = (type.bytes() * length + alignment - 1) / alignment * alignment;
+  note_shared(bytes);
+  if (explicit_layout_) return declare_workgroup_block(type, length, offset);
+  builder_.require_arithmetic(type.kind);
+  const word pointer =
+      builder_.type_pointer(storage_class::workgroup, builder_.type_array(builder_.type(type), bytes / type.bytes()));
+  return {this, builder_.global_variable(pointer, storage_class::workgroup), type, storage_class::workgroup, length};
+}
+
+// All such variables are the same memory: SPV_KHR_workgroup_memory_explicit_layout.
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_block(data_type type, word length, word offset) {
+  if (type.kind == scalar_kind::boolean)
+    fail(error_category::invalid_argument, "kernel '{}': booleans have no layout; use u32", module_.name);
+  const word block = builder_.type_workgroup_block(type, length, offset);
+  const word id =
+      builder_.global_variable(builder_.type_pointer(storage_class::workgroup, block), storage_class::workgroup);
+  mark_aliased(id);
+  return {.owner = this,
+          .variable = id,
+          .type = type,
+          .storage = storage_class::workgroup,
+          .length = length,
+          .in_block = true,
+          .offset = offset};
+}
+
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_view(data_type type,
+                                                                       const untyped::memory_object& of) {
+  if (type.bytes() > of.type.bytes()) {
+    fail(error_category::invalid_argument, "kernel '{}': a view of {} bytes an element of an array of {} was asked for",
+         module_.name, type.bytes(), of.type.bytes());
+  }
+  const word length = of.type.bytes() / type.bytes() * of.length;
+  if (explicit_layout_) return declare_workgroup_block(type, length, of.offset);
+  const bool whole_words = info(type.kind).bits == 32 && info(of.type.kind).bits == 32;
+  if (of.lies_as || !whole_words || (type.components != 1 && type.components != of.type.components)) {
+    fail(error_category::invalid_argument,
+         "kernel '{}': this view of workgroup memory needs use_explicit_workgroup_layout()", module_.name);
+  }
+  untyped::memory_object view = of;
+  view.type = type, view.length = length, view.lies_as = of.type;
+  return view;
 }
 
 MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
@@ -46089,6 +46216,8 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_workgroup_layout =
+        module_.needs_workgroup_layout || used == capability::workgroup_memory_explicit_layout;
     module_.needs_int8 = module_.needs_int8 || used == capability::int8;
     module_.needs_int16 = module_.needs_int16 || used == capability::int16;
     module_.needs_bf16 = module_.needs_bf16 || used == capability::bfloat16_type;
@@ -51269,8 +51398,16 @@ MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& ty
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
+// A matrix lies in elements of an array, which parts of vectors are not.
+inline void check_matrix_place(const place_reference& place) {
+  if (!place.object.lies_as || place.object.lies_as->components == place.object.type.components) return;
+  fail(error_category::invalid_argument,
+       "a matrix in a view of workgroup memory needs use_explicit_workgroup_layout(), or the array itself");
+}
+
 MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
                                             matrix_layout layout) {
+  check_matrix_place(from);
   kernel& owner = *from.object.owner;
   const word id = matrix_type_id(owner, type);
   words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
@@ -51282,6 +51419,7 @@ MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place
 
 MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride,
                                    matrix_layout layout) {
+  check_matrix_place(to);
   kernel& owner = *to.object.owner;
   if (!to.object.writable)
     fail(error_category::invalid_argument,

@@ -240,6 +240,60 @@ TEST(spirv_kernel, cooperative_matrices_declare_their_needs) {
   EXPECT_EQ(count(m, op::cooperative_matrix_mul_add), 1u);
 }
 
+TEST(spirv_kernel, arrays_of_workgroup_memory_begin_at_multiples_of_16_bytes) {
+  for (const bool explicit_layout : {false, true}) {
+    kernel k("alignment", {32, 1, 1});
+    if (explicit_layout) k.use_explicit_workgroup_layout();
+    const auto flag = k.shared<u32>(1);
+    EXPECT_EQ(k.shared_bytes(), 16u);
+    const auto halves = k.shared<f16x2>(5);
+    EXPECT_EQ(k.shared_bytes(), 48u);
+    const auto pairs = k.shared<u32x2>(3);
+    EXPECT_EQ(k.shared_bytes(), 80u);
+    EXPECT_THROW((void)flag[1], meganeura::error);
+    flag[0] = pairs[2].load()[1] + bitcast<u32>(halves[4].load());
+    EXPECT_EQ(validation_of(k.finish()), "");
+  }
+}
+
+TEST(spirv_kernel, views_of_workgroup_memory_validate_in_both_memory_models) {
+  for (const bool explicit_layout : {false, true}) {
+    for (const bool vulkan : {false, true}) {
+      kernel k("workgroup_views", {32, 1, 1});
+      if (vulkan) k.builder().use_vulkan_memory_model();
+      if (explicit_layout) k.use_explicit_workgroup_layout();
+      const auto out = k.storage_buffer<f32>("out", access::write);
+      const auto flags = k.shared<u32>(1);
+      const auto staged = k.shared<u32x4>(16);
+      const auto numbers = k.view<f32>(staged);
+      const auto fours = k.view<f32x4>(staged);
+      flags[0].atomic_store(1);
+      staged[k.local_index() & 15u] = u32x4(k.local_index());
+      k.barrier();
+      fours.component(k.local_index() & 15u, 3) = numbers[k.local_index()] + fours[2].load()[0];
+      (void)k.view<u32>(staged)[5].atomic_add(1);
+      EXPECT_THROW((void)numbers[64], meganeura::error);
+      EXPECT_THROW((void)k.view<u32x2>(flags), meganeura::error);
+      if (explicit_layout) {
+        k.view<f16>(staged)[3] = f16(1.0f);
+        k.view<u8x4>(staged)[3] = convert<u8x4>(k.view<u32x4>(staged)[2].load());
+        out[0] = convert<f32>(k.view<bf16>(staged)[127].load());
+      } else {
+        EXPECT_THROW((void)k.view<f16>(staged), meganeura::error);
+        EXPECT_THROW((void)k.view<u32x2>(staged), meganeura::error);
+        EXPECT_THROW((void)k.view<i32>(staged)[0].atomic_add(1), meganeura::error);
+        EXPECT_THROW(k.use_explicit_workgroup_layout(), meganeura::error);
+      }
+      const auto m = k.finish();
+      EXPECT_EQ(validation_of(m), "");
+      EXPECT_EQ(m.shared_bytes, 272u);
+      EXPECT_EQ(m.needs_workgroup_layout, explicit_layout);
+      EXPECT_EQ(m.words[1], vulkan ? 0x00010600u : explicit_layout ? 0x00010400u : 0x00010300u);
+      EXPECT_FALSE(m.needs_int8 || m.needs_int16);
+    }
+  }
+}
+
 // Every operation that a matrix of T has.
 template <class T>
 void compute_on_matrices(kernel& k, const memory<u32>& out) {

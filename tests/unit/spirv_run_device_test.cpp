@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -311,6 +312,53 @@ TEST(spirv_run, products_of_all_types_of_matrices) {
   expect_products<u8, u32, i32, std::uint32_t>("product_u8", component_type::uint8, component_type::uint32, same);
 }
 
+// A fragment of f16 staged behind an array of one word, as words of two; `explicit_layout`: seen as what it is.
+meganeura::spirv::module staged_matrix(std::uint32_t lanes, bool explicit_layout) {
+  kernel k(explicit_layout ? "staged_matrix_laid_out" : "staged_matrix", {lanes, 1, 1});
+  k.require_subgroup_size(lanes);
+  if (explicit_layout) k.use_explicit_workgroup_layout();
+  const auto zero = cooperative_matrix<f32>::fill(k, 16, 16, matrix_use::accumulator, 0.0f);
+  const auto in = k.storage_buffer<u32x2>("in");  // the matrix, then the unit matrix
+  const auto units = k.view<f16>(in);
+  const auto out = k.storage_buffer<f32>("out", access::write);
+  const auto flag = k.shared<u32>(1);
+  const auto staged = k.shared<u32x2>(64);
+  flag[0].atomic_store(1);
+  for (std::uint32_t at = 0; at < 64; at += lanes) staged[k.local_index() + at] = in[k.local_index() + at].load();
+  k.barrier();
+  const auto load = [&] {
+    if (explicit_layout) return cooperative_matrix<f16>::load(k.view<f16>(staged), 0, 16, 16, 16, matrix_use::a);
+    return cooperative_matrix<f16>::load(staged, 0, 4, 16, 16, matrix_use::a);
+  };
+  multiply_add(load(), cooperative_matrix<f16>::load(units, 256, 16, 16, 16, matrix_use::b), zero).store(out, 0, 16);
+  return k.finish();
+}
+
+// The array of one word moved the other off its alignment: loads gave anything (NVIDIA, driver 580).
+TEST(spirv_run, matrices_staged_beside_a_word_are_what_was_stored) {
+  for (const bool explicit_layout : {false, true})
+    EXPECT_EQ(meganeura::support::validation_of(staged_matrix(32, explicit_layout)), "");
+  const vulkan::device_facts& facts = gpu().facts();
+  bool fits = facts.subgroup_size <= 64;
+  const auto is_usual = [](const vulkan::cooperative_matrix_shape& s) {
+    return s.m == 16 && s.n == 16 && s.k == 16 && s.a == vulkan::component_type::float16 &&
+           s.c == vulkan::component_type::float32 && s.scope == vulkan::matrix_scope::subgroup;
+  };
+  fits = fits && std::any_of(facts.cooperative_matrix_shapes.begin(), facts.cooperative_matrix_shapes.end(), is_usual);
+  if (!fits) GTEST_SKIP() << "no matrices of 16x16x16 f16";
+  std::vector<std::uint16_t> values(512, 0);
+  const meganeura::float_format half(meganeura::dtype::f16);
+  for (std::uint32_t j = 0; j < 256; ++j) values[j] = static_cast<std::uint16_t>(half.encode(static_cast<float>(j)));
+  for (std::uint32_t j = 0; j < 16; ++j) values[256 + 17 * j] = static_cast<std::uint16_t>(half.encode(1.0f));
+  std::vector<std::uint32_t> packed(256);
+  std::memcpy(packed.data(), values.data(), 1024);
+  for (const bool explicit_layout : {false, true}) {
+    if (explicit_layout && !facts.has_workgroup_layout) continue;
+    const auto found = run<float>(staged_matrix(facts.subgroup_size, explicit_layout), packed, 256, 1);
+    for (std::uint32_t j = 0; j < 256; ++j) EXPECT_EQ(found[j], static_cast<float>(j)) << explicit_layout;
+  }
+}
+
 // From i32 and f32 through a narrow type and back.
 template <class T, class Cxx>
 void expect_cxx_conversions(const char* name) {
@@ -457,6 +505,61 @@ TEST(spirv_run, workgroup_memory_and_barriers_reverse_a_block) {
   const auto x = spread(1.0f, 2.0f);
   const auto found = run<float>(k.finish(), x, 256, 4);
   for (std::size_t j = 0; j < 256; ++j) EXPECT_EQ(found[j], x[j / 64 * 64 + 63 - j % 64]);
+}
+
+// As words of four, then as numbers; where the language lays memory out as halves and bytes, too.
+meganeura::spirv::module staged_as(bool explicit_layout) {
+  kernel k(explicit_layout ? "staged_laid_out" : "staged");
+  if (explicit_layout) k.use_explicit_workgroup_layout();
+  const auto in = k.storage_buffer<u32x4>("in");
+  const auto out = k.storage_buffer<u32>("out", access::write);
+  const auto other = k.shared<u32>(3);
+  const auto staged = k.shared<u32x4>(64);
+  const auto last = k.shared<u32x2>(5);
+  const auto numbers = k.view<f32>(staged);
+  const u32 t = k.local_index();
+  staged[t] = in[t].load();
+  k.if_(t < 3u, [&] { other[t] = t; });
+  k.if_(t < 5u, [&] { last[t] = vector(t, t + 7u); });
+  k.barrier();
+  const f32 doubled = numbers[t * 4 + 1].load() * 2.0f;
+  k.barrier();
+  numbers[t * 4 + 1] = doubled;
+  k.barrier();
+  for (std::uint32_t j = 0; j < 4; ++j) out[t * 8 + j] = staged[63u - t].load()[j];
+  out[t * 8 + 4] = other[t % 3u].load() * 100u + last[t % 5u].load()[1];
+  k.barrier();
+  if (explicit_layout) {
+    k.view<f16>(staged)[t * 8 + 1] = f16(1.5f);
+    k.view<u8>(staged)[t * 16 + 1] = u8(200);
+  } else {
+    staged.component(t, 0) = (staged.component(t, 0).load() & 0xffu) | 0x3e00c800u;
+  }
+  k.barrier();
+  out[t * 8 + 5] = staged.component(63u - t, 0).load();
+  out[t * 8 + 6] = out[t * 8 + 7] = u32(0);
+  return k.finish();
+}
+
+TEST(spirv_run, workgroup_memory_has_views_of_other_types) {
+  std::vector<std::uint32_t> values(256);
+  for (std::uint32_t j = 0; j < 256; ++j)
+    values[j] = j % 4 == 1 ? std::bit_cast<std::uint32_t>(static_cast<float>(j) * 0.3f) : j * 0x01030507u;
+  for (const bool explicit_layout : {false, true}) {
+    if (explicit_layout && !gpu().facts().has_workgroup_layout) continue;
+    const auto found = run<std::uint32_t>(staged_as(explicit_layout), values, 512, 1);
+    for (std::uint32_t t = 0; t < 64; ++t) {
+      const std::uint32_t* from = &values[(63 - t) * 4];
+      const float doubled = std::bit_cast<float>(from[1]) * 2.0f;
+      const std::vector<std::uint32_t> wanted{from[0],
+                                              std::bit_cast<std::uint32_t>(doubled),
+                                              from[2],
+                                              from[3],
+                                              t % 3 * 100 + t % 5 + 7,
+                                              (from[0] & 0xffu) | 0x3e00c800u};
+      EXPECT_EQ(std::vector<std::uint32_t>(&found[t * 8], &found[t * 8] + 6), wanted) << t << ' ' << explicit_layout;
+    }
+  }
 }
 
 TEST(spirv_run, subgroup_reductions_agree_with_shuffles) {

@@ -97,6 +97,10 @@ TEST_F(vulkan_pipeline, a_kernel_that_needs_what_the_device_lacks_is_refused) {
     EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
     kernel.*need = false;
   }
+  poor.has_workgroup_layout = false;
+  kernel.needs_workgroup_layout = true;
+  EXPECT_NE(vulkan::reason_to_refuse(poor, kernel), "");
+  kernel.needs_workgroup_layout = false;
   poor.has_device_scope = false;
   kernel.needs_device_scope = true;
   EXPECT_EQ(vulkan::reason_to_refuse(poor, kernel), "it needs atomics of device scope");

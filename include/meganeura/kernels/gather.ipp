@@ -42,7 +42,7 @@ struct scatter_plan {
   [[nodiscard]] std::uint32_t elements() const { return size / slices; }  // of the result, in a workgroup
   /// More sharing, then fewer and fuller passes; false when there is no more to be had.
   [[nodiscard]] bool shorten(const device_profile& on) {
-    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 4;  // the list, the exchange, a flag
+    const std::uint32_t shared_bytes = 4 * 2 * chunk() + 16 * (size / 2) + 16;  // the list, the exchange, a flag
     if (slices < size)
       slices *= 2;
     else if (loads < 16 && shared_bytes <= on.max_shared_bytes)

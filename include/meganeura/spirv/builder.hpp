@@ -117,6 +117,9 @@ class module_builder {
   [[nodiscard]] word type_pointer(storage_class storage, word pointee);
   [[nodiscard]] word type_array(word element, word length);
   [[nodiscard]] word type_storage_buffer(data_type element);  // Block struct of one runtime array, std430 stride
+  /// Block struct of one array that begins `offset` bytes into workgroup memory; a type of its own each time. Raises
+  /// the version to 1.4.
+  [[nodiscard]] word type_workgroup_block(data_type element, word length, word offset);
   [[nodiscard]] word type_uniform_buffer(data_type element,
                                          word length);  // Block struct of `length` members, 16 bytes each
   [[nodiscard]] word type_texel_buffer();
@@ -179,6 +182,7 @@ class module_builder {
   };
 
   word next_id_ = 1;
+  word version_ = 0x00010300;
   bool vulkan_memory_model_ = false, memory_model_settled_ = false, bfloat16_ = false;
   word glsl_ = 0;
   word main_ = 0;

@@ -4,6 +4,7 @@
 #include <meganeura/core/float_format.hpp>
 #include <meganeura/spirv/builder.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -63,6 +64,7 @@ MEGANEURA_INLINE void module_builder::use_vulkan_memory_model() {
          "a cooperative matrix was declared behind barriers or workgroup memory's use; make one before");
   }
   vulkan_memory_model_ = true;
+  version_ = 0x00010600;
   require(capability::vulkan_memory_model);
 }
 
@@ -143,6 +145,25 @@ MEGANEURA_INLINE word module_builder::type_storage_buffer(data_type element) {
   const word offset[] = {result, 0, static_cast<word>(decoration::offset), 0};
   detail::append(decorations_, op::member_decorate, offset);
   return result;
+}
+
+MEGANEURA_INLINE word module_builder::type_workgroup_block(data_type element, word length, word offset) {
+  version_ = std::max(version_, word{0x00010400});
+  require_extension("SPV_KHR_workgroup_memory_explicit_layout");
+  require(capability::workgroup_memory_explicit_layout);
+  const word bits = info(element.kind).bits;
+  if (bits == 8) require(capability::workgroup_memory_explicit_layout_8bit_access);
+  if (bits == 16) require(capability::workgroup_memory_explicit_layout_16bit_access);
+  const word array = fresh_id(), block = fresh_id();
+  const word array_parts[] = {array, type(element), constant({scalar_kind::u32, 1}, length)};
+  detail::append(declarations_, op::type_array, array_parts);
+  const word block_parts[] = {block, array};
+  detail::append(declarations_, op::type_struct, block_parts);
+  decorate(array, decoration::array_stride, {element.bytes()});
+  decorate(block, decoration::block);
+  const word at[] = {block, 0, static_cast<word>(decoration::offset), offset};
+  detail::append(decorations_, op::member_decorate, at);
+  return block;
 }
 
 MEGANEURA_INLINE word module_builder::type_uniform_buffer(data_type element, word length) {
@@ -368,11 +389,14 @@ MEGANEURA_INLINE void module_builder::end_loop(const loop& open) {
   place_label(open.merge_label);
 }
 
-// A type that no buffer holds is one that is computed with.
+// A type that no memory holds is one that is computed with.
 MEGANEURA_INLINE void module_builder::require_types() {
   for (const scalar_info& row : detail::scalar_table) {
+    const auto in_workgroup = row.bits == 8 ? capability::workgroup_memory_explicit_layout_8bit_access
+                                            : capability::workgroup_memory_explicit_layout_16bit_access;
+    const auto has = [&](capability memory) { return capabilities_.contains(static_cast<word>(memory)); };
     const bool declared = types_[static_cast<std::size_t>(row.kind)][1] != 0;
-    if (declared && !capabilities_.contains(static_cast<word>(row.stored))) require_arithmetic(row.kind);
+    if (declared && !has(row.stored) && !has(in_workgroup)) require_arithmetic(row.kind);
   }
 }
 
@@ -380,8 +404,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
   require_types();
   const word void_type = declare(op::type_void, {}, false);
   const word function_type = declare(op::type_function, std::span(&void_type, 1), false);
-  const word version = vulkan_memory_model_ ? 0x00010600u : 0x00010300u;
-  words out{0x07230203u, version, 0, 0, 0};
+  words out{0x07230203u, version_, 0, 0, 0};
   for (const word value : capabilities_) detail::append(out, op::capability, std::span(&value, 1));
   for (const std::string& name : extensions_) {
     words text;
@@ -399,7 +422,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
   detail::append_string(entry, "main");
   // Up to 1.3 the interface holds inputs only, from 1.4 every global.
   for (const word id : interface_) {
-    bool input = vulkan_memory_model_;
+    bool input = version_ >= 0x00010400;
     for (const auto& [which, variable] : built_ins_) input = input || variable == id;
     if (input) entry.push_back(id);
   }

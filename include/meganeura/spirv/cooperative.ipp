@@ -23,8 +23,16 @@ MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& ty
   return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
 }
 
+// A matrix lies in elements of an array, which parts of vectors are not.
+inline void check_matrix_place(const place_reference& place) {
+  if (!place.object.lies_as || place.object.lies_as->components == place.object.type.components) return;
+  fail(error_category::invalid_argument,
+       "a matrix in a view of workgroup memory needs use_explicit_workgroup_layout(), or the array itself");
+}
+
 MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
                                             matrix_layout layout) {
+  check_matrix_place(from);
   kernel& owner = *from.object.owner;
   const word id = matrix_type_id(owner, type);
   words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
@@ -36,6 +44,7 @@ MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place
 
 MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride,
                                    matrix_layout layout) {
+  check_matrix_place(to);
   kernel& owner = *to.object.owner;
   if (!to.object.writable)
     fail(error_category::invalid_argument,

@@ -41,6 +41,10 @@ struct memory_object {
   word binding = 0;
   bool writable = true;
   bool exchanged = false;  // access::exchange
+  bool in_block = false;   // workgroup memory of explicit layout,
+  word offset = 0;         // which it begins at, in bytes
+  // Of a view without that layout: elements as they lie, with as many components or, for scalars, four times or twice.
+  std::optional<data_type> lies_as{};
 };
 
 /// An element of one.
@@ -179,6 +183,9 @@ class kernel {
   kernel(const kernel&) = delete;
   kernel& operator=(const kernel&) = delete;
 
+  /// Workgroup memory is laid out by the language, so that arrays have views of all types. Before the first array.
+  void use_explicit_workgroup_layout();
+  [[nodiscard]] bool has_explicit_workgroup_layout() const { return explicit_layout_; }
   /// bf16 becomes a type of the device (device_facts::has_bf16), before it is first used. Otherwise it is converted by
   /// its bits, which every device can.
   void use_bfloat16() { builder_.use_bfloat16(); }
@@ -188,15 +195,20 @@ class kernel {
   [[nodiscard]] memory<T> storage_buffer(std::string_view name, access how = access::read) {
     return memory<T>(declare_buffer(T::static_type, name, how, {}));
   }
-  /// The same binding seen as another element type, e.g. f32 as f32x4.
+  /// The same memory seen as another element type: a binding, e.g. of f32 as f32x4, or an array of workgroup memory,
+  /// e.g. of u32x4 as f32, whose elements must be as wide at least. Of the latter use_explicit_workgroup_layout() gives
+  /// views of all types; without it these are scalars of 32 bits, or vectors as wide as the array's.
   template <kernel_value T, kernel_value U>
-  [[nodiscard]] memory<T> view(const memory<U>& buffer) {
-    return memory<T>(declare_view(T::static_type, buffer.object()));
+  [[nodiscard]] memory<T> view(const memory<U>& of) {
+    return memory<T>(declare_view(T::static_type, of.object()));
   }
   /// Uniform texel buffer; the format (RGBA32F, R32F, RGBA16F) is the buffer view's, absent components read as 0, 0, 1.
   [[nodiscard]] texel_buffer texels(std::string_view name);
 
   // --- other memory ---
+  /// Every array of workgroup memory begins at a multiple of 16 bytes, whatever stands beside it: the language lays
+  /// them out (SPV_KHR_workgroup_memory_explicit_layout, device_facts::has_workgroup_layout) or else, as drivers put
+  /// them one behind another, fills each up to such a multiple. So a 16-byte access is an aligned one.
   template <kernel_value T>
   [[nodiscard]] memory<T> shared(word length) {
     return memory<T>(declare_array(T::static_type, storage_class::workgroup, length));
@@ -400,6 +412,9 @@ class kernel {
   void end_tally(const loop_tally& before, std::uint64_t passes);
   [[nodiscard]] static std::uint64_t passes(const u32& begin, const u32& end, const u32& step);
 
+  [[nodiscard]] untyped::memory_object declare_workgroup_array(data_type type, word length);
+  [[nodiscard]] untyped::memory_object declare_workgroup_view(data_type type, const untyped::memory_object& of);
+  [[nodiscard]] untyped::memory_object declare_workgroup_block(data_type type, word length, word offset);
   void emit_barrier(scope execution, scope seen_by, bool buffers);
   void mark_aliased(word variable);
   // A variable of that type behind `binding`, or the next one; nothing writes it.
@@ -414,7 +429,7 @@ class kernel {
   std::vector<word> exchanged_;
   std::unordered_map<word, std::vector<untyped::operand>> parts_;
   loop_tally tally_;
-  bool precise_ = false;
+  bool precise_ = false, explicit_layout_ = false;
   bool finished_ = false;
 };
 

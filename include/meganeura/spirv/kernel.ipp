@@ -19,32 +19,37 @@ MEGANEURA_INLINE words memory_operands(kernel& owner, const memory_object& objec
           owner.scope_id(scope::workgroup)};
 }
 
-MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
+// What lies where a place of it is: its type, or bits to be turned into that.
+[[nodiscard]] inline data_type type_in_memory(const memory_object& object) {
+  return object.lies_as ? data_type{object.lies_as->kind, object.type.components} : object.type;
+}
+
+[[nodiscard]] inline place_reference locate_by(const memory_object& object, std::initializer_list<operand> indices) {
   kernel& owner = *object.owner;
   auto& builder = owner.builder();
+  const word pointer_type = builder.type_pointer(object.storage, builder.type(type_in_memory(object)));
+  words parts{object.variable};
+  if (object.in_block || object.storage == storage_class::storage_buffer)
+    parts.push_back(builder.constant(index_type, 0));
+  for (const operand& index : indices) parts.push_back(owner.use(index));
+  return {object, builder.emit_pure(op::access_chain, pointer_type, parts)};
+}
+
+MEGANEURA_INLINE place_reference locate(const memory_object& object, const operand& index) {
   if (object.length != 0 && index.is_literal() && index.bits >= object.length) {
     fail(error_category::invalid_argument, "element {} of a kernel array of {} elements was asked for; stay inside it",
          index.bits, object.length);
   }
-  const word pointer_type = builder.type_pointer(object.storage, builder.type(object.type));
-  words parts{object.variable};
-  if (object.storage == storage_class::storage_buffer) parts.push_back(builder.constant(index_type, 0));
-  parts.push_back(owner.use(index));
-  return {object, builder.emit_pure(op::access_chain, pointer_type, parts)};
+  if (!object.lies_as || object.lies_as->components == object.type.components) return locate_by(object, {index});
+  const operand parts = word_like(index, object.lies_as->components);
+  return locate_by(object, {binary(binary_op::divide, index, parts), binary(binary_op::modulo, index, parts)});
 }
 
 MEGANEURA_INLINE place_reference locate_component(const memory_object& object, const operand& index,
                                                   const operand& component) {
-  kernel& owner = *object.owner;
-  auto& builder = owner.builder();
   memory_object scalar = object;
   scalar.type.components = 1;
-  const word pointer_type = builder.type_pointer(object.storage, builder.type(scalar.type));
-  words parts{object.variable};
-  if (object.storage == storage_class::storage_buffer) parts.push_back(builder.constant(index_type, 0));
-  parts.push_back(owner.use(index));
-  parts.push_back(owner.use(component));
-  return {scalar, builder.emit_pure(op::access_chain, pointer_type, parts)};
+  return locate_by(scalar, {index, component});
 }
 
 [[nodiscard]] inline word checked_pointer(const place_reference& where) {
@@ -55,13 +60,15 @@ MEGANEURA_INLINE place_reference locate_component(const memory_object& object, c
 
 MEGANEURA_INLINE operand load(const place_reference& from) {
   kernel& owner = *from.object.owner;
-  const word type = owner.builder().type(from.object.type);
+  const data_type lies = type_in_memory(from.object);
+  const word type = owner.builder().type(lies);
   words parts{checked_pointer(from)};
   const words extra = memory_operands(owner, from.object, false);
   parts.insert(parts.end(), extra.begin(), extra.end());
   const bool constant_memory = !from.object.writable;  // nothing in this dispatch writes it: equal loads are one load
-  return owner.wrap(from.object.type, constant_memory ? owner.builder().emit_pure(op::load, type, parts)
-                                                      : owner.builder().emit(op::load, type, parts));
+  const word id =
+      constant_memory ? owner.builder().emit_pure(op::load, type, parts) : owner.builder().emit(op::load, type, parts);
+  return bitcast(from.object.type, owner.wrap(lies, id));
 }
 
 MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
@@ -71,7 +78,7 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
          "a store to read-only binding {} was asked for; declare it with access::write or access::read_write",
          to.object.binding);
   }
-  words parts{checked_pointer(to), owner.use(what)};
+  words parts{checked_pointer(to), owner.use(bitcast(type_in_memory(to.object), what))};
   const words extra = memory_operands(owner, to.object, true);
   parts.insert(parts.end(), extra.begin(), extra.end());
   owner.builder().emit_void(op::store, parts);
@@ -82,6 +89,8 @@ MEGANEURA_INLINE void store(const place_reference& to, const operand& what) {
   kernel& owner = *where.object.owner;
   if (!where.object.writable)
     fail(error_category::invalid_argument, "an atomic on read-only binding {} was asked for", where.object.binding);
+  if (type_in_memory(where.object) != where.object.type)
+    fail(error_category::invalid_argument, "an atomic on a view of another type was asked for; use the array");
   const bool in_workgroup = where.object.storage == storage_class::workgroup;
   word semantics = static_cast<word>(order);
   if (order != memory_order::relaxed) {
@@ -208,8 +217,10 @@ MEGANEURA_INLINE void kernel::mark_aliased(word variable) {
 }
 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_view(data_type type, const untyped::memory_object& of) {
+  if (of.owner == this && of.storage == storage_class::workgroup) return declare_workgroup_view(type, of);
   if (of.owner != this || of.storage != storage_class::storage_buffer)
-    fail(error_category::invalid_argument, "kernel '{}': only its own storage buffers have views", module_.name);
+    fail(error_category::invalid_argument, "kernel '{}': only its own buffers and workgroup memory have views",
+         module_.name);
   // Two writable names for one binding alias each other, whatever the first was declared as.
   if (of.writable) mark_aliased(of.variable);
   const access how = of.exchanged ? access::exchange : of.writable ? access::read_write : access::read;
@@ -236,13 +247,64 @@ MEGANEURA_INLINE void kernel::note_shared(word bytes) { module_.shared_bytes += 
 MEGANEURA_INLINE untyped::memory_object kernel::declare_array(data_type type, storage_class storage, word length) {
   if (length == 0)
     fail(error_category::invalid_argument, "kernel '{}': an array needs at least one element", module_.name);
+  if (storage == storage_class::workgroup) return declare_workgroup_array(type, length);
   builder_.require_arithmetic(type.kind);
-  const word array = builder_.type_array(builder_.type(type), length);
-  const word pointer = builder_.type_pointer(storage, array);
-  if (storage == storage_class::workgroup) note_shared(type.bytes() * length);
-  const word id = storage == storage_class::function ? builder_.function_variable(pointer)
-                                                     : builder_.global_variable(pointer, storage);
-  return {this, id, type, storage, length, 0, true};
+  const word pointer = builder_.type_pointer(storage, builder_.type_array(builder_.type(type), length));
+  return {this, builder_.function_variable(pointer), type, storage, length};
+}
+
+MEGANEURA_INLINE void kernel::use_explicit_workgroup_layout() {
+  if (module_.shared_bytes != 0) {
+    fail(error_category::invalid_argument,
+         "kernel '{}': workgroup memory's layout must be chosen before its first array", module_.name);
+  }
+  explicit_layout_ = true;
+}
+
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_array(data_type type, word length) {
+  constexpr word alignment = 16;
+  const word offset = module_.shared_bytes, bytes = (type.bytes() * length + alignment - 1) / alignment * alignment;
+  note_shared(bytes);
+  if (explicit_layout_) return declare_workgroup_block(type, length, offset);
+  builder_.require_arithmetic(type.kind);
+  const word pointer =
+      builder_.type_pointer(storage_class::workgroup, builder_.type_array(builder_.type(type), bytes / type.bytes()));
+  return {this, builder_.global_variable(pointer, storage_class::workgroup), type, storage_class::workgroup, length};
+}
+
+// All such variables are the same memory: SPV_KHR_workgroup_memory_explicit_layout.
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_block(data_type type, word length, word offset) {
+  if (type.kind == scalar_kind::boolean)
+    fail(error_category::invalid_argument, "kernel '{}': booleans have no layout; use u32", module_.name);
+  const word block = builder_.type_workgroup_block(type, length, offset);
+  const word id =
+      builder_.global_variable(builder_.type_pointer(storage_class::workgroup, block), storage_class::workgroup);
+  mark_aliased(id);
+  return {.owner = this,
+          .variable = id,
+          .type = type,
+          .storage = storage_class::workgroup,
+          .length = length,
+          .in_block = true,
+          .offset = offset};
+}
+
+MEGANEURA_INLINE untyped::memory_object kernel::declare_workgroup_view(data_type type,
+                                                                       const untyped::memory_object& of) {
+  if (type.bytes() > of.type.bytes()) {
+    fail(error_category::invalid_argument, "kernel '{}': a view of {} bytes an element of an array of {} was asked for",
+         module_.name, type.bytes(), of.type.bytes());
+  }
+  const word length = of.type.bytes() / type.bytes() * of.length;
+  if (explicit_layout_) return declare_workgroup_block(type, length, of.offset);
+  const bool whole_words = info(type.kind).bits == 32 && info(of.type.kind).bits == 32;
+  if (of.lies_as || !whole_words || (type.components != 1 && type.components != of.type.components)) {
+    fail(error_category::invalid_argument,
+         "kernel '{}': this view of workgroup memory needs use_explicit_workgroup_layout()", module_.name);
+  }
+  untyped::memory_object view = of;
+  view.type = type, view.length = length, view.lies_as = of.type;
+  return view;
 }
 
 MEGANEURA_INLINE untyped::place_reference kernel::declare_variable(data_type type) {
@@ -402,6 +464,8 @@ MEGANEURA_INLINE module kernel::finish() {
        i += module_.words[i] >> 16) {
     const auto used = static_cast<capability>(module_.words[i + 1]);
     module_.needs_f16 = module_.needs_f16 || used == capability::float16;
+    module_.needs_workgroup_layout =
+        module_.needs_workgroup_layout || used == capability::workgroup_memory_explicit_layout;
     module_.needs_int8 = module_.needs_int8 || used == capability::int8;
     module_.needs_int16 = module_.needs_int16 || used == capability::int16;
     module_.needs_bf16 = module_.needs_bf16 || used == capability::bfloat16_type;

@@ -41,6 +41,7 @@ struct module {
   bool needs_16bit_storage = false;            // storageBuffer16BitAccess
   bool needs_8bit_storage = false;             // storageBuffer8BitAccess
   bool needs_cooperative_matrix = false;       // VK_KHR_cooperative_matrix and the Vulkan memory model
+  bool needs_workgroup_layout = false;         // VK_KHR_workgroup_memory_explicit_layout, of 8 and 16 bits too
   bool needs_device_scope = false;             // atomics on storage buffers, barriers across workgroups
   bool needs_special_values = false;           // NaN, infinities and the sign of zero preserved in 32-bit floats
   std::uint32_t subgroup_operations = 0;       // of subgroup_operation

@@ -50,6 +50,11 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
   chosen.base.features.shaderInt16 = offered.base.features.shaderInt16;
   chosen.bfloat16.shaderBFloat16Type = offered.bfloat16.shaderBFloat16Type;
   chosen.bfloat16.shaderBFloat16CooperativeMatrix = offered.bfloat16.shaderBFloat16CooperativeMatrix;
+  if (offered.has_workgroup_layout()) {
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout = VK_TRUE;
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout8BitAccess = VK_TRUE;
+    chosen.workgroup_layout.workgroupMemoryExplicitLayout16BitAccess = VK_TRUE;
+  }
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
@@ -65,8 +70,9 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
 
 MEGANEURA_INLINE void device_state::create_device(const std::vector<std::string>& extensions) {
   std::vector<std::string> enabled;
-  for (const char* name : {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
-                           "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
+  for (const char* name :
+       {"VK_EXT_pipeline_robustness", "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",
+        "VK_KHR_workgroup_memory_explicit_layout", "VK_EXT_memory_budget", "VK_KHR_portability_subset"}) {
     if (contains(extensions, name)) enabled.emplace_back(name);
   }
   if (facts.api_version < VK_API_VERSION_1_3 && contains(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))

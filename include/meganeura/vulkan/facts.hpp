@@ -92,7 +92,8 @@ struct device_facts {
   bool has_integer_dot = false;    // accelerated or not
   bool has_cooperative_matrix = false;
   bool has_memory_model = false;
-  bool has_device_scope = false;  // atomics of all workgroups, in either memory model
+  bool has_workgroup_layout = false;  // workgroup memory laid out by a kernel, with 8- and 16-bit elements
+  bool has_device_scope = false;      // atomics of all workgroups, in either memory model
   bool has_device_address = false;
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;

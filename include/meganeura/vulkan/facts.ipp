@@ -119,6 +119,7 @@ MEGANEURA_INLINE device_facts weaker(const device_facts& found, const device_fac
                        &device_facts::has_cooperative_matrix,
                        &device_facts::has_memory_model,
                        &device_facts::has_device_scope,
+                       &device_facts::has_workgroup_layout,
                        &device_facts::has_device_address,
                        &device_facts::has_timeline_semaphore,
                        &device_facts::has_pipeline_robustness,

@@ -73,6 +73,7 @@ struct feature_chain {
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_sizes{};  // before 1.3, where v13 has it
   VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness{};
   VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float{};
+  VkPhysicalDeviceWorkgroupMemoryExplicitLayoutFeaturesKHR workgroup_layout{};
   cooperative_matrix_features cooperative_matrix{};
   bfloat16_features bfloat16{};
 
@@ -80,6 +81,11 @@ struct feature_chain {
   feature_chain(const feature_chain&) = delete;
   feature_chain& operator=(const feature_chain&) = delete;
   void link(std::uint32_t api_version, const std::vector<std::string>& extensions);
+  [[nodiscard]] bool has_workgroup_layout() const {
+    return workgroup_layout.workgroupMemoryExplicitLayout != 0 &&
+           workgroup_layout.workgroupMemoryExplicitLayout8BitAccess != 0 &&
+           workgroup_layout.workgroupMemoryExplicitLayout16BitAccess != 0;
+  }
   [[nodiscard]] bool subgroup_size_control() const {
     return v13.subgroupSizeControl != 0 || subgroup_sizes.subgroupSizeControl != 0;
   }

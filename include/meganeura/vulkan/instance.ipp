@@ -284,6 +284,9 @@ MEGANEURA_INLINE void feature_chain::link(std::uint32_t api_version, const std::
   if (contains(extensions, "VK_EXT_shader_atomic_float")) {
     chain.add(atomic_float, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT);
   }
+  if (contains(extensions, "VK_KHR_workgroup_memory_explicit_layout")) {
+    chain.add(workgroup_layout, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_WORKGROUP_MEMORY_EXPLICIT_LAYOUT_FEATURES_KHR);
+  }
   if (contains(extensions, "VK_KHR_cooperative_matrix")) {
     chain.add(cooperative_matrix, cooperative_matrix_features_type);
   }
@@ -435,6 +438,7 @@ inline void query_features(device_facts& facts, const instance& owner, VkPhysica
   facts.has_float_atomics = features.atomic_float.shaderBufferFloat32AtomicAdd;
   facts.has_integer_dot = features.v13.shaderIntegerDotProduct;
   facts.has_cooperative_matrix = features.cooperative_matrix.cooperativeMatrix;
+  facts.has_workgroup_layout = features.has_workgroup_layout();
   facts.has_memory_model = features.v12.vulkanMemoryModel;
   // Vulkan appendix A, RuntimeSpirv-vulkanMemoryModel-06265: asked of devices with that model alone.
   facts.has_device_scope = features.v12.vulkanMemoryModelDeviceScope || !features.v12.vulkanMemoryModel;

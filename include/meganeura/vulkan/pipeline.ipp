@@ -88,6 +88,8 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
   if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
+  if (kernel.needs_workgroup_layout && !facts.has_workgroup_layout)
+    return "it needs VK_KHR_workgroup_memory_explicit_layout";
   if (kernel.needs_special_values && !facts.has_special_values) return "it needs NaN and infinities to be preserved";
   if (const std::uint32_t missing = kernel.subgroup_operations & ~facts.subgroup_operations) {
     return fmt::format("it needs {} among the operations of subgroups", missing & spirv::subgroup_arithmetic
