@@ -338,15 +338,25 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
   return bitcast({scalar_kind::f32, half.type.components}, binary(binary_op::shift_left, bits, word_like(bits, 16)));
 }
 
-[[nodiscard]] inline operand to_upper_half(const operand& x) {
+// The bits of the nearest bf16 in the upper half of a word, anything below. Conversions of where bf16 is a type may
+// round in either direction, and NVIDIA's driver 580 does.
+[[nodiscard]] inline operand nearest_upper_half(const operand& x) {
   const operand bits = bitcast({scalar_kind::u32, x.type.components}, x);
   const auto number = [&](word value) { return word_like(x, value); };
   const operand odd = binary(binary_op::bit_and, binary(binary_op::shift_right, bits, number(16)), number(1));
   const operand rounded = binary(binary_op::add, bits, binary(binary_op::add, odd, number(0x7fff)));
   const operand size = binary(binary_op::bit_and, bits, number(0x7fffffffu));
   const operand quiet = binary(binary_op::bit_or, bits, number(0x00400000u));
-  const operand kept = select(compare(comparison::greater, size, number(0x7f800000u)), quiet, rounded);
-  return unary(op::u_convert, {scalar_kind::bf16, x.type.components}, binary(binary_op::shift_right, kept, number(16)));
+  return select(compare(comparison::greater, size, number(0x7f800000u)), quiet, rounded);
+}
+
+[[nodiscard]] inline operand to_bf16(const operand& single) {
+  const data_type result{scalar_kind::bf16, single.type.components};
+  const operand bits = nearest_upper_half(single);
+  if (!owner_of(single).builder().has_bfloat16())
+    return unary(op::u_convert, result, binary(binary_op::shift_right, bits, word_like(single, 16)));
+  const operand exact = binary(binary_op::bit_and, bits, word_like(single, 0xffff0000u));
+  return unary(op::f_convert, result, bitcast(single.type, exact));
 }
 
 [[nodiscard]] inline operand convert_literal(data_type to, const operand& literal) {
@@ -370,10 +380,7 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
     const bool native = value.owner->builder().has_bfloat16();
     return convert(to, native ? unary(op::f_convert, middle(scalar_kind::f32), value) : from_upper_half(value));
   }
-  if (to.kind == scalar_kind::bf16) {
-    const operand single = convert(middle(scalar_kind::f32), value);
-    return owner_of(value).builder().has_bfloat16() ? unary(op::f_convert, to, single) : to_upper_half(single);
-  }
+  if (to.kind == scalar_kind::bf16) return to_bf16(convert(middle(scalar_kind::f32), value));
   if (is_narrow_integer(from)) {
     const bool is_signed = info(from).is_signed;
     if (to.kind == scalar_kind::u32 || (to.kind == scalar_kind::i32 && is_signed))
