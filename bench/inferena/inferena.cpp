@@ -40,7 +40,7 @@ using namespace inferena;
 
 struct options {
   std::string device, json, markdown, against, reference;
-  std::vector<std::string> models, precisions{"exact"};
+  std::vector<std::string> models, tasks, precisions{"exact"};
   bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false;
   int slowest = 0;
   measure_options measure;
@@ -159,6 +159,12 @@ class bench {
     fill_times times;
   };
   // On a device opened for it, each task's program alone beside the weights.
+  // The check needs forward and backward.
+  [[nodiscard]] bool is_asked(task which) const {
+    return options_.tasks.empty() || which == task::forward_backward ||
+           std::ranges::find(options_.tasks, to_string(which)) != options_.tasks.end();
+  }
+
   filled run_tasks(const workload& of, measure_options how,
                    const std::function<void(task, measurement&, const mn::program&)>& done) {
     const mn::device gpu = open();
@@ -170,13 +176,16 @@ class bench {
       if (tensor.kind == mn::op::parameter) result.parameters += static_cast<std::size_t>(tensor.extents.elements());
     }
     for (task which : every_task) {
-      if (!has(of, which) || (!options_.is_timed && which != task::forward_backward)) continue;
+      if (!has(of, which) || (!options_.is_timed && which != task::forward_backward) || !is_asked(which)) continue;
       const prepared made = prepare(of, which);
       mn::program_options building = program_options();
       if (options_.tune) {
         const mn::tuning_result found = mn::tune(gpu, made.made.graph, building);
         std::cerr << fmt::format("  {}: tuned {} products, {:.3f} to {:.3f} ms\n", to_string(which),
                                  found.products->size(), found.before, found.after);
+        found.products->each([](const mn::fusion::product_extents& p, mn::precision, const mn::product_schedule& s) {
+          std::cerr << fmt::format("    {}x{}x{}x{}: {}\n", p.batch, p.m, p.n, p.k, to_string(s));
+        });
         building.optimize.tuned = found.products;
       }
       const mn::program_options chosen = building;
@@ -264,6 +273,7 @@ int main(int argc, char** argv) try {
   options asked;
   CLI::App app("The Inferena workloads: checked against float64 references and timed.");
   app.add_option("--models", asked.models, "smollm2,resnet50,..; default all")->delimiter(',');
+  app.add_option("--tasks", asked.tasks, "\"inference\",\"forward + backward\",..; default all")->delimiter(',');
   app.add_flag("--small", asked.is_small, "tiny shapes, for a software device");
   app.add_option("--device", asked.device, "an index, a part of a name, or cpu");
   app.add_option("--precision", asked.precisions, "exact, fast, or both: see meganeura::precision")
