@@ -1485,6 +1485,7 @@ enum class op : std::uint8_t {
   concat,           // along one axis
   gather,           // rows of a table chosen by integer indices
   scatter_add,      // its adjoint: updates added into zeros
+  index_add,        // updates added into its first operand
   take_along,       // elements along an axis, one for each integer index
   scatter_along,    // its adjoint: updates that an index puts together, added up or the largest of them
   narrow,           // some rows, from a position that is a value
@@ -1587,6 +1588,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::index_add, "index_add", 3, op_stage::primitive, true, true},
     {op::take_along, "take_along", 2, op_stage::primitive, true},
     {op::scatter_along, "scatter_along", 2, op_stage::primitive, true},
     {op::narrow, "narrow", 2, op_stage::primitive, true},
@@ -1639,8 +1641,9 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or take_along
-/// and a row of narrow give zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
+/// concat, gather, scatter_add, index_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or
+/// take_along and a row of narrow give zeros, one of scatter_add or index_add adds nothing and a row of update_rows is
+/// left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -1801,6 +1804,14 @@ template <>
 struct primitive_traits<op::gather> : carries<axis_attribute> {};
 template <>
 struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::index_add> : carries<axis_attribute> {
+  template <class Extent>
+  static constexpr auto flops(const axis_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                              const Extent& extent) {
+    return elements_of(operands[2], extent);
+  }
+};
 template <>
 struct primitive_traits<op::take_along> : carries<axis_attribute> {};
 template <>
@@ -23096,25 +23107,42 @@ struct primitive_rule<op::gather> {
   }
 };
 
+// What scatter_add and index_add have in common: updates of the shape that gather would return.
+inline void expect_updates(graph& g, op kind, const shape& whole, int axis, node_id indices, node_id updates) {
+  const shape& at = g[indices].extents;
+  const symbolic_shape rows = at, table = whole;
+  if (!can_gather(table, rows, axis) || g[indices].type != dtype::i32 ||
+      gathered_shape(table, rows, axis) != symbolic_shape(g[updates].extents)) {
+    fail(error_category::invalid_argument,
+         "{} of {} into {} along axis {} by {} {}: updates must have the shape gather would return", to_string(kind),
+         to_string(g[updates].extents), to_string(whole), axis, to_string(g[indices].type), to_string(at));
+  }
+  g.expect_indices({indices,
+                    whole[axis],
+                    {},
+                    fmt::format("{} into {} has {} rows", to_string(kind), to_string(whole), whole[axis])});
+}
+
 template <>
 struct primitive_rule<op::scatter_add> {
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
-    const node_id indices = operands[0], updates = operands[1];
-    const int axis = along.axis;
-    g.expect_values("scatter_add", {indices, updates});
-    const shape& at = g[indices].extents;
-    const symbolic_shape rows = at, whole = extents;
-    if (!can_gather(whole, rows, axis) || g[indices].type != dtype::i32 ||
-        gathered_shape(whole, rows, axis) != symbolic_shape(g[updates].extents)) {
-      fail(error_category::invalid_argument,
-           "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
-           to_string(g[updates].extents), to_string(extents), axis, to_string(g[indices].type), to_string(at));
+    g.expect_values("scatter_add", operands);
+    expect_updates(g, op::scatter_add, extents, along.axis, operands[0], operands[1]);
+    return g.add_node(op::scatter_add, g[operands[1]].type, extents, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::index_add> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id x = operands[0], updates = operands[2];
+    g.expect_values("index_add", operands);
+    expect_updates(g, op::index_add, g[x].extents, along.axis, operands[1], updates);
+    if (g[x].type != g[updates].type) {
+      fail(error_category::invalid_argument, "index_add of {} {} into {} {}: dtypes must agree; cast the updates",
+           to_string(g[updates].type), to_string(g[updates].extents), to_string(g[x].type), to_string(g[x].extents));
     }
-    g.expect_indices({indices,
-                      extents[axis],
-                      {},
-                      fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
-    return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+    return g.add_node(op::index_add, g[x].type, shape(g[x].extents), along, operands);
   }
 };
 
@@ -23676,8 +23704,7 @@ class gradient_sweep {
       const auto id = static_cast<node_id>(at);
       if (!active_[id] || arrived_[id].empty()) continue;
       const graph::scope in(graph_, path_pool::backward(graph_[id].path));
-      for (node_id each : joined(arrived_[id]))
-        adjoints_[id] = adjoints_[id] == no_id ? each : graph_.add(adjoints_[id], each);
+      for (node_id each : joined(arrived_[id])) adjoints_[id] = sum(adjoints_[id], each);
       propagate(id, adjoints_[id]);
     }
   }
@@ -23699,6 +23726,14 @@ class gradient_sweep {
   // Can the result change smoothly with operand `index`?
   [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
   void propagate(node_id id, node_id g);
+  // What is scattered into zeros is added into the other term instead: rows of a table, not a second table.
+  [[nodiscard]] node_id sum(node_id first, node_id second) {
+    if (first == no_id) return second;
+    if (graph_[second].kind != op::scatter_add) std::swap(first, second);
+    if (graph_[second].kind != op::scatter_add) return graph_.add(second, first);
+    const node_id indices = graph_.operand(second, 0), updates = graph_.operand(second, 1);
+    return graph_.apply(op::index_add, graph_.get<axis_attribute>(second), {first, indices, updates});
+  }
   /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
   /// n slices of a sequence give n parts of its gradient, and not n whole ones.
   [[nodiscard]] small_vector<node_id, 2> joined(std::span<const node_id> terms);
@@ -24124,6 +24159,17 @@ struct gradient_rule<op::scatter_add> : gradient_step {
   void propagate(node_id id, node_id g) {
     const node_id indices = graph_.operand(id, 0), updates = graph_.operand(id, 1);
     if (wants(id, 1)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+  }
+};
+
+template <>
+struct gradient_rule<op::index_add> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index != 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id x = graph_.operand(id, 0), indices = graph_.operand(id, 1), updates = graph_.operand(id, 2);
+    if (wants(id, 0)) add(x, g);
+    if (wants(id, 2)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
   }
 };
 
@@ -31526,6 +31572,11 @@ struct kernel_family<op::narrow> {
 
 template <>
 struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::index_add> {  // the same
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -39889,6 +39940,11 @@ MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g,
   return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
 }
 
+MEGANEURA_INLINE double kernel_family<op::index_add>::seconds(const engine& g, enode_id id,
+                                                              const device_profile& device) {
+  return 3 * bytes_of(g, g.operand(id, 2)) / device.bandwidth + device.launch;
+}
+
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
   small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
@@ -41021,7 +41077,7 @@ inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand,
 inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
   const graph& g = p.implementation;
   if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty())
-    return 2 * s.bindings[1].where.bytes;  // the rows it writes over others, which stay as they are
+    return 2 * std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);  // the rows that do not stay as they are
   struct part {
     const range* where;
     std::uint64_t bytes;
@@ -41148,6 +41204,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
 
+/// The same with operands x, indices and updates, added into x. `in_place`: the result is x's memory, and the rows
+/// alone that are found are written.
+[[nodiscard]] kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type, bool in_place,
+                                             const device_profile& on);
+
 /// Operands data, indices (i32) of the result's shape. An index out of range gives 0.
 [[nodiscard]] kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
                                               const device_profile& on);
@@ -41194,6 +41255,14 @@ struct generator<op::scatter_add> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
     return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
                             asked.on);
+  }
+};
+
+template <>
+struct generator<op::index_add> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_index_add(asked.extents(), asked.operand_extents()[1], asked.get<axis_attribute>().axis, asked.type(),
+                          !asked.overwritten.empty(), asked.on);
   }
 };
 
@@ -45030,10 +45099,12 @@ struct scatter_plan {
   return plan;
 }
 
-/// Everything of one scatter_add kernel but its end.
+/// What updates are added into: zeros, another tensor, or that one where it lies.
+enum class scatter_base : std::uint8_t { zeros, tensor, in_place };
+
 class scatter_kernel {
  public:
-  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan,
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, scatter_base base,
                  const device_profile& on)
       : split_(split),
         plan_(plan),
@@ -45041,10 +45112,14 @@ class scatter_kernel {
         type_(type),
         items_(std::int64_t{split.outer} * split.extent * split.inner),
         grid_(make_flat_grid(items_, plan.elements(), on)),
-        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
+        owner_(fmt::format("{} {} of {}", base == scatter_base::zeros ? "scatter_add" : "index_add",
+                           items_ * split.width, count),
+               {plan.size, 1, 1}),
+        in_place_(base == scatter_base::in_place),
+        base_(base == scatter_base::zeros ? std::nullopt : std::optional<bound_tensor>({owner_, type, "x", own()})),
         indices_(owner_, dtype::i32, "indices"),
         updates_(owner_, type, "updates"),
-        result_(owner_, type, "result", split.width) {}
+        result_(owner_, type, "result", split.width, in_place_ ? spirv::access::read_write : spirv::access::write) {}
 
   [[nodiscard]] kernel_dispatch make() {
     const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
@@ -45063,6 +45138,7 @@ class scatter_kernel {
     total_ = owner_.declare_variable(value_type(type_, split_.width));
     const scalar_value zero = widened(literal(type_, 0), split_.width);
     spirv::untyped::store(total_, zero);
+    if (in_place_) found_any_.emplace(owner_.variable<spirv::u32>());
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
@@ -45072,11 +45148,19 @@ class scatter_kernel {
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
                });
     add_slices();
-    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::untyped::load(total_)); });
+    // What nothing is added to stays as it is; invocations that share an element would have to ask each other.
+    const spirv::boolean is_found = in_place_ && plan_.slices == 1 ? found_any_->load() != 0u : spirv::boolean(true);
+    owner_.if_(slice_ == 0u && wanted <= last && is_found, [&] { result_.store(position, with_base(position)); });
     return {owner_.finish(), grid_.groups};
   }
 
  private:
+  [[nodiscard]] spirv::access own() const { return in_place_ ? spirv::access::read_write : spirv::access::read; }
+  [[nodiscard]] scalar_value with_base(const spirv::u32& position) {
+    const scalar_value total = spirv::untyped::load(total_);
+    return base_ ? combine(owner_, scalar_op::row_sum, base_->load(position, split_.width), total) : total;
+  }
+
   // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
   void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
                   const spirv::u32& first) {
@@ -45104,6 +45188,7 @@ class scatter_kernel {
           const spirv::u32 line = outer_ * count_ + (first + place);
           const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
           add(update);
+          if (found_any_) *found_any_ = spirv::u32(1);
         });
       }
     });
@@ -45132,7 +45217,10 @@ class scatter_kernel {
   std::int64_t items_;
   flat_grid grid_;
   spirv::kernel owner_;
+  bool in_place_;
+  std::optional<bound_tensor> base_;
   bound_tensor indices_, updates_, result_;
+  std::optional<spirv::var<spirv::u32>> found_any_;
   spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
   spirv::untyped::place_reference total_;
 };
@@ -45228,14 +45316,29 @@ MEGANEURA_INLINE kernel_dispatch make_update_rows(const shape& x, const shape& r
   return {owner.finish(), grid.groups};
 }
 
-MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
-                                                  dtype type, const device_profile& on) {
-  const detail::axis_split split = detail::split_at(result_extents, axis);
+namespace detail {
+
+[[nodiscard]] inline kernel_dispatch make_scatter(const shape& whole, const shape& indices, int axis, dtype type,
+                                                  scatter_base base, const device_profile& on) {
+  const axis_split split = split_at(whole, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
-  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
+  scatter_plan plan = plan_scatter(items, count, on);
+  return make_within_loop_limit([&] { return scatter_kernel(split, count, type, plan, base, on).make(); },
                                 [&] { return plan.shorten(on); }, on);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
+                                                  const device_profile& on) {
+  return detail::make_scatter(result, indices, axis, type, detail::scatter_base::zeros, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type,
+                                                bool in_place, const device_profile& on) {
+  const auto base = in_place ? detail::scatter_base::in_place : detail::scatter_base::tensor;
+  return detail::make_scatter(x, indices, axis, type, base, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,

@@ -75,6 +75,8 @@ class interpreter<Real>::definitions {
         return gather_or_scatter(id, false);
       case op::scatter_add:
         return gather_or_scatter(id, true);
+      case op::index_add:
+        return index_add(id);
       case op::take_along:
         return take_along(id);
       case op::scatter_along:
@@ -472,6 +474,21 @@ class interpreter<Real>::definitions {
             result[dense] = from[in_table];
         }
       }
+    }
+    return result;
+  }
+
+  tensor<Real> index_add(node_id id) const {
+    const int axis = graph_.get<axis_attribute>(id).axis;
+    tensor<Real> result = operand(id, 0);
+    const tensor<Real>&indices = operand(id, 1), &updates = operand(id, 2);
+    const std::int64_t inner = result.extents.stride(axis), count = indices.extents.elements();
+    const std::int64_t rows = result.extents[axis];
+    for (std::int64_t at = 0; at < updates.extents.elements(); ++at) {
+      const std::int64_t row = to_integer(indices[at / inner % count]);
+      if (row < 0 || row >= rows) continue;
+      const std::int64_t there = (at / inner / count * rows + row) * inner + at % inner;
+      result[there] = result[there] + updates[at];
     }
     return result;
   }

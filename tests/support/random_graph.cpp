@@ -504,6 +504,8 @@ class builder {
     if (is_narrow(graph_[rows].type) && rank_of(found) != 0 && found[0] % 2 == 0 && dice_.chance(0.5))  // equal bytes
       return accept(graph_.cast(graph_.slice(rows, 0, 0, found[0] / 2), dtype::f32));
     if (dice_.chance(0.6)) return accept(rows);
+    const node_id updates = of_shape(shape(graph_[rows].extents), graph_[a].type);
+    if (dice_.chance(0.4)) return accept(graph_.apply(op::index_add, axis_attribute{axis}, {a, at, updates}));
     accept(graph_.scatter_add(at, of_shape(shape(graph_[rows].extents), graph_[a].type), axis, extents));
   }
 

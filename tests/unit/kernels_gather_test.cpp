@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // gather and its adjoint on the device against the oracle.
+#include <meganeura/autodiff/gradient.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/kernels/gather.hpp>
+#include <meganeura/plan/plan.hpp>
 
 #include <support/device_fixture.hpp>
 
@@ -67,6 +70,79 @@ TEST(kernels_gather, indices_out_of_range_read_zeros_and_add_nothing) {
       EXPECT_EQ(found[i] != 0, row == 0 || row == 2 || row == 3) << i;
     }
   }
+}
+
+struct index_add_graph {
+  graph g;
+  oracle::tensors<double> leaves;
+};
+index_add_graph adding(const gather_case& each) {
+  index_add_graph made;
+  graph& g = made.g;
+  const node_id x = g.input("x", dtype::f32, each.data), at = g.input("indices", dtype::i32, each.indices);
+  const shape updated = g[g.gather(x, at, each.axis)].extents;  // a node that no output needs
+  const node_id updates = g.input("updates", dtype::f32, updated);
+  g.add_output("sums", g.apply(op::index_add, axis_attribute{each.axis}, {x, at, updates}));
+  const double last = static_cast<double>(each.data[each.axis]);
+  made.leaves = {{"x", oracle::random_tensor<double>(each.data, 1)},
+                 {"indices", oracle::random_tensor<double>(each.indices, 2, -1, last + 1, dtype::i32)},
+                 {"updates", oracle::random_tensor<double>(updated, 3)}};
+  return made;
+}
+
+TEST(kernels_gather, updates_are_added_into_another_tensor) {
+  for (const gather_case& each : cases) {
+    const index_add_graph made = adding(each);
+    support::expect_matches_oracle(made.g, made.leaves, each.indices.elements() + 1);
+  }
+}
+
+TEST(kernels_gather, updates_are_added_where_the_tensor_lies) {
+  const device& gpu = support::shared_device();
+  for (const device_profile& on : support::all_targets()) {
+    for (const gather_case& each : cases) {
+      const index_add_graph made = adding(each);
+      const auto uploaded = [&](const char* name) {
+        const std::vector<std::byte> bytes = support::stored_bytes(made.leaves.at(name));
+        const vulkan::buffer memory = gpu.allocate((bytes.size() + 15) / 16 * 16);
+        gpu.upload(memory, 0, bytes);
+        return memory;
+      };
+      const vulkan::buffer x = uploaded("x");
+      const kernels::kernel_dispatch kernel =
+          kernels::make_index_add(each.data, each.indices, each.axis, dtype::f32, true, on);
+      vulkan::recorder recorder(gpu);
+      recorder.dispatch(gpu.create_pipeline(kernel.module), {{x}, {uploaded("indices")}, {uploaded("updates")}, {x}},
+                        kernel.groups);
+      gpu.submit(recorder.finish());
+      const auto bytes = static_cast<std::uint64_t>(each.data.bytes(dtype::f32));
+      auto ticket = gpu.read_back(x, 0, bytes);
+      const oracle::tensor<double> found = support::loaded(ticket.data(), dtype::f32, each.data);
+      const oracle::tensor<double> expected = oracle::interpreter<double>(made.g, made.leaves).run().at("sums");
+      EXPECT_LE(oracle::relative_error(found, expected), oracle::tolerance(dtype::f32, each.indices.elements() + 1));
+    }
+  }
+}
+
+// The gradient of embeddings that are the last layer's weights too: rows are added where the product's gradient lies.
+TEST(kernels_gather, the_gradient_of_tied_embeddings_is_one_table) {
+  graph g;
+  const node_id table = g.parameter("table", dtype::f32, {4000, 64}), at = g.input("at", dtype::i32, {6});
+  const node_id logits = g.contract(g.map(scalar_op::tanh, {g.gather(table, at, 0)}), table, "ik", "jk", "ij");
+  const node_id loss = g.reduce(reduce_kind::sum, g.map(scalar_op::multiply, {logits, logits}), 0b11);
+  g.add_output("loss", loss);
+  g.add_output("gradient", gradients(g, loss, std::vector<node_id>{table})[0]);
+  const plan::execution_plan p = plan::make_plan(fusion::optimize(g), plan::make_layout(g));
+  plan::verify(p);
+  int added = 0;
+  for (const plan::step& each : p.steps) {
+    const op kind = p.implementation[each.node].kind;
+    EXPECT_NE(kind, op::scatter_add);
+    if (kind != op::index_add) continue;
+    ++added;
+    EXPECT_FALSE(plan::overwritten_operands(each).empty());
+  }
+  EXPECT_EQ(added, 1);
 }
 
 TEST(kernels_gather, elements_along_any_axis_and_back) {

@@ -365,6 +365,17 @@ struct gradient_rule<op::scatter_add> : gradient_step {
 };
 
 template <>
+struct gradient_rule<op::index_add> : gradient_step {
+  using gradient_step::gradient_step;
+  [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index != 1; }
+  void propagate(node_id id, node_id g) {
+    const node_id x = graph_.operand(id, 0), indices = graph_.operand(id, 1), updates = graph_.operand(id, 2);
+    if (wants(id, 0)) add(x, g);
+    if (wants(id, 2)) add(updates, graph_.gather(g, indices, graph_.get<axis_attribute>(id).axis));
+  }
+};
+
+template <>
 struct gradient_rule<op::take_along> : gradient_step {
   using gradient_step::gradient_step;
   [[nodiscard]] static bool passes(const graph&, node_id, std::size_t index) { return index == 0; }

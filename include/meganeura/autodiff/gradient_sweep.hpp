@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -42,8 +43,7 @@ class gradient_sweep {
       const auto id = static_cast<node_id>(at);
       if (!active_[id] || arrived_[id].empty()) continue;
       const graph::scope in(graph_, path_pool::backward(graph_[id].path));
-      for (node_id each : joined(arrived_[id]))
-        adjoints_[id] = adjoints_[id] == no_id ? each : graph_.add(adjoints_[id], each);
+      for (node_id each : joined(arrived_[id])) adjoints_[id] = sum(adjoints_[id], each);
       propagate(id, adjoints_[id]);
     }
   }
@@ -65,6 +65,14 @@ class gradient_sweep {
   // Can the result change smoothly with operand `index`?
   [[nodiscard]] static bool passes_gradient(const graph& g, node_id id, std::size_t index);
   void propagate(node_id id, node_id g);
+  // What is scattered into zeros is added into the other term instead: rows of a table, not a second table.
+  [[nodiscard]] node_id sum(node_id first, node_id second) {
+    if (first == no_id) return second;
+    if (graph_[second].kind != op::scatter_add) std::swap(first, second);
+    if (graph_[second].kind != op::scatter_add) return graph_.add(second, first);
+    const node_id indices = graph_.operand(second, 0), updates = graph_.operand(second, 1);
+    return graph_.apply(op::index_add, graph_.get<axis_attribute>(second), {first, indices, updates});
+  }
   /// The terms of a sum, of which those that lie in places of their own along an axis, with zeros around them, are one:
   /// n slices of a sequence give n parts of its gradient, and not n whole ones.
   [[nodiscard]] small_vector<node_id, 2> joined(std::span<const node_id> terms);

@@ -62,6 +62,11 @@ struct kernel_family<op::update_rows> {  // as if its result could lie in its op
 };
 
 template <>
+struct kernel_family<op::index_add> {  // the same
+  static double seconds(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
 struct kernel_family<op::region> {
   static double seconds(const engine& g, enode_id id, const device_profile& device);
 };

@@ -89,6 +89,11 @@ MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g,
   return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
 }
 
+MEGANEURA_INLINE double kernel_family<op::index_add>::seconds(const engine& g, enode_id id,
+                                                              const device_profile& device) {
+  return 3 * bytes_of(g, g.operand(id, 2)) / device.bandwidth + device.launch;
+}
+
 MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
   small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));

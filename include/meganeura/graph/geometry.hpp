@@ -25,8 +25,9 @@ struct reduce_attribute {
   friend constexpr bool operator==(const reduce_attribute&, const reduce_attribute&) = default;
 };
 
-/// concat, gather, scatter_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or take_along
-/// and a row of narrow give zeros, an index of scatter_add adds nothing and a row of update_rows is left out.
+/// concat, gather, scatter_add, index_add, take_along, narrow, update_rows. Out of 0 .. extent-1 an index of gather or
+/// take_along and a row of narrow give zeros, one of scatter_add or index_add adds nothing and a row of update_rows is
+/// left out.
 struct axis_attribute {
   int axis = 0;
   static constexpr void each(auto& self, auto visit) { visit("axis", self.axis); }
@@ -187,6 +188,14 @@ template <>
 struct primitive_traits<op::gather> : carries<axis_attribute> {};
 template <>
 struct primitive_traits<op::scatter_add> : carries<axis_attribute> {};
+template <>
+struct primitive_traits<op::index_add> : carries<axis_attribute> {
+  template <class Extent>
+  static constexpr auto flops(const axis_attribute&, const symbolic_shape* operands, const symbolic_shape&,
+                              const Extent& extent) {
+    return elements_of(operands[2], extent);
+  }
+};
 template <>
 struct primitive_traits<op::take_along> : carries<axis_attribute> {};
 template <>

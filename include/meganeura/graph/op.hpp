@@ -27,6 +27,7 @@ enum class op : std::uint8_t {
   concat,           // along one axis
   gather,           // rows of a table chosen by integer indices
   scatter_add,      // its adjoint: updates added into zeros
+  index_add,        // updates added into its first operand
   take_along,       // elements along an axis, one for each integer index
   scatter_along,    // its adjoint: updates that an index puts together, added up or the largest of them
   narrow,           // some rows, from a position that is a value
@@ -129,6 +130,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
+    {op::index_add, "index_add", 3, op_stage::primitive, true, true},
     {op::take_along, "take_along", 2, op_stage::primitive, true},
     {op::scatter_along, "scatter_along", 2, op_stage::primitive, true},
     {op::narrow, "narrow", 2, op_stage::primitive, true},

@@ -189,25 +189,42 @@ struct primitive_rule<op::gather> {
   }
 };
 
+// What scatter_add and index_add have in common: updates of the shape that gather would return.
+inline void expect_updates(graph& g, op kind, const shape& whole, int axis, node_id indices, node_id updates) {
+  const shape& at = g[indices].extents;
+  const symbolic_shape rows = at, table = whole;
+  if (!can_gather(table, rows, axis) || g[indices].type != dtype::i32 ||
+      gathered_shape(table, rows, axis) != symbolic_shape(g[updates].extents)) {
+    fail(error_category::invalid_argument,
+         "{} of {} into {} along axis {} by {} {}: updates must have the shape gather would return", to_string(kind),
+         to_string(g[updates].extents), to_string(whole), axis, to_string(g[indices].type), to_string(at));
+  }
+  g.expect_indices({indices,
+                    whole[axis],
+                    {},
+                    fmt::format("{} into {} has {} rows", to_string(kind), to_string(whole), whole[axis])});
+}
+
 template <>
 struct primitive_rule<op::scatter_add> {
   static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape& extents) {
-    const node_id indices = operands[0], updates = operands[1];
-    const int axis = along.axis;
-    g.expect_values("scatter_add", {indices, updates});
-    const shape& at = g[indices].extents;
-    const symbolic_shape rows = at, whole = extents;
-    if (!can_gather(whole, rows, axis) || g[indices].type != dtype::i32 ||
-        gathered_shape(whole, rows, axis) != symbolic_shape(g[updates].extents)) {
-      fail(error_category::invalid_argument,
-           "scatter_add of {} into {} along axis {} by {} {}: updates must have the shape gather would return",
-           to_string(g[updates].extents), to_string(extents), axis, to_string(g[indices].type), to_string(at));
+    g.expect_values("scatter_add", operands);
+    expect_updates(g, op::scatter_add, extents, along.axis, operands[0], operands[1]);
+    return g.add_node(op::scatter_add, g[operands[1]].type, extents, along, operands);
+  }
+};
+
+template <>
+struct primitive_rule<op::index_add> {
+  static node_id build(graph& g, std::span<const node_id> operands, const axis_attribute& along, const shape&) {
+    const node_id x = operands[0], updates = operands[2];
+    g.expect_values("index_add", operands);
+    expect_updates(g, op::index_add, g[x].extents, along.axis, operands[1], updates);
+    if (g[x].type != g[updates].type) {
+      fail(error_category::invalid_argument, "index_add of {} {} into {} {}: dtypes must agree; cast the updates",
+           to_string(g[updates].type), to_string(g[updates].extents), to_string(g[x].type), to_string(g[x].extents));
     }
-    g.expect_indices({indices,
-                      extents[axis],
-                      {},
-                      fmt::format("scatter_add into {} has {} rows", to_string(extents), extents[axis])});
-    return g.add_node(op::scatter_add, g[updates].type, extents, along, operands);
+    return g.add_node(op::index_add, g[x].type, shape(g[x].extents), along, operands);
   }
 };
 

@@ -22,6 +22,11 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 [[nodiscard]] kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
                                                const device_profile& on);
 
+/// The same with operands x, indices and updates, added into x. `in_place`: the result is x's memory, and the rows
+/// alone that are found are written.
+[[nodiscard]] kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type, bool in_place,
+                                             const device_profile& on);
+
 /// Operands data, indices (i32) of the result's shape. An index out of range gives 0.
 [[nodiscard]] kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,
                                               const device_profile& on);
@@ -68,6 +73,14 @@ struct generator<op::scatter_add> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
     return make_scatter_add(asked.extents(), asked.operand_extents()[0], asked.get<axis_attribute>().axis, asked.type(),
                             asked.on);
+  }
+};
+
+template <>
+struct generator<op::index_add> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_index_add(asked.extents(), asked.operand_extents()[1], asked.get<axis_attribute>().axis, asked.type(),
+                          !asked.overwritten.empty(), asked.on);
   }
 };
 

@@ -63,10 +63,12 @@ struct scatter_plan {
   return plan;
 }
 
-/// Everything of one scatter_add kernel but its end.
+/// What updates are added into: zeros, another tensor, or that one where it lies.
+enum class scatter_base : std::uint8_t { zeros, tensor, in_place };
+
 class scatter_kernel {
  public:
-  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan,
+  scatter_kernel(const axis_split& split, std::uint32_t count, dtype type, const scatter_plan& plan, scatter_base base,
                  const device_profile& on)
       : split_(split),
         plan_(plan),
@@ -74,10 +76,14 @@ class scatter_kernel {
         type_(type),
         items_(std::int64_t{split.outer} * split.extent * split.inner),
         grid_(make_flat_grid(items_, plan.elements(), on)),
-        owner_(fmt::format("scatter_add {} of {}", items_ * split.width, count), {plan.size, 1, 1}),
+        owner_(fmt::format("{} {} of {}", base == scatter_base::zeros ? "scatter_add" : "index_add",
+                           items_ * split.width, count),
+               {plan.size, 1, 1}),
+        in_place_(base == scatter_base::in_place),
+        base_(base == scatter_base::zeros ? std::nullopt : std::optional<bound_tensor>({owner_, type, "x", own()})),
         indices_(owner_, dtype::i32, "indices"),
         updates_(owner_, type, "updates"),
-        result_(owner_, type, "result", split.width) {}
+        result_(owner_, type, "result", split.width, in_place_ ? spirv::access::read_write : spirv::access::write) {}
 
   [[nodiscard]] kernel_dispatch make() {
     const spirv::u32 thread = owner_.local_id(0), last(static_cast<std::uint32_t>(items_ - 1));
@@ -96,6 +102,7 @@ class scatter_kernel {
     total_ = owner_.declare_variable(value_type(type_, split_.width));
     const scalar_value zero = widened(literal(type_, 0), split_.width);
     spirv::untyped::store(total_, zero);
+    if (in_place_) found_any_.emplace(owner_.variable<spirv::u32>());
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
@@ -105,11 +112,19 @@ class scatter_kernel {
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
                });
     add_slices();
-    owner_.if_(slice_ == 0u && wanted <= last, [&] { result_.store(position, spirv::untyped::load(total_)); });
+    // What nothing is added to stays as it is; invocations that share an element would have to ask each other.
+    const spirv::boolean is_found = in_place_ && plan_.slices == 1 ? found_any_->load() != 0u : spirv::boolean(true);
+    owner_.if_(slice_ == 0u && wanted <= last && is_found, [&] { result_.store(position, with_base(position)); });
     return {owner_.finish(), grid_.groups};
   }
 
  private:
+  [[nodiscard]] spirv::access own() const { return in_place_ ? spirv::access::read_write : spirv::access::read; }
+  [[nodiscard]] scalar_value with_base(const spirv::u32& position) {
+    const scalar_value total = spirv::untyped::load(total_);
+    return base_ ? combine(owner_, scalar_op::row_sum, base_->load(position, split_.width), total) : total;
+  }
+
   // Sets `found` where a row of this workgroup occurs in the chunk; past the end stands no row at all.
   void load_chunk(const spirv::memory<spirv::u32>& list, const spirv::memory<spirv::u32>& found,
                   const spirv::u32& first) {
@@ -137,6 +152,7 @@ class scatter_kernel {
           const spirv::u32 line = outer_ * count_ + (first + place);
           const scalar_value update = updates_.load(line * split_.inner + column_, split_.width);
           add(update);
+          if (found_any_) *found_any_ = spirv::u32(1);
         });
       }
     });
@@ -165,7 +181,10 @@ class scatter_kernel {
   std::int64_t items_;
   flat_grid grid_;
   spirv::kernel owner_;
+  bool in_place_;
+  std::optional<bound_tensor> base_;
   bound_tensor indices_, updates_, result_;
+  std::optional<spirv::var<spirv::u32>> found_any_;
   spirv::u32 slice_, row_, outer_, column_, lowest_, highest_;
   spirv::untyped::place_reference total_;
 };
@@ -261,14 +280,29 @@ MEGANEURA_INLINE kernel_dispatch make_update_rows(const shape& x, const shape& r
   return {owner.finish(), grid.groups};
 }
 
-MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result_extents, const shape& indices, int axis,
-                                                  dtype type, const device_profile& on) {
-  const detail::axis_split split = detail::split_at(result_extents, axis);
+namespace detail {
+
+[[nodiscard]] inline kernel_dispatch make_scatter(const shape& whole, const shape& indices, int axis, dtype type,
+                                                  scatter_base base, const device_profile& on) {
+  const axis_split split = split_at(whole, axis);
   const auto count = static_cast<std::uint32_t>(indices.elements());
   const std::int64_t items = std::int64_t{split.outer} * split.extent * split.inner;
-  detail::scatter_plan plan = detail::plan_scatter(items, count, on);
-  return make_within_loop_limit([&] { return detail::scatter_kernel(split, count, type, plan, on).make(); },
+  scatter_plan plan = plan_scatter(items, count, on);
+  return make_within_loop_limit([&] { return scatter_kernel(split, count, type, plan, base, on).make(); },
                                 [&] { return plan.shorten(on); }, on);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result, const shape& indices, int axis, dtype type,
+                                                  const device_profile& on) {
+  return detail::make_scatter(result, indices, axis, type, detail::scatter_base::zeros, on);
+}
+
+MEGANEURA_INLINE kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type,
+                                                bool in_place, const device_profile& on) {
+  const auto base = in_place ? detail::scatter_base::in_place : detail::scatter_base::tensor;
+  return detail::make_scatter(x, indices, axis, type, base, on);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_take_along(const shape& data, const shape& indices, int axis, dtype type,

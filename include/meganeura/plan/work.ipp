@@ -57,7 +57,7 @@ inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand,
 inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
   const graph& g = p.implementation;
   if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty())
-    return 2 * s.bindings[1].where.bytes;  // the rows it writes over others, which stay as they are
+    return 2 * std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);  // the rows that do not stay as they are
   struct part {
     const range* where;
     std::uint64_t bytes;
