@@ -57,8 +57,9 @@ struct device_profile {
   double vectors_once = 1e-6;         // and of one of few rows
   double region_once = 0.8e-6;        // of a region, beside a launch
   double matrix_flops = 275e12;       // of f16 products on matrix units, at best
-  unit_costs split{2.61e-6, 0.083e-6, 0.661e-12, 52.6e-12, 54, 0.631, 231e-12, 2.98e-9};  // both as measured on an H100
-  unit_costs rounded{2.383e-6, 0.2373e-6, 0.1315e-12, 30.99e-12, 45.38, 0.5978, 136.5e-12, 1.348e-9};
+  unit_costs split{2.732e-6, 0.0756e-6, 0.4994e-12, 56.34e-12,
+                   53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
+  unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
 };
 

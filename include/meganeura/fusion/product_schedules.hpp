@@ -4,6 +4,7 @@
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
 #include <meganeura/core/precision.hpp>
+#include <meganeura/core/small_vector.hpp>
 #include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/graph/attribute.hpp>
 
@@ -63,8 +64,36 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
 }  // namespace detail
 
-/// What there is to choose from: of each shape the deepest steps that the device has room for and k is a multiple of,
-/// as nearly as can be, one or several of them on their way.
+namespace detail {
+
+/// Terms of a step: the two deepest powers of two that the device has room for, and where slices share a step those of
+/// which k is a multiple, as nearly as can be. (In large tiles steps of 96 terms took a fifth longer than those of 64.)
+[[nodiscard]] inline small_vector<std::uint32_t, 4> steps_of(product_schedule s, std::int64_t k,
+                                                             const device_profile& device) {
+  small_vector<std::uint32_t, 4> found;
+  const std::uint32_t least = 16 * s.slices;
+  const auto add = [&](std::uint32_t tile_k) {
+    s.tile_k = tile_k;
+    const bool is_taken = fits(s, device) && std::ranges::find(found, tile_k) == found.end();
+    if (is_taken) found.push_back(tile_k);
+    return is_taken;
+  };
+  int taken = 0;
+  for (std::int64_t steps = ceil_div<std::int64_t>(k, deepest_step); s.slices > 1 && taken < 2; ++steps) {
+    const auto tile_k = static_cast<std::uint32_t>(ceil_div<std::int64_t>(ceil_div(k, steps), least) * least);
+    taken += add(tile_k);
+    if (tile_k == least) break;
+  }
+  taken = 0;
+  for (std::uint32_t tile_k = 128; tile_k >= least && taken < 2; tile_k /= 2) {
+    if (tile_k % least == 0 && (tile_k < 2 * k || tile_k == least)) taken += add(tile_k);
+  }
+  return found;
+}
+
+}  // namespace detail
+
+/// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
@@ -73,25 +102,12 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     for (const std::uint32_t slices : t.slices) {
-      int taken = 0;
-      std::uint32_t last = 0;
-      const std::int64_t whole = 16 * slices;
-      for (std::int64_t steps = ceil_div<std::int64_t>(k, detail::deepest_step); taken < 2; ++steps) {
-        const auto tile_k = static_cast<std::uint32_t>(ceil_div(ceil_div(k, steps), whole) * whole);
-        if (tile_k == last) {
-          if (tile_k == whole) break;
-          continue;
-        }
-        last = tile_k;
-        product_schedule s{arithmetic, t.tile_m, t.tile_n, tile_k, t.subgroup_m, t.subgroup_n, slices};
-        if (!fits(s, device)) {
-          if (tile_k == whole) break;
-          continue;
-        }
-        ++taken;
-        if (detail::has_registers(s, device)) found.push_back(s);
-        if (steps > detail::most_steps) continue;
-        for (s.depth = 2; s.depth <= std::min<std::int64_t>(steps, 5); ++s.depth) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
+      for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
+        s.tile_k = tile_k;
+        const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
+        const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
+        for (s.depth = 1; s.depth <= deepest; ++s.depth) {
           const bool is_taken = s.depth <= 3 || s.depth == steps;
           if (is_taken && detail::has_registers(s, device)) found.push_back(s);
         }
@@ -119,13 +135,15 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
   const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, 16) * 16);
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
-  const double results = s.tile_m * s.tile_n, rows = s.tile_m + s.tile_n;
+  // Groups of four that invocations stage, each as many as any.
+  const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
+  const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
+  const double results = s.tile_m * s.tile_n;
   const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
   const double work =
       terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
   const double shared = work * (1 + costs.few * 16 / (s.subgroups() * together)) + results * s.slices * costs.exchange;
   // A loop's instructions come once, those of one that is written out once a step.
-  const double groups = rows * s.tile_k / 4 / threads;
   const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
