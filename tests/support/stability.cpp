@@ -3,6 +3,7 @@
 #include <meganeura/core/hash.hpp>
 
 #include <oracle/precision.hpp>
+#include <oracle/tolerance.hpp>
 #include <support/stability.hpp>
 
 #include <fmt/format.h>
@@ -27,8 +28,9 @@ namespace {
 // f32, so that what is equal there alone is found, odd ones do not, so that no rounding hides an error.
 class disturbance {
  public:
-  disturbance(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors)
-      : graph_(g), run_(run), linear_(g), exact_(exact), number_(number), errors_(errors) {}
+  disturbance(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
+              precision products)
+      : graph_(g), run_(run), linear_(g), exact_(exact), number_(number), errors_(errors), products_(products) {}
 
   void operator()(const scalar_node& n, double a, double b, double& result) const {
     if (!is_float(n.type)) return;
@@ -60,6 +62,8 @@ class disturbance {
       for (std::size_t i = 0; i < value.values.size(); ++i) {
         const std::uint64_t key = draw(static_cast<std::uint64_t>(id), i, 0);
         move_sum(value.values[i], value.type, magnitudes.values[i], false, key);
+        const double off = n.kind == op::contract ? oracle::unit_error(products_) * magnitudes.values[i] : 0;
+        if (off > 0 && std::isfinite(off)) move(value.values[i], off, key >> 7);
         if (!open.empty() && open[i] && (key >> 5 & 1)) value.values[i] = NAN;
       }
     } else if (n.kind == op::reduce || n.kind == op::window_reduce || scan) {
@@ -162,6 +166,7 @@ class disturbance {
       case op::convolution:
       case op::window_scatter:
       case op::scatter_add:
+      case op::index_add:
       case op::scatter_along:
         return true;
       default:
@@ -206,6 +211,7 @@ class disturbance {
   bool exact_;
   std::uint64_t number_;
   double errors_;
+  precision products_;
 };
 
 // Every value is disturbed a few times; one that differs from what was found until it is shown to hang on a rounding.
@@ -276,8 +282,9 @@ bool has_poles(const graph& g) {
 
 }  // namespace
 
-void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors) {
-  const auto how = std::make_shared<disturbance>(g, run, exact, number, errors);
+void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
+             precision products) {
+  const auto how = std::make_shared<disturbance>(g, run, exact, number, errors, products);
   run.on_scalar = [how](const scalar_node& n, dtype, double a, double b, double& result) { (*how)(n, a, b, result); };
   run.on_stored = [how](node_id id, oracle::tensor<double>& value) { (*how)(id, value); };
 }
@@ -300,8 +307,8 @@ oracle::interpreter<double>& stability::disturbed(std::size_t i) {
 }
 
 stable_run::stable_run(const graph& g, const oracle::tensors<double>& leaves, bool exact,
-                       const kernels::step_values& step)
-    : graph_(g), given_(leaves), exact_(exact), step_(step), noise_(order_noise(leaves)) {
+                       const kernels::step_values& step, precision products)
+    : graph_(g), given_(leaves), exact_(exact), step_(step), products_(products), noise_(order_noise(leaves)) {
   oracle::interpreter<double> run(g, leaves, step);
   truth_.outputs = run.run();
   truth_.leaves = std::move(run.leaves);
@@ -327,7 +334,7 @@ void stable_run::expect(oracle::tensors<double> results::*which, const std::stri
 const stable_run::results& stable_run::disturbed(std::size_t i) const {
   while (runs_.size() <= i) {
     oracle::interpreter<double> run(graph_, given_, step_);
-    disturb(graph_, run, exact_, runs_.size() + 1, disturbed_errors(exact_));
+    disturb(graph_, run, exact_, runs_.size() + 1, disturbed_errors(exact_), products_);
     results& made = runs_.emplace_back();
     made.outputs = run.run();
     made.leaves = std::move(run.leaves);

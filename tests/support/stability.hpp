@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // How far two right ways to compute a value may differ: as far as it moves when operations are as wrong as they may be.
 #pragma once
+#include <meganeura/core/precision.hpp>
+
 #include <oracle/interpreter.hpp>
 #include <support/random_graph.hpp>
 
@@ -23,7 +25,8 @@ struct verdict {
 
 /// The interpreter computes like device `number` from now on, every operation off by up to `errors` times what Vulkan
 /// permits (oracle/precision.hpp); it stays where it is.
-void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors);
+void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
+             precision products = precision::exact);
 
 /// One graph's values with and without disturbance, node by node; the graph may grow.
 class stability {
@@ -47,7 +50,8 @@ class stability {
 /// Outputs and leaves after one step, with and without disturbance. Graph and leaves are looked at again.
 class stable_run {
  public:
-  stable_run(const graph& g, const oracle::tensors<double>& leaves, bool exact, const kernels::step_values& step);
+  stable_run(const graph& g, const oracle::tensors<double>& leaves, bool exact, const kernels::step_values& step,
+             precision products = precision::exact);
   [[nodiscard]] const oracle::tensors<double>& outputs() const { return truth_.outputs; }
   [[nodiscard]] const oracle::tensors<double>& leaves() const { return truth_.leaves; }
   void expect_output(const std::string& name, const oracle::tensors<double>& found, verdict& v,
@@ -68,6 +72,7 @@ class stable_run {
   const oracle::tensors<double>& given_;
   bool exact_;
   kernels::step_values step_;
+  precision products_;
   double noise_;
   results truth_;
   mutable std::vector<results> runs_;  // made when asked for

@@ -28,10 +28,12 @@ void check_on_device(const device& gpu, sample& s, verdict& v) {
     weights.set_bytes(each.name, support::stored_bytes(s.leaves.at(each.name)));
   program_options options;
   options.optimize = s.optimize, options.plan = s.plan;
+  options.precision = s.optimize.precision;
   options.checks = checks::none;  // indices out of range are drawn on purpose: gather reads zeros there
   program run(gpu, s.source, weights, options);
   const kernels::step_values values = support::training_values(1);
-  const support::stable_run truth(s.source, s.leaves, s.optimize.tolerance == egraph::exactness::exact, values);
+  const bool exact = s.optimize.tolerance == egraph::exactness::exact;
+  const support::stable_run truth(s.source, s.leaves, exact, values, s.optimize.precision);
   support::set_inputs(run, s.source, s.leaves);
   run.submit(values);
   oracle::tensors<double> found;
@@ -66,6 +68,13 @@ TEST(runtime_fuzz, random_graphs_agree_on_matrix_units) {
   const device& gpu = support::shared_unit_device();
   const bool emulates = make_device_profile(gpu.facts()).matrix_units == matrix_units::emulated;
   fuzz_on(gpu, emulates ? 12 : 60, [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed; });
+}
+
+TEST(runtime_fuzz, random_graphs_agree_with_rounded_products) {
+  const device& gpu = support::shared_unit_device();
+  const bool emulates = make_device_profile(gpu.facts()).matrix_units == matrix_units::emulated;
+  fuzz_on(gpu, emulates ? 12 : 60,
+          [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed, s.optimize.precision = precision::fast; });
 }
 
 }  // namespace
