@@ -18778,7 +18778,9 @@ struct product_choice {
     const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
     // Rows of a region read one row as quickly, and take in more of what is around.
     const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
-    return std::max(2 * terms / (device.matmul_flops * vector_share), occupancy < 1 ? late : 0) + once;
+    // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
+    const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
+    return std::max(2 * terms / (device.matmul_flops * share), occupancy < 1 ? late : 0) + once;
   }
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =
@@ -19209,7 +19211,7 @@ struct saturated_graph {
 [[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, result, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node
+/// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node
 /// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
 /// parts have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
@@ -41094,8 +41096,11 @@ inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand,
 
 inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
   const graph& g = p.implementation;
-  if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty())
-    return 2 * std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);  // the rows that do not stay as they are
+  if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty()) {
+    // The rows that do not stay as they are: given and written, those that are added to read as well.
+    const std::uint64_t rows = std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);
+    return (g[s.node].kind == op::index_add ? 3 : 2) * rows;
+  }
   struct part {
     const range* where;
     std::uint64_t bytes;
@@ -41223,7 +41228,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
                                                const device_profile& on);
 
 /// The same with operands x, indices and updates, added into x. `in_place`: the result is x's memory, and the rows
-/// alone that are found are written.
+/// alone that are found are written. What nothing is added to may become 0 where it was -0.
 [[nodiscard]] kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type, bool in_place,
                                              const device_profile& on);
 
@@ -46707,7 +46712,8 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
   const data_type from = literal.type;
   const operand value = literal_operand(from, detail::rounded(from.kind, literal.bits));
   if (from.is_float() && !to.is_float()) {
-    const double whole = std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)));
+    const double number = static_cast<double>(std::bit_cast<float>(value.bits));
+    const double whole = std::isnan(number) ? 0 : std::trunc(number);
     return literal_operand(to, literal_bits(to.kind, whole));
   }
   if (from.is_float() == to.is_float()) return literal_operand(to, detail::rounded(to.kind, value.bits));
@@ -50413,6 +50419,7 @@ class cooperative_unit {
     return found;
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
+  [[nodiscard]] spirv::u32 lane() const { return k_.subgroup_lane(); }
   /// The subgroup sees what its lanes stored.
   void meet() const { k_.subgroup_barrier(); }
 
@@ -50477,11 +50484,12 @@ class emulated_unit {
     return found.load();
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
+  [[nodiscard]] spirv::u32 lane() const { return k_.local_index() % size_; }
   void meet() const { k_.barrier(); }
 
  private:
   [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
-  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return k_.local_index() % size_ + i * size_; }
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
   [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
   [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
   template <class Body>
@@ -50645,6 +50653,7 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
+        index_(shuffles_ ? k.subgroup_id() * device.subgroup_size + k.subgroup_lane() : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
         by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
@@ -50699,7 +50708,7 @@ class cooperative_operand {
     if (!by_rows_) return raise_rows(scales, at, largest);
     known_ = largest_of_rows(largest);
     for (std::size_t i = 0; i < whole_.size(); ++i) known_[i] = max(known_[i], whole_[i].load());
-    k_.if_(k_.local_index() % lanes_ == 0u, [&] {
+    k_.if_(index_ % lanes_ == 0u, [&] {
       for (std::size_t i = 0; i < known_.size(); ++i) scales.set(tile_row(pieces_[i * pieces_a_row()]) + at, known_[i]);
     });
   }
@@ -50794,7 +50803,7 @@ class cooperative_operand {
   [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
   void place_by_rows() {
     const std::uint32_t rows_at_once = k_.local_size()[0] / lanes_;
-    const spirv::u32 outer = k_.local_index() / lanes_, inner = k_.local_index() % lanes_;
+    const spirv::u32 outer = index_ / lanes_, inner = index_ % lanes_;
     const bool is_linear = grouped_ && rows_.size() == 1 && plan_.row_count % tile_rows_ == 0;
     for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
       piece made{.row = is_linear ? outer : outer + lines,
@@ -50814,10 +50823,10 @@ class cooperative_operand {
     piece_count_ = shape_.rows * shape_.units;
     const bool below = pieces_are_below();
     for (std::uint32_t done = 0; done < piece_count_; done += threads) {
-      const spirv::u32 index = k_.local_index() + done;
+      const spirv::u32 index = index_ + done;
       const std::uint32_t lines = below ? done / shape_.units : 0;
-      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
-      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
+      const spirv::u32 outer = below ? index_ / shape_.units : index / shape_.units;
+      const spirv::u32 inner = (below ? index_ : index) % shape_.units;
       piece made{.row = plan_.along_k ? outer : inner * unit,
                  .k = plan_.along_k ? inner : outer,
                  .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
@@ -50872,7 +50881,7 @@ class cooperative_operand {
     spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
       const std::uint32_t lanes = shuffles_ ? lanes_ : 1;
-      is_first = k_.local_index() % lanes == 0u;
+      is_first = index_ % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
         found.push_back(
@@ -50883,7 +50892,7 @@ class cooperative_operand {
       // other.
       const std::uint32_t apart = shape_.units;
       const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
-      if (meet) is_first = k_.local_index() % subgroup_size_ < apart;
+      if (meet) is_first = index_ % subgroup_size_ < apart;
       const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
       for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
       for (std::size_t i = 0; i < different; ++i) {
@@ -50985,6 +50994,7 @@ class cooperative_operand {
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_;
+  spirv::u32 index_;  // of the invocation; neighbours are lanes of one subgroup, which local indices do not promise
   std::uint32_t lanes_;
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
@@ -51281,7 +51291,7 @@ class cooperative_product {
   void store_bands() {
     const std::uint32_t stride = exchange_stride(s_, wide);
     const spirv::u32 band = unit_.subgroup() * (fragment_side * stride);
-    const spirv::u32 lane = k_.local_index() % device_.subgroup_size;
+    const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
         unit_.store(main_[i * columns() + j], staged_, band + j * fragment_side / wide, stride);

@@ -169,9 +169,10 @@ TEST(faults_device, whatever_the_driver_cannot_make_is_an_error_and_leaks_nothin
           run_texels(gpu);
           gpu.upload(gpu.allocate(large.size() * sizeof(float)), 0, large);
         });
-        EXPECT_TRUE(at != 0 || fault.count() > 0) << function << " is not called at all";
+        const bool waits = function == std::string("vkWaitSemaphores");  // unless polling finds the work done
+        EXPECT_TRUE(at != 0 || fault.count() > 0 || waits) << function << " is not called at all";
         if (fault.count() <= at) continue;
-        const bool quiet = !category && function == std::string("vkWaitSemaphores");  // in a destructor
+        const bool quiet = !category && waits;  // in a destructor
         EXPECT_TRUE(quiet || category == mn::error_category::out_of_memory) << function << " " << at;
       }
     }

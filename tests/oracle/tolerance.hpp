@@ -25,11 +25,11 @@ namespace meganeura::inline MEGANEURA_ABI::oracle {
   return 4 * 0x1p-24 * grown + (is_narrow(type) ? std::ldexp(1.0, -layout_of(type).fraction_bits) : 0);
 }
 
-/// Of a product of `factors` f32 numbers: every one of them rounds the whole product, in whatever order.
 /// What products of f32 on matrix units may be off by, in parts of the sum of their terms' magnitudes: nothing beyond
 /// f32's own errors where operands are split, both operands' rounding to 11 bits where they are not.
 [[nodiscard]] constexpr double unit_error(precision wanted) { return wanted == precision::fast ? 0x1p-11 : 0; }
 
+/// Of a product of `factors` f32 numbers: every one of them rounds the whole product, in whatever order.
 [[nodiscard]] inline double product_tolerance(std::int64_t factors) {
   return 4 * 0x1p-24 * (4 + std::sqrt(static_cast<double>(factors)));
 }

@@ -103,7 +103,10 @@ TEST_F(kernels_bounds, gathers_and_scatters) {
   graph g;
   const node_id indices = g.input("indices", dtype::i32, {11});
   g.add_output("rows", g.gather(g.input("data", dtype::f32, {6, 5}), indices, 0));
-  g.add_output("sums", g.scatter_add(indices, g.input("updates", dtype::f32, {11, 5}), 0, {6, 5}));
+  const node_id updates = g.input("updates", dtype::f32, {11, 5});
+  g.add_output("sums", g.scatter_add(indices, updates, 0, {6, 5}));
+  const node_id base = g.input("base", dtype::f32, {6, 5});
+  g.add_output("added", g.apply(op::index_add, axis_attribute{0}, {base, indices, updates}));
   oracle::tensors<double> leaves = samples::random_leaves(g);
   leaves.at("indices").values = {0, 5, 6, -1, 2147483647, -2147483648.0, 3, 3, 1, 600, 5};
   run(g, leaves);

@@ -69,7 +69,7 @@ struct saturated_graph {
 [[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, result, gather, scatter_add, random, window_reduce, window_scatter, assign, optimizer_step. A fused node
+/// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node
 /// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
 /// parts have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
 /// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.

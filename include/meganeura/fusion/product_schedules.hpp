@@ -188,7 +188,9 @@ struct product_choice {
     const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
     // Rows of a region read one row as quickly, and take in more of what is around.
     const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
-    return std::max(2 * terms / (device.matmul_flops * vector_share), occupancy < 1 ? late : 0) + once;
+    // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
+    const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
+    return std::max(2 * terms / (device.matmul_flops * share), occupancy < 1 ? late : 0) + once;
   }
   // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
   const double share =

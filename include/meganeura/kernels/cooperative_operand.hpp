@@ -153,6 +153,7 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
+        index_(shuffles_ ? k.subgroup_id() * device.subgroup_size + k.subgroup_lane() : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
         by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
@@ -207,7 +208,7 @@ class cooperative_operand {
     if (!by_rows_) return raise_rows(scales, at, largest);
     known_ = largest_of_rows(largest);
     for (std::size_t i = 0; i < whole_.size(); ++i) known_[i] = max(known_[i], whole_[i].load());
-    k_.if_(k_.local_index() % lanes_ == 0u, [&] {
+    k_.if_(index_ % lanes_ == 0u, [&] {
       for (std::size_t i = 0; i < known_.size(); ++i) scales.set(tile_row(pieces_[i * pieces_a_row()]) + at, known_[i]);
     });
   }
@@ -302,7 +303,7 @@ class cooperative_operand {
   [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
   void place_by_rows() {
     const std::uint32_t rows_at_once = k_.local_size()[0] / lanes_;
-    const spirv::u32 outer = k_.local_index() / lanes_, inner = k_.local_index() % lanes_;
+    const spirv::u32 outer = index_ / lanes_, inner = index_ % lanes_;
     const bool is_linear = grouped_ && rows_.size() == 1 && plan_.row_count % tile_rows_ == 0;
     for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
       piece made{.row = is_linear ? outer : outer + lines,
@@ -322,10 +323,10 @@ class cooperative_operand {
     piece_count_ = shape_.rows * shape_.units;
     const bool below = pieces_are_below();
     for (std::uint32_t done = 0; done < piece_count_; done += threads) {
-      const spirv::u32 index = k_.local_index() + done;
+      const spirv::u32 index = index_ + done;
       const std::uint32_t lines = below ? done / shape_.units : 0;
-      const spirv::u32 outer = below ? k_.local_index() / shape_.units : index / shape_.units;
-      const spirv::u32 inner = (below ? k_.local_index() : index) % shape_.units;
+      const spirv::u32 outer = below ? index_ / shape_.units : index / shape_.units;
+      const spirv::u32 inner = (below ? index_ : index) % shape_.units;
       piece made{.row = plan_.along_k ? outer : inner * unit,
                  .k = plan_.along_k ? inner : outer,
                  .slot = outer * shape_.stride + inner + (staged_at_ + lines * shape_.stride),
@@ -380,7 +381,7 @@ class cooperative_operand {
     spirv::boolean is_first(true);  // of the lanes that share a row
     if (plan_.along_k) {
       const std::uint32_t lanes = shuffles_ ? lanes_ : 1;
-      is_first = k_.local_index() % lanes == 0u;
+      is_first = index_ % lanes == 0u;
       for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const spirv::u32x4& four = largest[i];
         found.push_back(
@@ -391,7 +392,7 @@ class cooperative_operand {
       // other.
       const std::uint32_t apart = shape_.units;
       const bool meet = shuffles_ && std::has_single_bit(apart) && apart < subgroup_size_;
-      if (meet) is_first = k_.local_index() % subgroup_size_ < apart;
+      if (meet) is_first = index_ % subgroup_size_ < apart;
       const std::size_t different = pieces_are_below() ? 1 : pieces_.size();
       for (std::size_t i = different; i < pieces_.size(); ++i) largest[0] = max(largest[0], largest[i]);
       for (std::size_t i = 0; i < different; ++i) {
@@ -493,6 +494,7 @@ class cooperative_operand {
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_;
+  spirv::u32 index_;  // of the invocation; neighbours are lanes of one subgroup, which local indices do not promise
   std::uint32_t lanes_;
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;

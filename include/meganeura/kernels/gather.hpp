@@ -23,7 +23,7 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
                                                const device_profile& on);
 
 /// The same with operands x, indices and updates, added into x. `in_place`: the result is x's memory, and the rows
-/// alone that are found are written.
+/// alone that are found are written. What nothing is added to may become 0 where it was -0.
 [[nodiscard]] kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type, bool in_place,
                                              const device_profile& on);
 

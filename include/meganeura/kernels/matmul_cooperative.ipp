@@ -285,7 +285,7 @@ class cooperative_product {
   void store_bands() {
     const std::uint32_t stride = exchange_stride(s_, wide);
     const spirv::u32 band = unit_.subgroup() * (fragment_side * stride);
-    const spirv::u32 lane = k_.local_index() % device_.subgroup_size;
+    const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
         unit_.store(main_[i * columns() + j], staged_, band + j * fragment_side / wide, stride);

@@ -63,6 +63,7 @@ class cooperative_unit {
     return found;
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
+  [[nodiscard]] spirv::u32 lane() const { return k_.subgroup_lane(); }
   /// The subgroup sees what its lanes stored.
   void meet() const { k_.subgroup_barrier(); }
 
@@ -127,11 +128,12 @@ class emulated_unit {
     return found.load();
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
+  [[nodiscard]] spirv::u32 lane() const { return k_.local_index() % size_; }
   void meet() const { k_.barrier(); }
 
  private:
   [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
-  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return k_.local_index() % size_ + i * size_; }
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
   [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
   [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
   template <class Body>

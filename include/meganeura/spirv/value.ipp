@@ -363,7 +363,8 @@ MEGANEURA_INLINE operand unary(op code, data_type result, const operand& value) 
   const data_type from = literal.type;
   const operand value = literal_operand(from, detail::rounded(from.kind, literal.bits));
   if (from.is_float() && !to.is_float()) {
-    const double whole = std::trunc(static_cast<double>(std::bit_cast<float>(value.bits)));
+    const double number = static_cast<double>(std::bit_cast<float>(value.bits));
+    const double whole = std::isnan(number) ? 0 : std::trunc(number);
     return literal_operand(to, literal_bits(to.kind, whole));
   }
   if (from.is_float() == to.is_float()) return literal_operand(to, detail::rounded(to.kind, value.bits));
