@@ -42391,6 +42391,28 @@ void for_summed(spirv::kernel& owner, const spirv::u32& begin, std::uint32_t end
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// How an operand of a product lies in memory, as its kernels see it.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+struct strided_axis {
+  std::uint32_t extent = 1, stride = 0;
+};
+using strided_axes = std::vector<strided_axis>;
+
+/// The element offset of the flat index `flat` over `axes`.
+[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
+
+/// One operand seen by a tile loader; rows are m for a and n for b.
+struct matmul_operand {
+  strided_axes batch, rows, k;
+  std::uint32_t offset = 0;
+  std::uint32_t row_count = 1, k_count = 1;
+  bool along_k = true;      // neighbouring loads go along k, else along rows
+  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -42505,24 +42527,8 @@ struct matmul_schedule {
 
 namespace detail {
 
-struct strided_axis {
-  std::uint32_t extent = 1, stride = 0;
-};
-using strided_axes = std::vector<strided_axis>;
-
 /// The axes of one operand, merged where an outer stride is the inner stride times its extent; never empty.
 [[nodiscard]] strided_axes collapse(const std::vector<matmul_axis>& group, std::uint32_t matmul_axis::*stride);
-/// The element offset of the flat index `flat` over `axes`.
-[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
-
-/// One operand seen by a tile loader; rows are m for a and n for b.
-struct matmul_operand {
-  strided_axes batch, rows, k;
-  std::uint32_t offset = 0;
-  std::uint32_t row_count = 1, k_count = 1;
-  bool along_k = true;      // neighbouring loads go along k, else along rows
-  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
-};
 [[nodiscard]] matmul_operand plan_operand(const matmul_problem& problem, bool is_a);
 
 /// Neighbouring terms that an invocation of the vectors tier takes at once.

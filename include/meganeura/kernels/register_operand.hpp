@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An operand of a product that invocations read straight from its buffer into registers.
 #pragma once
-#include <meganeura/kernels/matmul.hpp>
+#include <meganeura/kernels/strided_operand.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -75,3 +75,7 @@ class register_operand {
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/kernels/matmul.hpp>
+#endif

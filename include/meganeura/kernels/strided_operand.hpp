@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// How an operand of a product lies in memory, as its kernels see it.
+#pragma once
+#include <meganeura/config.hpp>
+#include <meganeura/spirv/kernel.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+struct strided_axis {
+  std::uint32_t extent = 1, stride = 0;
+};
+using strided_axes = std::vector<strided_axis>;
+
+/// The element offset of the flat index `flat` over `axes`.
+[[nodiscard]] spirv::u32 offset_of(const strided_axes& axes, const spirv::u32& flat);
+
+/// One operand seen by a tile loader; rows are m for a and n for b.
+struct matmul_operand {
+  strided_axes batch, rows, k;
+  std::uint32_t offset = 0;
+  std::uint32_t row_count = 1, k_count = 1;
+  bool along_k = true;      // neighbouring loads go along k, else along rows
+  std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
