@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// A workload against its float64 figures: outputs, loss and the gradients of all parameters.
 #include "check.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Programs of a workload's tasks, and their times on the host and on the device.
 #include "measure.hpp"
 
 #include <meganeura/autodiff/gradient.hpp>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Figures as JSON, and as tables beside those of the other side.
 #include "report.hpp"
 
 #include <fmt/format.h>

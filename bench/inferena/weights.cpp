@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Weights that are functions of their names and indices, the same bits on every machine.
 #include "weights.hpp"
 
 #include <meganeura/core/helper_threads.hpp>

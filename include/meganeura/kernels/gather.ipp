@@ -102,7 +102,8 @@ class scatter_kernel {
     total_ = owner_.declare_variable(value_type(type_, split_.width));
     const scalar_value zero = widened(literal(type_, 0), split_.width);
     spirv::untyped::store(total_, zero);
-    if (in_place_) found_any_.emplace(owner_.variable<spirv::u32>());
+    // What nothing is added to stays as it is; invocations that share an element would have to ask each other.
+    if (in_place_ && plan_.slices == 1) found_any_.emplace(owner_.variable<spirv::u32>());
     const running_sum sum{total_, scalar_op::row_sum, zero};
     const auto list = owner_.shared<spirv::u32>(plan_.chunk());
     const auto found = owner_.shared<spirv::u32>(1);
@@ -112,8 +113,7 @@ class scatter_kernel {
                  owner_.if_(found[0].load() != 0u, [&] { add_matching(list, first); });
                });
     add_slices();
-    // What nothing is added to stays as it is; invocations that share an element would have to ask each other.
-    const spirv::boolean is_found = in_place_ && plan_.slices == 1 ? found_any_->load() != 0u : spirv::boolean(true);
+    const spirv::boolean is_found = found_any_ ? found_any_->load() != 0u : spirv::boolean(true);
     owner_.if_(slice_ == 0u && wanted <= last && is_found, [&] { result_.store(position, with_base(position)); });
     return {owner_.finish(), grid_.groups};
   }

@@ -260,6 +260,12 @@ namespace detail {
   return {extent(problem.batch), extent(problem.m), extent(problem.n), extent(problem.k)};
 }
 
+// Of the vectors tier: what is not the few rows.
+[[nodiscard]] inline matmul_operand matrix_of(const matmul_problem& problem) {
+  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
+  return a.row_count <= b.row_count ? b : a;
+}
+
 // Slices whose lanes stand a power of two apart in a subgroup of a workgroup that is made of whole ones.
 [[nodiscard]] inline std::uint32_t slices_together(const matmul_schedule& s, bool along_k,
                                                    const device_profile& device) {
@@ -272,7 +278,7 @@ namespace detail {
 [[nodiscard]] inline matmul_schedule vector_schedule(const matmul_problem& problem, const fusion::vector_tiles& tiles,
                                                      std::uint32_t reads, const device_profile& device) {
   const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
-  const matmul_operand& matrix = a.row_count <= b.row_count ? b : a;
+  const matmul_operand matrix = matrix_of(problem);
   const auto number = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   matmul_schedule s{matmul_tier::vectors};
   s.tile_m = s.thread_m = std::min(a.row_count, b.row_count);
@@ -291,15 +297,13 @@ namespace detail {
 }
 
 [[nodiscard]] inline fusion::vector_tiles chosen_vectors(const matmul_problem& problem, const device_profile& device) {
-  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
-  return fusion::tiles_of_vectors(extents_of(problem), (a.row_count <= b.row_count ? b : a).along_k, device);
+  return fusion::tiles_of_vectors(extents_of(problem), matrix_of(problem).along_k, device);
 }
 
 // The chosen one and those around it: fewer or more columns, lanes, and reads on their way.
 [[nodiscard]] inline std::vector<matmul_schedule> vector_candidates(const matmul_problem& problem,
                                                                     const device_profile& device) {
-  const matmul_operand a = plan_operand(problem, true), b = plan_operand(problem, false);
-  const bool along_k = (a.row_count <= b.row_count ? b : a).along_k;
+  const bool along_k = matrix_of(problem).along_k;
   const fusion::vector_tiles chosen = chosen_vectors(problem, device);
   std::vector<matmul_schedule> found{vector_schedule(problem, chosen, fusion::vector_reads, device)};
   const auto add = [&](const fusion::vector_tiles& tiles, std::uint32_t reads) {
