@@ -2,6 +2,7 @@
 // The vectors tier of matmul.hpp: few rows, and a matrix that is read once for all of them.
 #pragma once
 #include <meganeura/core/division.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/kernels/matmul.hpp>
 #include <meganeura/kernels/register_operand.hpp>
 
