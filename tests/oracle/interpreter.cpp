@@ -452,6 +452,9 @@ class interpreter<Real>::definitions {
     return result;
   }
 
+  // Integers wrap.
+  static Real added(dtype type, Real a, Real b) { return scalar_apply(scalar_op::add, type, type, a, b, b); }
+
   // gather: rows [.., i, ..] of result = data[.., indices[i], ..]; scatter_add walks the same pairs the other way.
   tensor<Real> gather_or_scatter(node_id id, bool scatter) const {
     const int axis = graph_.get<axis_attribute>(id).axis;
@@ -469,7 +472,7 @@ class interpreter<Real>::definitions {
         for (std::int64_t i = 0; i < inner; ++i) {
           const std::int64_t in_table = (o * table[axis] + row) * inner + i, dense = (o * count + k) * inner + i;
           if (scatter)
-            result[in_table] = result[in_table] + from[dense];
+            result[in_table] = added(result.type, result[in_table], from[dense]);
           else
             result[dense] = from[in_table];
         }
@@ -488,7 +491,7 @@ class interpreter<Real>::definitions {
       const std::int64_t row = to_integer(indices[at / inner % count]);
       if (row < 0 || row >= rows) continue;
       const std::int64_t there = (at / inner / count * rows + row) * inner + at % inner;
-      result[there] = result[there] + updates[at];
+      result[there] = added(result.type, result[there], updates[at]);
     }
     return result;
   }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -112,6 +113,25 @@ int values_of(const graph& plan, dtype type) {
   int total = 0;
   for (node_id id{0}; id < plan.size(); ++id) total += plan[id].type == type && !plan.has_several_results(id);
   return total;
+}
+
+TEST(egraph_guards, a_product_does_not_compute_what_it_also_reads) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {2, 5, 4}), b = g.input("b", dtype::f32, {2, 4, 3});
+  const node_id product = g.contract(a, b, "bmk", "bkn", "bmn");
+  const node_id turned = g.permute(product, std::array{2, 1, 0});
+  const node_id copied = g.reshape(g.permute(product, std::array{1, 0, 2}), {3, 5, 2});  // two views that are not one
+  scalar_builder builder;
+  const scalar_ref less =
+      builder.binary(scalar_op::less, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32));
+  const node_id compared[] = {turned, copied};
+  const node_id is_less =
+      g.map(builder.finish(builder.select(less, builder.constant(1), builder.constant(0))), compared, dtype::f32);
+  g.add_output("less", is_less);
+  fusion::optimize_report report;
+  const fusion::saturated_graph all = fusion::saturate(g, {}, report);
+  for (const egraph::enode_id form : all.graph[all.graph.find(all.classes[is_less])].nodes)
+    EXPECT_NE(all.graph.node(form).kind, op::matmul) << to_string(all.graph.attribute_of(form));
 }
 
 TEST(egraph_guards, a_cast_to_f16_and_back_still_rounds) {

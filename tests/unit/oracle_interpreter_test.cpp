@@ -72,6 +72,19 @@ TEST(oracle_interpreter, f16_tensors_round_to_the_nearest_even) {
   EXPECT_EQ(round_to_half(0x1.8p-25), 0x1p-24);
 }
 
+TEST(oracle_interpreter, integers_that_are_scattered_wrap) {
+  graph g;
+  const node_id x = g.input("x", dtype::i32, {1}), at = g.input("at", dtype::i32, {2}),
+                y = g.input("y", dtype::i32, {2});
+  const node_id operands[] = {x, at, y};
+  g.add_output("added", g.add_node(op::index_add, dtype::i32, {1}, axis_attribute{0}, operands));
+  g.add_output("scattered", g.scatter_add(at, y, 0, {1}));
+  interpreter<double> run(g, {{"x", {{1}, {1}}}, {"at", {{2}, {0, 0}}}, {"y", {{2}, {0x7fffffff, 2}}}});
+  const auto found = run.run();
+  EXPECT_EQ(found.at("added")[0], -0x7ffffffe);
+  EXPECT_EQ(found.at("scattered")[0], -0x7fffffff);
+}
+
 TEST(oracle_interpreter, the_prime_field_is_a_field) {
   const prime_field third = prime_field(3.0).inverse();
   EXPECT_EQ((third * prime_field(3.0)).integer(), 1);

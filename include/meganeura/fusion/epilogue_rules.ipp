@@ -20,7 +20,7 @@ void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t opera
   const auto problem = [&]() -> const char* {
     if (pass.rounds(source)) return "a rounding to its dtype would be lost";
     if (const char* refusal = family::refuses(g[owner].type)) return refusal;
-    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, owner);
+    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, region);
     if (again && !family::is_short(g, product)) return "the product has other consumers";
     if (again && pass.decides_by_product(product)) return "computed twice it could decide two ways";
     g.at(g.node(product).path);  // it stays that product

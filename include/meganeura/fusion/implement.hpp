@@ -73,9 +73,9 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
-  /// Whether all that is made of a value goes into that other one, as x of x * sigmoid(x) does: what computes both
-  /// needs the first nowhere else.
-  [[nodiscard]] bool serves_only(class_id value, class_id reader) const;
+  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
+  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
+  [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 

@@ -127,11 +127,22 @@ MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id
   }
 }
 
-MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, class_id reader) const {
-  reader = g_.find(reader);
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id region) const {
+  const class_id reader = g_.find(g_.node(region).owner);
   class_id at = outlets_[g_.find(value)].id;
   while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
-  return at != no_id;
+  if (at == no_id) return false;
+  class_list made = {g_.find(value)};
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    for (enode_id parent : g_[made[i]].parents) {
+      const class_id user = g_.find(g_.node(parent).owner);
+      if (g_.node(parent).dead || state_[user] != 2 || user == reader || std::ranges::find(made, user) != made.end())
+        continue;
+      if (std::ranges::any_of(g_.operands(region), [&](class_id id) { return g_.find(id) == user; })) return false;
+      made.push_back(user);
+    }
+  }
+  return true;
 }
 
 MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
