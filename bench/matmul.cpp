@@ -163,7 +163,7 @@ std::vector<variant> variants(const options& o, const mn::device_profile& device
         mn::fusion::product_schedules(arithmetic, static_cast<std::int64_t>(mk::extent_of(p.k)), device);
     const auto extent = [](const auto& group) { return static_cast<std::int64_t>(mk::extent_of(group)); };
     const mn::fusion::product_extents size{extent(p.batch), extent(p.m), extent(p.n), extent(p.k)};
-    const auto seconds = [&](const mn::product_schedule& s) { return mn::fusion::unit_seconds(s, size, device); };
+    const auto seconds = [&](const mn::product_schedule& s) { return mn::fusion::unit_time(s, size, device).alone; };
     std::ranges::stable_sort(schedules, {}, seconds);
     for (const mn::product_schedule& schedule : schedules) {
       if (!mk::cooperative_fits(p, schedule, device)) continue;

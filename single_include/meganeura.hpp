@@ -16578,6 +16578,27 @@ template <int Axis = -1, value A, class Low, class High>
 }  // namespace meganeura::inline MEGANEURA_ABI
 // The device as users name it, and what the choice of kernels and their generators are told of it.
 // What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
+// How long a kernel takes, alone and beside others.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Seconds of a kernel beside those of its launch; infinite for what no kernel computes.
+struct kernel_time {
+  double alone = 0;  // with the device to itself
+  double busy = 0;   // of these, what its work takes of a device that others keep busy as well
+};
+
+/// Seconds of launches. Kernels that wait for the same ones run side by side, as a group, which takes as long as the
+/// longest of them and as the work of all of them.
+struct launch_time {
+  double group = 0;     // a barrier, from the kernels before it to those behind
+  double dispatch = 0;  // each kernel between two of them
+
+  /// Of a kernel that is a group of its own.
+  [[nodiscard]] constexpr double alone() const { return group + dispatch; }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -16589,7 +16610,7 @@ enum class matrix_units : std::uint8_t {
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
-  double once = 0;       // of the whole product, beside a launch: the first terms' way from memory
+  double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double stage = 0;      // a term of a row
@@ -16623,14 +16644,14 @@ struct device_profile {
   double bandwidth = 4e12;            // bytes per second
   double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
   double matmul_flops = 40e12;        // of products and convolutions
-  double launch = 1.5e-6;             // seconds a dispatch with its share of a barrier
-  double transcendental = 8;          // scalar operations one exp, log, ... is worth
-  double strided_read = 4;            // how much more a read without unit stride moves
-  double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
-  double vectors_once = 1e-6;         // and of one of few rows
-  double region_once = 0.8e-6;        // of a region, beside a launch
-  double matrix_flops = 275e12;       // of f16 products on matrix units, at best
+  launch_time launch{1.34e-6, 0.16e-6};
+  double transcendental = 8;      // scalar operations one exp, log, ... is worth
+  double strided_read = 4;        // how much more a read without unit stride moves
+  double full_occupancy = 65536;  // invocations needed to reach the bandwidth
+  double product_once = 2e-6;     // of a product of f32 multiply-adds, beside its launch: its first terms' way
+  double vectors_once = 1e-6;     // and of one of few rows
+  double region_once = 0.8e-6;    // of a region, beside its launch
+  double matrix_flops = 275e12;   // of f16 products on matrix units, at best
   unit_costs split{2.732e-6, 0.0756e-6, 0.4994e-12, 56.34e-12,
                    53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
   unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};
@@ -16893,13 +16914,15 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 struct extraction {
   std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
   std::vector<class_id> order;          // live classes, operands before users
-  double cost = 0;                      // seconds predicted for the whole
+  double seconds = 0;                   // predicted for the whole, group by group
+  std::size_t groups = 0;               // the kernels on the longest way through it
   int passes = 0;                       // of the repair
   std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
+  std::size_t moved = 0;                // changes for the groups' sake
 };
 
-/// Seconds of a node; infinite for what no kernel computes.
-using node_seconds = std::function<double(enode_id)>;
+/// Of a node; infinite for what no kernel computes.
+using node_time = std::function<kernel_time(enode_id)>;
 /// What a growth asks of the choice.
 struct choice_so_far {
   std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
@@ -16910,10 +16933,12 @@ struct choice_so_far {
 using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far
-/// as possible. Errors: internal when a root has no kernel.
+/// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
+/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
+/// possible. Errors: internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const node_seconds& seconds, const growth& grow = {}, int max_passes = 8);
+                                 const node_time& time, const launch_time& launch, const growth& grow = {},
+                                 int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
@@ -17674,8 +17699,8 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   if (facts.type == vulkan::device_type::cpu) {
     device.parallel = false;
     device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
-    device.launch = 15e-6, device.product_once = device.vectors_once = device.region_once = 0,
-    device.full_occupancy = 64;
+    device.launch = {.dispatch = 15e-6};
+    device.product_once = device.vectors_once = device.region_once = 0, device.full_occupancy = 64;
   } else {
     device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
     device.matrix_flops *= share;
@@ -18440,14 +18465,14 @@ template <class Model>
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 // The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
-// What a node costs on a device: a roofline over bytes and operations, plus a launch.
+// How long a node takes on a device: a roofline over bytes and operations.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Seconds of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
-[[nodiscard]] double node_cost(const engine& g, enode_id id, const device_profile& device);
-[[nodiscard]] double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                 std::int64_t result_bytes, const device_profile& device);
+/// Of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
+[[nodiscard]] kernel_time node_time(const engine& g, enode_id id, const device_profile& device);
+[[nodiscard]] kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                      std::int64_t result_bytes, const device_profile& device);
 /// Scalar operations of one evaluation.
 [[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
 
@@ -18478,6 +18503,7 @@ struct product_tiles {
   std::int64_t side = 16, count = 1;
   double share = 1;
   std::int64_t overhead = 0;
+  double full_share = share;  // the same where others fill the last round
 };
 
 /// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
@@ -18497,7 +18523,8 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
     const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
     const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
     const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
+    tiles.full_share = tiles.share * filled * adding;
+    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
     if (tiles.share > best.share) best = tiles;
   }
   return best;
@@ -18573,6 +18600,10 @@ struct vector_tiles {
   return found;
 }
 
+[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
+}
+
 /// A convolution as such: a product each group, of the channels that one side of it has.
 [[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
                                                    const shape& y) {
@@ -18599,7 +18630,7 @@ struct vector_tiles {
 
 /// Of a device's best rate, what the product reaches there.
 [[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
+  return tiles_of_product(p, compute_units).share;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -18707,9 +18738,9 @@ namespace detail {
   return found;
 }
 
-/// Seconds beside the launch's: rounds of workgroups that share multiprocessors.
-[[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
-                                         const device_profile& device) {
+/// Rounds of workgroups that share multiprocessors.
+[[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
+                                           const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -18732,11 +18763,15 @@ namespace detail {
   const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
   const double work =
       terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
-  const double shared = work * (1 + costs.few * 16 / (s.subgroups() * together)) + results * s.slices * costs.exchange;
+  const auto shared = [&](double groups_beside) {
+    return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
+  };
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
+  return {
+      costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
+      static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
 /// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
@@ -18757,7 +18792,7 @@ namespace detail {
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
-/// A schedule with its seconds, beside launch and bytes.
+/// A schedule with its seconds alone, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
   double seconds = 0;
@@ -18768,8 +18803,8 @@ struct product_choice {
   return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
 }
 
-/// Of f32 multiply-add, beside launch and bytes.
-[[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
+/// Of f32 multiply-add, beside bytes.
+[[nodiscard]] constexpr kernel_time multiply_add_time(const product_extents& p, const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   if (takes_vectors(p, device)) {
     const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
@@ -18780,22 +18815,25 @@ struct product_choice {
     const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
     // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
     const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
-    return std::max(2 * terms / (device.matmul_flops * share), occupancy < 1 ? late : 0) + once;
+    const double busy = 2 * terms / (device.matmul_flops * share);
+    return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
   }
-  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share =
-      device.parallel ? product_share(p, device.compute_units)
-                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return 2 * terms / (device.matmul_flops * share) + device.product_once;
+  const double seconds = 2 * terms / device.matmul_flops;
+  if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
+    const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
+    return {seconds / share + device.product_once, seconds / share};
+  }
+  const product_tiles tiles = tiles_of_product(p, device.compute_units);
+  return {seconds / tiles.share + device.product_once, seconds / tiles.full_share};
 }
 
 /// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
-  product_choice best{{}, multiply_add_seconds(p, device)};
+  product_choice best{{}, multiply_add_time(p, device).alone};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
-    const double seconds = unit_seconds(s, p, device);
+    const double seconds = unit_time(s, p, device).alone;
     if (seconds < best.seconds) best = {s, seconds};
   }
   return best;
@@ -19043,9 +19081,9 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
-  /// Whether all that is made of a value goes into that other one, as x of x * sigmoid(x) does: what computes both
-  /// needs the first nowhere else.
-  [[nodiscard]] bool serves_only(class_id value, class_id reader) const;
+  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
+  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
+  [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -19188,6 +19226,8 @@ struct rule_report {
 
 struct optimize_report {
   std::size_t nodes_in = 0, nodes_out = 0, enodes = 0, classes = 0;
+  std::size_t groups = 0;  // of kernels that run side by side
+  std::size_t moved = 0;   // choices that were changed for the groups' sake
   int iterations = 0, repair_passes = 0;
   double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;
@@ -27293,9 +27333,15 @@ namespace detail {
 
 class extractor {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-            const node_seconds& seconds)
-      : g_(g), seconds_(seconds), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
+            const launch_time& launch)
+      : g_(g),
+        time_of_(time),
+        launch_(launch),
+        classes_(g.class_slots()),
+        time_(g.node_count()),
+        cost_(g.node_count(), -1),
+        live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
       if (!listed[g.find(id)]) order_.push_back(g.find(id));
@@ -27311,13 +27357,14 @@ class extractor {
   /// chosen now.
   bool offer(class_id several) {
     cost_.resize(g_.node_count(), 0);
+    time_.resize(g_.node_count());
     live_.resize(g_.class_slots());
     classes_.resize(g_.class_slots());
     const auto first = static_cast<enode_id>(first_operand_.size() - 1);
     list_operands();
     order_.push_back(several);
     const enode_id region = g_[several].nodes.front();
-    cost_[region] = seconds_(region);
+    find_cost(region);
     live_[several].node = region;
     classes_[several].candidates = {region};
     classes_[several].rank = 0;
@@ -27344,14 +27391,25 @@ class extractor {
     }
   }
 
+  /// The same with what groups take, which no sum over kernels tells.
+  void repair_groups(int max_passes) {
+    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    for (int pass = 0; pass < max_passes; ++pass) {
+      find_groups();
+      const std::size_t before = moved_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
+      if (moved_ == before) break;
+    }
+  }
+
   [[nodiscard]] extraction result() const {
     extraction made;
+    made.seconds = total_, made.groups = depth_, made.moved = moved_;
     made.chosen.assign(g_.class_slots(), no_id);
     std::vector<class_id> live;
     for (class_id id : order_) {
       if (live_[id].uses == 0) continue;
       made.chosen[id] = live_[id].node;
-      made.cost += cost_[live_[id].node];
       live.push_back(id);
     }
     std::stable_sort(live.begin(), live.end(),
@@ -27411,7 +27469,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = seconds_(node);
+          if (cost_[node] < 0) find_cost(node);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -27470,33 +27528,192 @@ class extractor {
     }
   }
 
+  void find_cost(enode_id node) {
+    time_[node] = time_of_(node);
+    cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+  }
+  [[nodiscard]] bool launches(enode_id node) const {
+    const op_stage stage = info(g_.node(node).kind).stage;
+    return stage != op_stage::leaf && stage != op_stage::projection;
+  }
+
+  // ---- groups
+
+  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
+  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
+  // before users.
+  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
+  void find_levels(std::span<const class_id> from) {
+    for (class_id id : from) {
+      if (classes_[id].rank != unranked) pending_.push_back(id);
+      while (!pending_.empty()) {
+        const class_id next = pending_.back();
+        if (levels_[next] <= cyclic) {
+          pending_.pop_back();
+          continue;
+        }
+        levels_[next] = open;
+        std::uint32_t level = 0;
+        for (class_id operand : distinct_operands(live_[next].node)) {
+          if (levels_[operand] == unknown) pending_.push_back(operand);
+          level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
+        }
+        if (level == unknown) continue;
+        levels_[next] = level == cyclic ? cyclic : level + launches(live_[next].node);
+        finished_.push_back(next);
+      }
+    }
+  }
+  void forget_levels() {
+    levels_.assign(g_.class_slots(), unknown);
+    finished_.clear();
+  }
+
+  // Kernels side by side: as long as the longest of them, and as the work of all, which waits for the first one's data.
+  struct group_time {
+    double longest = 0, busy = 0, idle = std::numeric_limits<double>::infinity();
+    std::uint32_t kernels = 0;
+    void add(const kernel_time& kernel) {
+      longest = std::max(longest, kernel.alone);
+      busy += kernel.busy;
+      idle = std::min(idle, kernel.alone - kernel.busy);
+      ++kernels;
+    }
+    [[nodiscard]] double seconds(const launch_time& launch) const {
+      return kernels == 0 ? 0 : launch.group + kernels * launch.dispatch + std::max(longest, busy + idle);
+    }
+  };
+  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
+  [[nodiscard]] double step_seconds() {
+    forget_levels();
+    find_levels(roots_);
+    groups_.assign(1, {});
+    for (class_id id : finished_) {
+      if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
+      if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
+      if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
+    }
+    double seconds = 0;
+    for (const group_time& each : groups_) seconds += each.seconds(launch_);
+    return seconds;
+  }
+
+  // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
+  // one to the end.
+  void find_groups() {
+    total_ = step_seconds();
+    depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
+    after_.assign(g_.class_slots(), 0);
+    known_groups_.resize(groups_.size());
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      known_groups_[i].time = groups_[i];
+      known_groups_[i].kernels.clear();
+    }
+    for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
+      const class_id id = finished_[i];
+      const bool runs = launches(live_[id].node);
+      if (runs) known_groups_[levels_[id]].kernels.push_back(id);
+      for (class_id operand : distinct_operands(live_[id].node))
+        after_[operand] = std::max(after_[operand], after_[id] + runs);
+    }
+    find_levels(order_);
+    known_ = levels_;
+  }
+  [[nodiscard]] std::uint32_t level_by(enode_id node) const {
+    std::uint32_t level = 0;
+    for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
+    return level + launches(node);
+  }
+
+  // Keeps what was changed if the whole gets quicker.
+  bool is_quicker() {
+    if (step_seconds() >= total_ - tolerance) return false;
+    ++moved_;
+    find_groups();
+    return true;
+  }
+
+  void improve_group(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    for (enode_id node : classes_[id].candidates) {
+      const enode_id before = live_[id].node;
+      if (node == before) continue;
+      const std::uint32_t level = level_by(node);
+      const double delta = change(id, node);
+      turned_.push_back(id);
+      const bool is_kept = level == known_[id] ? regroup() : delta + group_cost(id, level) < -tolerance && is_quicker();
+      if (!is_kept) change(id, before);
+    }
+  }
+  // What the groups cost that the longest way has more where a class moves to that level.
+  [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
+    const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
+    const double more = level > now + slack ? level - now - slack : 0;
+    return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
+  }
+
+  // A change that leaves its class at its level changes the groups of what has become live or no longer is, and no
+  // others. It is kept if these get quicker.
+  bool regroup() {
+    small_vector<std::uint32_t, 8> levels;
+    for (class_id each : turned_) {
+      if (known_[each] == cyclic) return false;
+      if (std::ranges::find(levels, known_[each]) == levels.end()) levels.push_back(known_[each]);
+    }
+    double seconds = 0;
+    regrouped_.clear();
+    for (std::uint32_t level : levels) {
+      group& now = regrouped_.emplace_back();
+      const auto add = [&](class_id each) {
+        if (live_[each].uses == 0 || !launches(live_[each].node)) return;
+        now.time.add(time_[live_[each].node]);
+        now.kernels.push_back(each);
+      };
+      for (class_id each : known_groups_[level].kernels) {
+        if (std::ranges::find(turned_, each) == turned_.end()) add(each);
+      }
+      for (class_id each : turned_) {
+        if (known_[each] == level) add(each);
+      }
+      seconds += now.time.seconds(launch_) - known_groups_[level].time.seconds(launch_);
+    }
+    if (seconds >= -tolerance) return false;
+    for (std::size_t i = 0; i < levels.size(); ++i) std::swap(known_groups_[levels[i]], regrouped_[i]);
+    total_ += seconds;
+    ++moved_;
+    return true;
+  }
+
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
     double cost = 0;
     for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
+      const class_id next = pending_.back();
       pending_.pop_back();
-      if (own.uses++ == 0) cost += visit_operands(own.node);
+      if (live_[next].uses++ == 0) cost += turn(next);
     }
     return cost;
   }
   double release(class_id id) {
     double cost = 0;
     for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
+      const class_id next = pending_.back();
       pending_.pop_back();
-      if (--own.uses == 0) cost += visit_operands(own.node);
+      if (--live_[next].uses == 0) cost += turn(next);
     }
     return cost;
   }
-  double visit_operands(enode_id node) {
+  double turn(class_id id) {
+    const enode_id node = live_[id].node;
     const std::span<const class_id> operands = distinct_operands(node);
     pending_.insert(pending_.end(), operands.begin(), operands.end());
+    turned_.push_back(id);
     return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
   double change(class_id id, enode_id node) {
+    turned_.clear();
     double delta = cost_[node] - cost_[live_[id].node];
     for (class_id operand : distinct_operands(node)) delta += acquire(operand);
     for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
@@ -27567,21 +27784,35 @@ class extractor {
 
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
-  const node_seconds& seconds_;
+  const node_time& time_of_;
+  launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
   std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
-  std::vector<double> cost_;
+  std::vector<kernel_time> time_;
+  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
   std::vector<live_class> live_;
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
-  double total_ = 0;
+  double total_ = 0;               // of what is live, first each kernel for itself, then group by group
+  std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
+  std::uint32_t depth_ = 0;
+  std::vector<class_id> finished_;
+  struct group {
+    group_time time;
+    small_vector<class_id, 8> kernels;
+  };
+  std::vector<group_time> groups_;  // by level
+  std::vector<group> known_groups_, regrouped_;
+  std::vector<class_id> turned_;  // became live or no longer are by the last change
+  std::size_t moved_ = 0;
 };
 
 }  // namespace detail
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const node_seconds& seconds, const growth& grow, int max_passes) {
-  detail::extractor work(g, order, roots, seconds);
+                                    const node_time& time, const launch_time& launch, const growth& grow,
+                                    int max_passes) {
+  detail::extractor work(g, order, roots, time, launch);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -27592,6 +27823,7 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     return taken;
   };
   if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
+  work.repair_groups(max_passes);
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;
@@ -31492,7 +31724,7 @@ MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_ex
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What the choice of kernels knows of each kind of node that runs.
-// What the costs of kernels are put together from.
+// What the times of kernels are put together from.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
@@ -31500,6 +31732,13 @@ namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 // little.
 inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Of a kernel that also moves `bytes` and does `operations` for its results.
+inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
+                                 const device_profile& device) {
+  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
+  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
 }
 
 // Elements an access touches over `space`, at most what its tensor holds.
@@ -31562,16 +31801,17 @@ struct implementation_family {
   /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
   /// Of one kernel.
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-  /// The same, with `flops` of the primitive besides the epilogue's.
-  static double seconds_with(double flops, const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+  /// The same, with what the primitive itself takes besides bytes and epilogue.
+  static kernel_time time_with(const kernel_time& primitive, const engine& g, enode_id id,
+                               const device_profile& device);
 };
 
-/// Of the other kinds only the cost of one kernel is asked; unless said otherwise it reads its operands and writes its
+/// Of the other kinds only the time of one kernel is asked; unless said otherwise it reads its operands and writes its
 /// result once.
 template <op Kind>
 struct kernel_family {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 template <op Kind>
   requires(has_epilogue(Kind))
@@ -31579,7 +31819,7 @@ struct kernel_family<Kind> : implementation_family<Kind> {};
 
 template <>
 struct kernel_family<op::gather> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
@@ -31587,22 +31827,22 @@ struct kernel_family<op::take_along> : kernel_family<op::gather> {};
 
 template <>
 struct kernel_family<op::narrow> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::index_add> {  // the same
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::region> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
@@ -31612,12 +31852,12 @@ struct kernel_family<op::matmul> {
   static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::convolve> : implementation_family<op::convolve> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device) {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
     const convolve_attribute& c = g.get<convolve_attribute>(id);
     const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
     const auto form = c.primitive.form;
@@ -31627,10 +31867,11 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& w = form == convolution_attribute::filter ? own : second;
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
-    const bool in_tiles = device.parallel && is_tiled(c.primitive, product);
-    const double share = in_tiles ? product_share(product, device.compute_units) : 1;
     const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    return seconds_with(flops / share, g, id, device);
+    const double seconds = flops / device.matmul_flops;
+    if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
+    const product_tiles tiles = tiles_of_product(product, device.compute_units);
+    return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
   }
 };
 
@@ -32539,13 +32780,14 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
 }
 
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
+  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
-  return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
+  return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
+                         merges ? egraph::growth(merge) : egraph::growth());
 }
 
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
@@ -32561,7 +32803,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
-  r.predicted_seconds = plan.cost;
+  r.predicted_seconds = plan.seconds;
+  r.groups = plan.groups;
+  r.moved = plan.moved;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
@@ -39241,7 +39485,7 @@ void fuse_epilogue(implementation_pass& pass, enode_id region, std::size_t opera
   const auto problem = [&]() -> const char* {
     if (pass.rounds(source)) return "a rounding to its dtype would be lost";
     if (const char* refusal = family::refuses(g[owner].type)) return refusal;
-    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, owner);
+    const bool again = pass.uses(source) > 1 && !pass.serves_only(source, region);
     if (again && !family::is_short(g, product)) return "the product has other consumers";
     if (again && pass.decides_by_product(product)) return "computed twice it could decide two ways";
     g.at(g.node(product).path);  // it stays that product
@@ -39396,11 +39640,22 @@ MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id
   }
 }
 
-MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, class_id reader) const {
-  reader = g_.find(reader);
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id region) const {
+  const class_id reader = g_.find(g_.node(region).owner);
   class_id at = outlets_[g_.find(value)].id;
   while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
-  return at != no_id;
+  if (at == no_id) return false;
+  class_list made = {g_.find(value)};
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    for (enode_id parent : g_[made[i]].parents) {
+      const class_id user = g_.find(g_.node(parent).owner);
+      if (g_.node(parent).dead || state_[user] != 2 || user == reader || std::ranges::find(made, user) != made.end())
+        continue;
+      if (std::ranges::any_of(g_.operands(region), [&](class_id id) { return g_.find(id) == user; })) return false;
+      made.push_back(user);
+    }
+  }
+  return true;
 }
 
 MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) {
@@ -39703,7 +39958,7 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
 MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, bool conservative) {
   if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.device);
+  const double cost = node_time(g_, node, options_.device).alone;
   class_forms& f = forms(owner);
   if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;
@@ -39715,7 +39970,7 @@ MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, b
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Kinds that implement a primitive as it stands: how they are made, what they end with and what they cost.
+// Kinds that implement a primitive as it stands: how they are made, what they end with and how long they take.
 // An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
@@ -39859,29 +40114,28 @@ const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_i
 }
 
 template <op Kind>
-double implementation_family<Kind>::seconds_with(double flops, const engine& g, enode_id id,
-                                                 const device_profile& device) {
+kernel_time implementation_family<Kind>::time_with(const kernel_time& primitive, const engine& g, enode_id id,
+                                                   const device_profile& device) {
   const auto& value = g.get<attribute_type>(id);
   double bytes =
       bytes_of(g, g.find(g.node(id).owner)) * (is_coalesced(value.output, value.space) ? 1 : device.strided_read);
   for (std::size_t i = 0; i < own_operands(Kind); ++i) bytes += bytes_of(g, g.operand(id, i));
   const double extra = epilogue_cost(g, id, value.finish, value.space, 0, device, bytes);
-  return overlapped(bytes / device.bandwidth, flops / device.matmul_flops + extra / device.scalar_flops) +
-         device.launch;
+  return finished_time(primitive, bytes, extra, device);
 }
 
 template <op Kind>
-double implementation_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return seconds_with(0, g, id, device);
+kernel_time implementation_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  return time_with({}, g, id, device);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// The costs of nodes, and of kernels that nothing is fused into.
+// How long nodes take, and kernels that nothing is fused into.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                    std::int64_t result_bytes, const device_profile& device) {
+MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                         std::int64_t result_bytes, const device_profile& device) {
   double bytes = static_cast<double>(result_bytes);
   for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
@@ -39903,16 +40157,17 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
   const double busy = detail::overlapped(bytes / device.bandwidth,
                                          elements * program_cost(region.program, device) / device.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + device.launch + device.region_once;
+  return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }
 
-MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time node_time(const engine& g, enode_id id, const device_profile& device) {
   return visit_op(g.node(id).kind, [&]<op Kind> {
-    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return kernel_time();
     if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
-      return std::numeric_limits<double>::infinity();
+      constexpr double never = std::numeric_limits<double>::infinity();
+      return kernel_time{never, never};
     } else {
-      return detail::kernel_family<Kind>::seconds(g, id, device);
+      return detail::kernel_family<Kind>::time(g, id, device);
     }
   });
 }
@@ -39935,43 +40190,45 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }
 
-inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
-  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
-  return bytes / device.bandwidth + device.launch;
+inline kernel_time streaming_time(double bytes, const device_profile& device) {
+  return {bytes / device.bandwidth, bytes / device.bandwidth};
 }
 
 template <op Kind>
-double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return streaming_seconds(g, id, device);
+kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  return streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::gather>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   const double result = bytes_of(g, g.find(g.node(id).owner));
   const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
-  return (result + table + indices) / device.bandwidth + device.launch;
+  return streaming_time(result + table + indices, device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::narrow>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return 2 * bytes_of(g, g.find(g.node(id).owner)) / device.bandwidth + device.launch;
+MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
+  return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g, enode_id id,
+MEGANEURA_INLINE kernel_time kernel_family<op::update_rows>::time(const engine& g, enode_id id,
+                                                                  const device_profile& device) {
+  return streaming_time(2 * bytes_of(g, g.operand(id, 1)), device);
+}
+
+MEGANEURA_INLINE kernel_time kernel_family<op::index_add>::time(const engine& g, enode_id id,
                                                                 const device_profile& device) {
-  return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
+  return streaming_time(3 * bytes_of(g, g.operand(id, 2)), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::index_add>::seconds(const engine& g, enode_id id,
-                                                              const device_profile& device) {
-  return 3 * bytes_of(g, g.operand(id, 2)) / device.bandwidth + device.launch;
-}
-
-MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
   const auto& region = g.get<region_attribute>(id);
   auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
   for (const further_result& each : region.further) results += each.extents.bytes(each.type);
-  return region_cost(region, sources, results, device);
+  return region_time(region, sources, results, device);
 }
 
 }  // namespace detail
@@ -40056,7 +40313,7 @@ MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
+// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
@@ -40260,12 +40517,13 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   return nullptr;
 }
 
-inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
+inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  return product.schedule.is_on_units() ? unit_seconds(product.schedule, p, device) : multiply_add_seconds(p, device);
+  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
   double bytes = bytes_of(g, g.find(g.node(id).owner));
   for (const index_map* read : {&product.a, &product.b}) {
@@ -40274,8 +40532,7 @@ MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enod
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  return overlapped(bytes / device.bandwidth, product_seconds(product, device) + extra / device.scalar_flops) +
-         device.launch;
+  return finished_time(product_time(product, device), bytes, extra, device);
 }
 
 }  // namespace detail
@@ -40562,7 +40819,7 @@ MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id
     return flops / (device.matmul_flops * product_share(p, device.compute_units));
   };
   const double stored = 2 * static_cast<double>(parts.bytes(dtype::f32)) / device.bandwidth;
-  if (seconds(each) + stored + device.launch >= seconds(whole)) return;
+  if (seconds(each) + stored + device.launch.alone() >= seconds(whole)) return;
   const rule_mask reasons = bit(structural::split_filter) | g.node(id).reasons;
   const class_id operands[] = {g.operand(id, 0), g.operand(id, 1)};
   const class_id made = g.add(op::convolution, dtype::f32, filters, geometry, operands, reasons);

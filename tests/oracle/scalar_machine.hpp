@@ -224,6 +224,11 @@ template <>
   return value >= static_cast<double>(highest) ? highest : static_cast<std::int64_t>(value);
 }
 
+/// Whether a NaN that comes of it has its operand's sign, or the one asked for; others have any.
+[[nodiscard]] constexpr bool keeps_sign_of_nan(scalar_op kind) {
+  return kind == scalar_op::negate || kind == scalar_op::abs || kind == scalar_op::copysign;
+}
+
 /// One operation; `type` is that of its first operand, `result` its own.
 template <class Real>
 [[nodiscard]] Real scalar_apply(scalar_op kind, dtype type, dtype result, Real a, Real b, Real c) {
@@ -245,7 +250,12 @@ template <class Real>
       return Real(is_float(result) ? static_cast<double>(std::bit_cast<float>(bits)) : double(wrapped(bits, result)));
     }
   }
-  return is_float(type) ? float_op(kind, a, b) : Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
+  if (!is_float(type)) return Real(double(integer_op(kind, to_integer(a), to_integer(b), type)));
+  const Real found = float_op(kind, a, b);
+  if constexpr (!is_field<Real>) {
+    if (std::isnan(found) && !keeps_sign_of_nan(kind)) return std::numeric_limits<Real>::quiet_NaN();
+  }
+  return found;
 }
 
 /// Called with an operation, the type of its first operand and its first two operands; may change its result.

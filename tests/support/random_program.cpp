@@ -93,7 +93,7 @@ fusion::optimize_options random_optimize(dice& d, bool exact) {
   const auto scale = [&] { return std::pow(10, 6 * d.unit() - 3); };
   device_profile& m = options.device;
   m.bandwidth *= scale(), m.scalar_flops *= scale(), m.matmul_flops *= scale();
-  m.launch *= d.chance(0.2) ? 0 : scale();
+  m.launch.group *= d.chance(0.2) ? 0 : scale(), m.launch.dispatch *= scale();
   m.parallel = !d.chance(0.3);
   if (m.parallel) m.compute_units = static_cast<std::uint32_t>(d.between(1, 8));
   m.split_terms = d.between(1, 4);

@@ -36,6 +36,7 @@ class disturbance {
     if (!is_float(n.type)) return;
     const std::uint64_t key =
         draw(static_cast<std::uint64_t>(n.op), std::bit_cast<std::uint64_t>(a), std::bit_cast<std::uint64_t>(b));
+    if (std::isnan(result) && !oracle::keeps_sign_of_nan(n.op) && (key & 1)) result = -result;
     const bool sum = n.op == scalar_op::add || n.op == scalar_op::subtract || n.op == scalar_op::row_sum;
     const bool extremum = n.op == scalar_op::minimum || n.op == scalar_op::maximum || n.op == scalar_op::row_min ||
                           n.op == scalar_op::row_max;

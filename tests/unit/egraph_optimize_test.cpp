@@ -501,7 +501,7 @@ TEST(egraph_plans, gradients_of_small_filters_are_split_by_image_by_cost) {
 
 TEST(egraph_plans, filters_of_images_agree) {
   fusion::optimize_options options;
-  options.device.compute_units = 500, options.device.split_terms = 1, options.device.launch = 0;
+  options.device.compute_units = 500, options.device.split_terms = 1, options.device.launch = {};
   options.device.matmul_flops = 1e6;
   for (const std::int64_t groups : {1, 2}) {
     const graph g = filter_gradient(3, 4, 6, 5, groups);

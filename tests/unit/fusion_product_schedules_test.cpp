@@ -77,11 +77,11 @@ TEST(fusion_product_schedules, the_model_is_near_what_was_measured) {
   for (const measured& each : shapes()) {
     const auto arithmetic =
         each.schedule.starts_with("split") ? product_arithmetic::split : product_arithmetic::rounded;
-    const auto seconds = [&](const product_schedule& s) { return fusion::unit_seconds(s, each.extents, on); };
+    const auto seconds = [&](const product_schedule& s) { return fusion::unit_time(s, each.extents, on).alone; };
     const std::vector<product_schedule> all = fusion::product_schedules(arithmetic, each.extents.k, on);
     const product_schedule taken = *std::ranges::min_element(all, {}, seconds);
     EXPECT_EQ(to_string(taken), each.schedule) << each.extents.m << "x" << each.extents.n << "x" << each.extents.k;
-    const double modelled = 1e6 * (seconds(taken) + on.launch);
+    const double modelled = 1e6 * (seconds(taken) + on.launch.alone());
     EXPECT_LT(modelled, each.microseconds * 1.5) << each.schedule;
     EXPECT_GT(modelled, each.microseconds / 1.5) << each.schedule;
     EXPECT_LE(each.microseconds, each.least * 1.3) << each.schedule;
@@ -166,7 +166,7 @@ TEST(fusion_product_schedules, costs_decide) {
     }
     return plans.size() > 1;
   };
-  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.launch; }));
+  EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.launch.group; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.bandwidth; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.matmul_flops; }));
   EXPECT_TRUE(is_changed([](device_profile& on) -> double& { return on.product_once; }));

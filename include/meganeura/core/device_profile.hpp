@@ -2,6 +2,7 @@
 // What the choice of kernels and their generators know of a device: plain numbers, no Vulkan type enters here.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/kernel_time.hpp>
 
 #include <cstdint>
 
@@ -15,7 +16,7 @@ enum class matrix_units : std::uint8_t {
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
-  double once = 0;       // of the whole product, beside a launch: the first terms' way from memory
+  double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
   double stage = 0;      // a term of a row
@@ -49,14 +50,14 @@ struct device_profile {
   double bandwidth = 4e12;            // bytes per second
   double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
   double matmul_flops = 40e12;        // of products and convolutions
-  double launch = 1.5e-6;             // seconds a dispatch with its share of a barrier
-  double transcendental = 8;          // scalar operations one exp, log, ... is worth
-  double strided_read = 4;            // how much more a read without unit stride moves
-  double full_occupancy = 65536;      // invocations needed to reach the bandwidth
-  double product_once = 2e-6;         // of a product of f32 multiply-adds, beside a launch: its first terms' way
-  double vectors_once = 1e-6;         // and of one of few rows
-  double region_once = 0.8e-6;        // of a region, beside a launch
-  double matrix_flops = 275e12;       // of f16 products on matrix units, at best
+  launch_time launch{1.34e-6, 0.16e-6};
+  double transcendental = 8;      // scalar operations one exp, log, ... is worth
+  double strided_read = 4;        // how much more a read without unit stride moves
+  double full_occupancy = 65536;  // invocations needed to reach the bandwidth
+  double product_once = 2e-6;     // of a product of f32 multiply-adds, beside its launch: its first terms' way
+  double vectors_once = 1e-6;     // and of one of few rows
+  double region_once = 0.8e-6;    // of a region, beside its launch
+  double matrix_flops = 275e12;   // of f16 products on matrix units, at best
   unit_costs split{2.732e-6, 0.0756e-6, 0.4994e-12, 56.34e-12,
                    53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
   unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};

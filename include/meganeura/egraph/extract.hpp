@@ -2,6 +2,7 @@
 // Extraction: one node for each needed class, with shared values counted once.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/kernel_time.hpp>
 #include <meganeura/egraph/egraph.hpp>
 
 #include <functional>
@@ -13,13 +14,15 @@ namespace meganeura::inline MEGANEURA_ABI::egraph {
 struct extraction {
   std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
   std::vector<class_id> order;          // live classes, operands before users
-  double cost = 0;                      // seconds predicted for the whole
+  double seconds = 0;                   // predicted for the whole, group by group
+  std::size_t groups = 0;               // the kernels on the longest way through it
   int passes = 0;                       // of the repair
   std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
+  std::size_t moved = 0;                // changes for the groups' sake
 };
 
-/// Seconds of a node; infinite for what no kernel computes.
-using node_seconds = std::function<double(enode_id)>;
+/// Of a node; infinite for what no kernel computes.
+using node_time = std::function<kernel_time(enode_id)>;
 /// What a growth asks of the choice.
 struct choice_so_far {
   std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
@@ -30,10 +33,12 @@ struct choice_so_far {
 using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`), then what `grow` adds. `order` names the classes, operands before users as far
-/// as possible. Errors: internal when a root has no kernel.
+/// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
+/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
+/// possible. Errors: internal when a root has no kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const node_seconds& seconds, const growth& grow = {}, int max_passes = 8);
+                                 const node_time& time, const launch_time& launch, const growth& grow = {},
+                                 int max_passes = 8);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 

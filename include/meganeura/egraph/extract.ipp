@@ -14,9 +14,15 @@ namespace detail {
 
 class extractor {
  public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-            const node_seconds& seconds)
-      : g_(g), seconds_(seconds), classes_(g.class_slots()), cost_(g.node_count(), -1), live_(g.class_slots()) {
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
+            const launch_time& launch)
+      : g_(g),
+        time_of_(time),
+        launch_(launch),
+        classes_(g.class_slots()),
+        time_(g.node_count()),
+        cost_(g.node_count(), -1),
+        live_(g.class_slots()) {
     std::vector<bool> listed(g.class_slots(), false);
     for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
       if (!listed[g.find(id)]) order_.push_back(g.find(id));
@@ -32,13 +38,14 @@ class extractor {
   /// chosen now.
   bool offer(class_id several) {
     cost_.resize(g_.node_count(), 0);
+    time_.resize(g_.node_count());
     live_.resize(g_.class_slots());
     classes_.resize(g_.class_slots());
     const auto first = static_cast<enode_id>(first_operand_.size() - 1);
     list_operands();
     order_.push_back(several);
     const enode_id region = g_[several].nodes.front();
-    cost_[region] = seconds_(region);
+    find_cost(region);
     live_[several].node = region;
     classes_[several].candidates = {region};
     classes_[several].rank = 0;
@@ -65,14 +72,25 @@ class extractor {
     }
   }
 
+  /// The same with what groups take, which no sum over kernels tells.
+  void repair_groups(int max_passes) {
+    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    for (int pass = 0; pass < max_passes; ++pass) {
+      find_groups();
+      const std::size_t before = moved_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
+      if (moved_ == before) break;
+    }
+  }
+
   [[nodiscard]] extraction result() const {
     extraction made;
+    made.seconds = total_, made.groups = depth_, made.moved = moved_;
     made.chosen.assign(g_.class_slots(), no_id);
     std::vector<class_id> live;
     for (class_id id : order_) {
       if (live_[id].uses == 0) continue;
       made.chosen[id] = live_[id].node;
-      made.cost += cost_[live_[id].node];
       live.push_back(id);
     }
     std::stable_sort(live.begin(), live.end(),
@@ -132,7 +150,7 @@ class extractor {
       std::erase_if(waiting, [&](class_id id) {
         for (enode_id node : g_[id].nodes) {
           if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) cost_[node] = seconds_(node);
+          if (cost_[node] < 0) find_cost(node);
           if (std::isinf(cost_[node])) continue;
           classes_[id].candidates.push_back(node);
         }
@@ -191,33 +209,192 @@ class extractor {
     }
   }
 
+  void find_cost(enode_id node) {
+    time_[node] = time_of_(node);
+    cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+  }
+  [[nodiscard]] bool launches(enode_id node) const {
+    const op_stage stage = info(g_.node(node).kind).stage;
+    return stage != op_stage::leaf && stage != op_stage::projection;
+  }
+
+  // ---- groups
+
+  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
+  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
+  // before users.
+  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
+  void find_levels(std::span<const class_id> from) {
+    for (class_id id : from) {
+      if (classes_[id].rank != unranked) pending_.push_back(id);
+      while (!pending_.empty()) {
+        const class_id next = pending_.back();
+        if (levels_[next] <= cyclic) {
+          pending_.pop_back();
+          continue;
+        }
+        levels_[next] = open;
+        std::uint32_t level = 0;
+        for (class_id operand : distinct_operands(live_[next].node)) {
+          if (levels_[operand] == unknown) pending_.push_back(operand);
+          level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
+        }
+        if (level == unknown) continue;
+        levels_[next] = level == cyclic ? cyclic : level + launches(live_[next].node);
+        finished_.push_back(next);
+      }
+    }
+  }
+  void forget_levels() {
+    levels_.assign(g_.class_slots(), unknown);
+    finished_.clear();
+  }
+
+  // Kernels side by side: as long as the longest of them, and as the work of all, which waits for the first one's data.
+  struct group_time {
+    double longest = 0, busy = 0, idle = std::numeric_limits<double>::infinity();
+    std::uint32_t kernels = 0;
+    void add(const kernel_time& kernel) {
+      longest = std::max(longest, kernel.alone);
+      busy += kernel.busy;
+      idle = std::min(idle, kernel.alone - kernel.busy);
+      ++kernels;
+    }
+    [[nodiscard]] double seconds(const launch_time& launch) const {
+      return kernels == 0 ? 0 : launch.group + kernels * launch.dispatch + std::max(longest, busy + idle);
+    }
+  };
+  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
+  [[nodiscard]] double step_seconds() {
+    forget_levels();
+    find_levels(roots_);
+    groups_.assign(1, {});
+    for (class_id id : finished_) {
+      if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
+      if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
+      if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
+    }
+    double seconds = 0;
+    for (const group_time& each : groups_) seconds += each.seconds(launch_);
+    return seconds;
+  }
+
+  // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
+  // one to the end.
+  void find_groups() {
+    total_ = step_seconds();
+    depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
+    after_.assign(g_.class_slots(), 0);
+    known_groups_.resize(groups_.size());
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      known_groups_[i].time = groups_[i];
+      known_groups_[i].kernels.clear();
+    }
+    for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
+      const class_id id = finished_[i];
+      const bool runs = launches(live_[id].node);
+      if (runs) known_groups_[levels_[id]].kernels.push_back(id);
+      for (class_id operand : distinct_operands(live_[id].node))
+        after_[operand] = std::max(after_[operand], after_[id] + runs);
+    }
+    find_levels(order_);
+    known_ = levels_;
+  }
+  [[nodiscard]] std::uint32_t level_by(enode_id node) const {
+    std::uint32_t level = 0;
+    for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
+    return level + launches(node);
+  }
+
+  // Keeps what was changed if the whole gets quicker.
+  bool is_quicker() {
+    if (step_seconds() >= total_ - tolerance) return false;
+    ++moved_;
+    find_groups();
+    return true;
+  }
+
+  void improve_group(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    for (enode_id node : classes_[id].candidates) {
+      const enode_id before = live_[id].node;
+      if (node == before) continue;
+      const std::uint32_t level = level_by(node);
+      const double delta = change(id, node);
+      turned_.push_back(id);
+      const bool is_kept = level == known_[id] ? regroup() : delta + group_cost(id, level) < -tolerance && is_quicker();
+      if (!is_kept) change(id, before);
+    }
+  }
+  // What the groups cost that the longest way has more where a class moves to that level.
+  [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
+    const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
+    const double more = level > now + slack ? level - now - slack : 0;
+    return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
+  }
+
+  // A change that leaves its class at its level changes the groups of what has become live or no longer is, and no
+  // others. It is kept if these get quicker.
+  bool regroup() {
+    small_vector<std::uint32_t, 8> levels;
+    for (class_id each : turned_) {
+      if (known_[each] == cyclic) return false;
+      if (std::ranges::find(levels, known_[each]) == levels.end()) levels.push_back(known_[each]);
+    }
+    double seconds = 0;
+    regrouped_.clear();
+    for (std::uint32_t level : levels) {
+      group& now = regrouped_.emplace_back();
+      const auto add = [&](class_id each) {
+        if (live_[each].uses == 0 || !launches(live_[each].node)) return;
+        now.time.add(time_[live_[each].node]);
+        now.kernels.push_back(each);
+      };
+      for (class_id each : known_groups_[level].kernels) {
+        if (std::ranges::find(turned_, each) == turned_.end()) add(each);
+      }
+      for (class_id each : turned_) {
+        if (known_[each] == level) add(each);
+      }
+      seconds += now.time.seconds(launch_) - known_groups_[level].time.seconds(launch_);
+    }
+    if (seconds >= -tolerance) return false;
+    for (std::size_t i = 0; i < levels.size(); ++i) std::swap(known_groups_[levels[i]], regrouped_[i]);
+    total_ += seconds;
+    ++moved_;
+    return true;
+  }
+
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
     double cost = 0;
     for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
+      const class_id next = pending_.back();
       pending_.pop_back();
-      if (own.uses++ == 0) cost += visit_operands(own.node);
+      if (live_[next].uses++ == 0) cost += turn(next);
     }
     return cost;
   }
   double release(class_id id) {
     double cost = 0;
     for (pending_.push_back(id); !pending_.empty();) {
-      live_class& own = live_[pending_.back()];
+      const class_id next = pending_.back();
       pending_.pop_back();
-      if (--own.uses == 0) cost += visit_operands(own.node);
+      if (--live_[next].uses == 0) cost += turn(next);
     }
     return cost;
   }
-  double visit_operands(enode_id node) {
+  double turn(class_id id) {
+    const enode_id node = live_[id].node;
     const std::span<const class_id> operands = distinct_operands(node);
     pending_.insert(pending_.end(), operands.begin(), operands.end());
+    turned_.push_back(id);
     return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
   double change(class_id id, enode_id node) {
+    turned_.clear();
     double delta = cost_[node] - cost_[live_[id].node];
     for (class_id operand : distinct_operands(node)) delta += acquire(operand);
     for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
@@ -288,21 +465,35 @@ class extractor {
 
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
-  const node_seconds& seconds_;
+  const node_time& time_of_;
+  launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
   std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
-  std::vector<double> cost_;
+  std::vector<kernel_time> time_;
+  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
   std::vector<live_class> live_;
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
-  double total_ = 0;
+  double total_ = 0;               // of what is live, first each kernel for itself, then group by group
+  std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
+  std::uint32_t depth_ = 0;
+  std::vector<class_id> finished_;
+  struct group {
+    group_time time;
+    small_vector<class_id, 8> kernels;
+  };
+  std::vector<group_time> groups_;  // by level
+  std::vector<group> known_groups_, regrouped_;
+  std::vector<class_id> turned_;  // became live or no longer are by the last change
+  std::size_t moved_ = 0;
 };
 
 }  // namespace detail
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const node_seconds& seconds, const growth& grow, int max_passes) {
-  detail::extractor work(g, order, roots, seconds);
+                                    const node_time& time, const launch_time& launch, const growth& grow,
+                                    int max_passes) {
+  detail::extractor work(g, order, roots, time, launch);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -313,6 +504,7 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     return taken;
   };
   if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
+  work.repair_groups(max_passes);
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;

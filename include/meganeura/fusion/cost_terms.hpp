@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the costs of kernels are put together from.
+// What the times of kernels are put together from.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/fusion/engine.hpp>
@@ -13,6 +13,13 @@ namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 // little.
 inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Of a kernel that also moves `bytes` and does `operations` for its results.
+inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
+                                 const device_profile& device) {
+  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
+  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
 }
 
 // Elements an access touches over `space`, at most what its tensor holds.

@@ -237,7 +237,7 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
 MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, bool conservative) {
   if (node == no_id || g_.node(node).kind != op::region) return;
   owner = g_.find(owner);
-  const double cost = node_cost(g_, node, options_.device);
+  const double cost = node_time(g_, node, options_.device).alone;
   class_forms& f = forms(owner);
   if (conservative && (f.conservative == no_id || cost < f.conservative_cost)) {
     f.conservative = node;

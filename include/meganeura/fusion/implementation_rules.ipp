@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kinds that implement a primitive as it stands: how they are made, what they end with and what they cost.
+// Kinds that implement a primitive as it stands: how they are made, what they end with and how long they take.
 #pragma once
 #include <meganeura/fusion/epilogue_draft.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
@@ -39,20 +39,19 @@ const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_i
 }
 
 template <op Kind>
-double implementation_family<Kind>::seconds_with(double flops, const engine& g, enode_id id,
-                                                 const device_profile& device) {
+kernel_time implementation_family<Kind>::time_with(const kernel_time& primitive, const engine& g, enode_id id,
+                                                   const device_profile& device) {
   const auto& value = g.get<attribute_type>(id);
   double bytes =
       bytes_of(g, g.find(g.node(id).owner)) * (is_coalesced(value.output, value.space) ? 1 : device.strided_read);
   for (std::size_t i = 0; i < own_operands(Kind); ++i) bytes += bytes_of(g, g.operand(id, i));
   const double extra = epilogue_cost(g, id, value.finish, value.space, 0, device, bytes);
-  return overlapped(bytes / device.bandwidth, flops / device.matmul_flops + extra / device.scalar_flops) +
-         device.launch;
+  return finished_time(primitive, bytes, extra, device);
 }
 
 template <op Kind>
-double implementation_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return seconds_with(0, g, id, device);
+kernel_time implementation_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  return time_with({}, g, id, device);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

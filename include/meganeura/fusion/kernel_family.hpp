@@ -28,16 +28,17 @@ struct implementation_family {
   /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
   /// Of one kernel.
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
-  /// The same, with `flops` of the primitive besides the epilogue's.
-  static double seconds_with(double flops, const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+  /// The same, with what the primitive itself takes besides bytes and epilogue.
+  static kernel_time time_with(const kernel_time& primitive, const engine& g, enode_id id,
+                               const device_profile& device);
 };
 
-/// Of the other kinds only the cost of one kernel is asked; unless said otherwise it reads its operands and writes its
+/// Of the other kinds only the time of one kernel is asked; unless said otherwise it reads its operands and writes its
 /// result once.
 template <op Kind>
 struct kernel_family {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 template <op Kind>
   requires(has_epilogue(Kind))
@@ -45,7 +46,7 @@ struct kernel_family<Kind> : implementation_family<Kind> {};
 
 template <>
 struct kernel_family<op::gather> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
@@ -53,22 +54,22 @@ struct kernel_family<op::take_along> : kernel_family<op::gather> {};
 
 template <>
 struct kernel_family<op::narrow> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::index_add> {  // the same
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::region> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
@@ -78,12 +79,12 @@ struct kernel_family<op::matmul> {
   static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
-  static double seconds(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
 template <>
 struct kernel_family<op::convolve> : implementation_family<op::convolve> {
-  static double seconds(const engine& g, enode_id id, const device_profile& device) {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
     const convolve_attribute& c = g.get<convolve_attribute>(id);
     const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
     const auto form = c.primitive.form;
@@ -93,10 +94,11 @@ struct kernel_family<op::convolve> : implementation_family<op::convolve> {
     const shape& w = form == convolution_attribute::filter ? own : second;
     const shape& x = form == convolution_attribute::input ? own : first;
     const product_extents product = product_of(c.primitive, x, w, y);
-    const bool in_tiles = device.parallel && is_tiled(c.primitive, product);
-    const double share = in_tiles ? product_share(product, device.compute_units) : 1;
     const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    return seconds_with(flops / share, g, id, device);
+    const double seconds = flops / device.matmul_flops;
+    if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
+    const product_tiles tiles = tiles_of_product(product, device.compute_units);
+    return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The costs of nodes, and of kernels that nothing is fused into.
+// How long nodes take, and kernels that nothing is fused into.
 #pragma once
 #include <meganeura/fusion/cost_terms.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
@@ -9,8 +9,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                    std::int64_t result_bytes, const device_profile& device) {
+MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                         std::int64_t result_bytes, const device_profile& device) {
   double bytes = static_cast<double>(result_bytes);
   for (const index_map& read : region.accesses) {
     if (read.source < 0) continue;
@@ -32,16 +32,17 @@ MEGANEURA_INLINE double region_cost(const region_attribute& region, std::span<co
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
   const double busy = detail::overlapped(bytes / device.bandwidth,
                                          elements * program_cost(region.program, device) / device.scalar_flops);
-  return busy / std::max(occupancy, 1.0 / 64) + device.launch + device.region_once;
+  return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }
 
-MEGANEURA_INLINE double node_cost(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time node_time(const engine& g, enode_id id, const device_profile& device) {
   return visit_op(g.node(id).kind, [&]<op Kind> {
-    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return 0.0;
+    if constexpr (info(Kind).stage == op_stage::leaf || info(Kind).stage == op_stage::projection) return kernel_time();
     if constexpr (info(Kind).stage == op_stage::primitive && !info(Kind).runs) {
-      return std::numeric_limits<double>::infinity();
+      constexpr double never = std::numeric_limits<double>::infinity();
+      return kernel_time{never, never};
     } else {
-      return detail::kernel_family<Kind>::seconds(g, id, device);
+      return detail::kernel_family<Kind>::time(g, id, device);
     }
   });
 }
@@ -64,43 +65,45 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }
 
-inline double streaming_seconds(const engine& g, enode_id id, const device_profile& device) {
-  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
-  return bytes / device.bandwidth + device.launch;
+inline kernel_time streaming_time(double bytes, const device_profile& device) {
+  return {bytes / device.bandwidth, bytes / device.bandwidth};
 }
 
 template <op Kind>
-double kernel_family<Kind>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return streaming_seconds(g, id, device);
+kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  return streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::gather>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::gather>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   const double result = bytes_of(g, g.find(g.node(id).owner));
   const double table = std::min(bytes_of(g, g.operand(id, 0)), result), indices = bytes_of(g, g.operand(id, 1));
-  return (result + table + indices) / device.bandwidth + device.launch;
+  return streaming_time(result + table + indices, device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::narrow>::seconds(const engine& g, enode_id id, const device_profile& device) {
-  return 2 * bytes_of(g, g.find(g.node(id).owner)) / device.bandwidth + device.launch;
+MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
+  return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::update_rows>::seconds(const engine& g, enode_id id,
+MEGANEURA_INLINE kernel_time kernel_family<op::update_rows>::time(const engine& g, enode_id id,
+                                                                  const device_profile& device) {
+  return streaming_time(2 * bytes_of(g, g.operand(id, 1)), device);
+}
+
+MEGANEURA_INLINE kernel_time kernel_family<op::index_add>::time(const engine& g, enode_id id,
                                                                 const device_profile& device) {
-  return 2 * bytes_of(g, g.operand(id, 1)) / device.bandwidth + device.launch;
+  return streaming_time(3 * bytes_of(g, g.operand(id, 2)), device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::index_add>::seconds(const engine& g, enode_id id,
-                                                              const device_profile& device) {
-  return 3 * bytes_of(g, g.operand(id, 2)) / device.bandwidth + device.launch;
-}
-
-MEGANEURA_INLINE double kernel_family<op::region>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   small_vector<std::int64_t, 16> sources;
   for (class_id operand : g.operands(id)) sources.push_back(static_cast<std::int64_t>(bytes_of(g, g.find(operand))));
   const auto& region = g.get<region_attribute>(id);
   auto results = static_cast<std::int64_t>(bytes_of(g, g.find(g.node(id).owner)));
   for (const further_result& each : region.further) results += each.extents.bytes(each.type);
-  return region_cost(region, sources, results, device);
+  return region_time(region, sources, results, device);
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products: contracts to matmuls or, where a side is missing, to regions; what they cost and what they end with.
+// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
@@ -157,12 +157,13 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   return nullptr;
 }
 
-inline double product_seconds(const matmul_attribute& product, const device_profile& device) {
+inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
-  return product.schedule.is_on_units() ? unit_seconds(product.schedule, p, device) : multiply_add_seconds(p, device);
+  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
 }
 
-MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enode_id id, const device_profile& device) {
+MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
   double bytes = bytes_of(g, g.find(g.node(id).owner));
   for (const index_map* read : {&product.a, &product.b}) {
@@ -171,8 +172,7 @@ MEGANEURA_INLINE double kernel_family<op::matmul>::seconds(const engine& g, enod
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  return overlapped(bytes / device.bandwidth, product_seconds(product, device) + extra / device.scalar_flops) +
-         device.launch;
+  return finished_time(product_time(product, device), bytes, extra, device);
 }
 
 }  // namespace detail

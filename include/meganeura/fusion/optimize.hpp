@@ -46,6 +46,8 @@ struct rule_report {
 
 struct optimize_report {
   std::size_t nodes_in = 0, nodes_out = 0, enodes = 0, classes = 0;
+  std::size_t groups = 0;  // of kernels that run side by side
+  std::size_t moved = 0;   // choices that were changed for the groups' sake
   int iterations = 0, repair_passes = 0;
   double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;

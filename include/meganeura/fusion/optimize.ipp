@@ -217,13 +217,14 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
 }
 
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  const auto seconds = [&](enode_id id) { return node_cost(all.graph, id, options.device); };
+  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
-  return egraph::extract(all.graph, all.order, all.roots, seconds, merges ? egraph::growth(merge) : egraph::growth());
+  return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
+                         merges ? egraph::growth(merge) : egraph::growth());
 }
 
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
@@ -239,7 +240,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.total_ms = total.lap();
   r.nodes_out = result.size();
   r.repair_passes = plan.passes;
-  r.predicted_seconds = plan.cost;
+  r.predicted_seconds = plan.seconds;
+  r.groups = plan.groups;
+  r.moved = plan.moved;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());

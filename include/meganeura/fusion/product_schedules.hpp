@@ -117,9 +117,9 @@ namespace detail {
   return found;
 }
 
-/// Seconds beside the launch's: rounds of workgroups that share multiprocessors.
-[[nodiscard]] inline double unit_seconds(const product_schedule& s, const product_extents& p,
-                                         const device_profile& device) {
+/// Rounds of workgroups that share multiprocessors.
+[[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
+                                           const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -142,11 +142,15 @@ namespace detail {
   const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
   const double work =
       terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
-  const double shared = work * (1 + costs.few * 16 / (s.subgroups() * together)) + results * s.slices * costs.exchange;
+  const auto shared = [&](double groups_beside) {
+    return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
+  };
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  return costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared * together);
+  return {
+      costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
+      static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
 /// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
@@ -167,7 +171,7 @@ namespace detail {
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
-/// A schedule with its seconds, beside launch and bytes.
+/// A schedule with its seconds alone, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
   double seconds = 0;
@@ -178,8 +182,8 @@ struct product_choice {
   return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
 }
 
-/// Of f32 multiply-add, beside launch and bytes.
-[[nodiscard]] constexpr double multiply_add_seconds(const product_extents& p, const device_profile& device) {
+/// Of f32 multiply-add, beside bytes.
+[[nodiscard]] constexpr kernel_time multiply_add_time(const product_extents& p, const device_profile& device) {
   const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   if (takes_vectors(p, device)) {
     const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
@@ -190,22 +194,25 @@ struct product_choice {
     const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
     // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
     const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
-    return std::max(2 * terms / (device.matmul_flops * share), occupancy < 1 ? late : 0) + once;
+    const double busy = 2 * terms / (device.matmul_flops * share);
+    return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
   }
-  // One after the other, in tiles of 16: what a thinner product leaves of them is wasted.
-  const double share =
-      device.parallel ? product_share(p, device.compute_units)
-                      : std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-  return 2 * terms / (device.matmul_flops * share) + device.product_once;
+  const double seconds = 2 * terms / device.matmul_flops;
+  if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
+    const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
+    return {seconds / share + device.product_once, seconds / share};
+  }
+  const product_tiles tiles = tiles_of_product(p, device.compute_units);
+  return {seconds / tiles.share + device.product_once, seconds / tiles.full_share};
 }
 
 /// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
                                                  const device_profile& device) {
-  product_choice best{{}, multiply_add_seconds(p, device)};
+  product_choice best{{}, multiply_add_time(p, device).alone};
   if (device.matrix_units != matrix_units::cooperative) return best;
   for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
-    const double seconds = unit_seconds(s, p, device);
+    const double seconds = unit_time(s, p, device).alone;
     if (seconds < best.seconds) best = {s, seconds};
   }
   return best;

@@ -19,6 +19,7 @@ struct product_tiles {
   std::int64_t side = 16, count = 1;
   double share = 1;
   std::int64_t overhead = 0;
+  double full_share = share;  // the same where others fill the last round
 };
 
 /// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
@@ -38,7 +39,8 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
     const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
     const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
     const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.share *= filled * adding * static_cast<double>(tiles.count) / static_cast<double>(places);
+    tiles.full_share = tiles.share * filled * adding;
+    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
     if (tiles.share > best.share) best = tiles;
   }
   return best;
@@ -114,6 +116,10 @@ struct vector_tiles {
   return found;
 }
 
+[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
+}
+
 /// A convolution as such: a product each group, of the channels that one side of it has.
 [[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
                                                    const shape& y) {
@@ -140,7 +146,7 @@ struct vector_tiles {
 
 /// Of a device's best rate, what the product reaches there.
 [[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units).share;
+  return tiles_of_product(p, compute_units).share;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

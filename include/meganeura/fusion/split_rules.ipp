@@ -136,7 +136,7 @@ MEGANEURA_INLINE void split_filter::apply(implementation_pass& pass, enode_id id
     return flops / (device.matmul_flops * product_share(p, device.compute_units));
   };
   const double stored = 2 * static_cast<double>(parts.bytes(dtype::f32)) / device.bandwidth;
-  if (seconds(each) + stored + device.launch >= seconds(whole)) return;
+  if (seconds(each) + stored + device.launch.alone() >= seconds(whole)) return;
   const rule_mask reasons = bit(structural::split_filter) | g.node(id).reasons;
   const class_id operands[] = {g.operand(id, 0), g.operand(id, 1)};
   const class_id made = g.add(op::convolution, dtype::f32, filters, geometry, operands, reasons);

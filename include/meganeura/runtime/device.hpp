@@ -25,8 +25,8 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   if (facts.type == vulkan::device_type::cpu) {
     device.parallel = false;
     device.bandwidth = 4e9, device.scalar_flops = 1e9, device.matmul_flops = 15e9;
-    device.launch = 15e-6, device.product_once = device.vectors_once = device.region_once = 0,
-    device.full_occupancy = 64;
+    device.launch = {.dispatch = 15e-6};
+    device.product_once = device.vectors_once = device.region_once = 0, device.full_occupancy = 64;
   } else {
     device.bandwidth *= share, device.scalar_flops *= share, device.matmul_flops *= share;
     device.matrix_flops *= share;

@@ -54,8 +54,8 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
     std::vector<product_schedule>& found = sizes[extents].candidates;
     if (!found.empty()) continue;
     std::vector<product_schedule> all = fusion::product_schedules(fusion::arithmetic_of(wanted), extents.k, costs);
-    std::ranges::stable_sort(all, {},
-                             [&](const product_schedule& each) { return fusion::unit_seconds(each, extents, costs); });
+    std::ranges::stable_sort(
+        all, {}, [&](const product_schedule& each) { return fusion::unit_time(each, extents, costs).alone; });
     all.resize(std::min(all.size(), static_cast<std::size_t>(std::max(candidates, 1))));
     all.emplace_back();  // f32 multiply-add
     found.push_back(product->schedule);

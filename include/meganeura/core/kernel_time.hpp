@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// How long a kernel takes, alone and beside others.
+#pragma once
+#include <meganeura/config.hpp>
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// Seconds of a kernel beside those of its launch; infinite for what no kernel computes.
+struct kernel_time {
+  double alone = 0;  // with the device to itself
+  double busy = 0;   // of these, what its work takes of a device that others keep busy as well
+};
+
+/// Seconds of launches. Kernels that wait for the same ones run side by side, as a group, which takes as long as the
+/// longest of them and as the work of all of them.
+struct launch_time {
+  double group = 0;     // a barrier, from the kernels before it to those behind
+  double dispatch = 0;  // each kernel between two of them
+
+  /// Of a kernel that is a group of its own.
+  [[nodiscard]] constexpr double alone() const { return group + dispatch; }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
