@@ -101,16 +101,18 @@ void device_graph::dispatch(vulkan::recorder& recorder, node_id id) {
 void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves, std::int64_t reduction_length,
                            const kernels::step_values& step, double tolerance) {
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, step).run();
-  int number = 0;
-  for (const device_profile& on : all_targets()) {
-    const oracle::tensors<double> actual = device_graph(g, on, step).run(leaves);
+  const auto expect_agreement = [&](const vulkan::device& gpu, const device_profile& on, const std::string& target) {
+    const oracle::tensors<double> actual = device_graph(g, on, step, gpu).run(leaves);
     for (const auto& [name, want] : expected) {
       const double worst = oracle::relative_error(actual.at(name), want);
       EXPECT_LE(worst, tolerance != 0 ? tolerance : oracle::tolerance(want.type, reduction_length))
-          << name << ", target " << number;
+          << name << ", target " << target;
     }
-    ++number;
-  }
+  };
+  int number = 0;
+  for (const device_profile& on : all_targets()) expect_agreement(shared_device(), on, std::to_string(number++));
+  const vulkan::device& far = shared_address_device();
+  expect_agreement(far, make_device_profile(far.facts()), "by address");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -50,8 +50,8 @@ class device_graph {
   vulkan::buffer step_;
 };
 
-/// All outputs of `g`, on every target, against the oracle in f64. `reduction_length`: of the longest sum, for the
-/// tolerance; `tolerance`: another one, where it is not 0.
+/// All outputs of `g`, on every target and with all buffers by address, against the oracle in f64. `reduction_length`:
+/// of the longest sum, for the tolerance; `tolerance`: another one, where it is not 0.
 void expect_matches_oracle(const graph& g, const oracle::tensors<double>& leaves, std::int64_t reduction_length = 1,
                            const kernels::step_values& step = {}, double tolerance = 0);
 

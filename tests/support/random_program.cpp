@@ -163,9 +163,10 @@ std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output
         std::max(largest, plan::aligned(static_cast<std::uint64_t>(result.source[nth_node(i)].extents.elements()) * 4));
   result.plan = {.share_memory = d.chance(0.9),
                  .late_scheduling = d.chance(0.8),
-                 .max_binding_bytes = d.chance(0.7) ? std::uint64_t{1} << 31 : largest,
+                 .max_tensor_bytes = d.chance(0.7) ? std::uint64_t{1} << 31 : largest,
                  .in_place = d.chance(0.9)};
-  result.optimize.region.tensor_bytes = static_cast<std::int64_t>(result.plan.max_binding_bytes);
+  result.plan.max_binding_bytes = result.plan.max_tensor_bytes;
+  result.optimize.region.tensor_bytes = static_cast<std::int64_t>(result.plan.max_tensor_bytes);
   return result;
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string_view>
 
@@ -51,6 +52,26 @@ inline const vulkan::device& shared_device() {
 inline const vulkan::device& shared_unit_device() {
   static const vulkan::device made{[] {
     vulkan::device_options options = shared_options();
+    options.emulate_matrix_units = true;
+    return options;
+  }()};
+  static const vulkan::device& checked = checked_at_the_end(made);
+  return checked;
+}
+
+/// A device whose descriptors cover `most` bytes, so that all storage buffers that are longer are reached by address.
+inline vulkan::device_options address_options(std::uint64_t most = 0) {
+  vulkan::device_options options = shared_options();
+  options.at_most = shared_device().facts();
+  options.at_most->max_storage_range = most;
+  options.at_most->quirks.prefers_texel_buffers = false;  // storage buffers, then
+  return options;
+}
+
+/// Everything by address; matrix units emulated where it has none.
+inline const vulkan::device& shared_address_device() {
+  static const vulkan::device made{[] {
+    vulkan::device_options options = address_options();
     options.emulate_matrix_units = true;
     return options;
   }()};

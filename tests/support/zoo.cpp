@@ -136,9 +136,9 @@ oracle::tensors<double> zoo_leaves(const graph& g) {
   return values;
 }
 
-std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,
-                            const program_options& options, int steps, float rate, const std::string& what) {
-  const device& gpu = shared_device();
+std::vector<double> run_net(const device& gpu, const graph& g, const oracle::tensors<double>& leaves,
+                            const stable_run& truth, const program_options& options, int steps, float rate,
+                            const std::string& what) {
   parameters weights(gpu, g);
   for (node_id id : g.leaves(op::parameter)) {
     const std::string& name = g.get<leaf_attribute>(id).name;
@@ -187,11 +187,15 @@ void expect_net_works(const graph& forward, node_id output, node_id loss, const 
   program_options unfused;
   unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
   const stable_run inferred(inference, leaves, false, values), trained(training, leaves, false, values);
-  for (const auto& [kind, options] : {std::pair{" fused", program_options{}}, std::pair{" unfused", unfused}}) {
-    run_net(inference, leaves, inferred, options, 1, rate, name + " inference" + kind);
-    const auto losses = run_net(training, leaves, trained, options, 5, rate, name + " training" + kind);
+  const auto expect_training = [&](const device& gpu, const program_options& options, const std::string& kind) {
+    const auto losses = run_net(gpu, training, leaves, trained, options, 5, rate, name + " training" + kind);
     EXPECT_LT(losses.back(), losses.front()) << name << kind;
+  };
+  for (const auto& [kind, options] : {std::pair{" fused", program_options{}}, std::pair{" unfused", unfused}}) {
+    run_net(shared_device(), inference, leaves, inferred, options, 1, rate, name + " inference" + kind);
+    expect_training(shared_device(), options, kind);
   }
+  expect_training(shared_address_device(), {}, " by address");
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -71,11 +71,13 @@ oracle::tensors<double> zoo_leaves(const graph& g);
 
 /// The program's first step agrees with the oracle in every output and every state and parameter it leaves; returns
 /// "loss" of `steps` steps on one batch.
-std::vector<double> run_net(const graph& g, const oracle::tensors<double>& leaves, const stable_run& truth,
-                            const program_options& options, int steps, float rate, const std::string& what);
+std::vector<double> run_net(const device& gpu, const graph& g, const oracle::tensors<double>& leaves,
+                            const stable_run& truth, const program_options& options, int steps, float rate,
+                            const std::string& what);
 
-/// The programs that infer from a net and train it, fused and unfused, against the oracle; its loss falls. The typed
-/// shells over them, session<> and trainer<>, have a zoo of their own (runtime_typed_zoo_test).
+/// The programs that infer from a net and train it, fused and unfused, which also trains with all buffers by address,
+/// against the oracle; its loss falls. The typed shells over them, session<> and trainer<>, have a zoo of their own
+/// (runtime_typed_zoo_test).
 void expect_net_works(const graph& forward, node_id output, node_id loss, const std::string& name, float rate);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::support

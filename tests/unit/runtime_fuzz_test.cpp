@@ -77,4 +77,20 @@ TEST(runtime_fuzz, random_graphs_agree_with_rounded_products) {
           [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed, s.optimize.precision = precision::fast; });
 }
 
+TEST(runtime_fuzz, random_graphs_agree_by_address) {
+  fuzz_on(support::shared_address_device(), 60, [](sample&, std::uint64_t) {});
+}
+
+// Some operands of a kernel are behind descriptors, or texels, and some are too long.
+TEST(runtime_fuzz, random_graphs_agree_where_some_tensors_are_reached_by_address) {
+  vulkan::device_options options = support::address_options(64);
+  options.at_most->quirks.prefers_texel_buffers = true;
+  const support::checked_device gpu(options);
+  fuzz_on(gpu, 30, [](sample&, std::uint64_t) {});
+}
+
+TEST(runtime_fuzz, random_graphs_agree_on_matrix_units_by_address) {
+  fuzz_on(support::shared_address_device(), 6, [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed; });
+}
+
 }  // namespace

@@ -2,10 +2,12 @@
 // Recorded once, replayed often: order, barriers, timestamps, and arguments checked while recording.
 #include "vulkan_support.hpp"
 
+#include <meganeura/spirv/by_address.hpp>
 #include <meganeura/vulkan/device_state.hpp>
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
 
 namespace meganeura::test {
 namespace {
@@ -303,6 +305,60 @@ TEST_F(vulkan_recording, a_binding_past_the_storage_limit_is_refused) {
   vulkan::recorder commands(*gpu);
   EXPECT_EQ(thrown_by([&] { commands.dispatch(advance, {{memory}}, {1, 1, 1}); }), error_category::unsupported);
   commands.dispatch(advance, {{memory, 0, 512}}, {1, 1, 1});
+  EXPECT_EQ(commands.finish().dispatch_count(), 1U);
+}
+
+// Some bindings by address, in any place; what is bound changes from dispatch to dispatch of one pipeline.
+TEST_F(vulkan_recording, what_a_descriptor_does_not_cover_is_reached_by_address) {
+  vulkan::device_facts less = gpu->facts();
+  less.max_storage_range = 512;
+  const spirv::module scale = scale_kernel(2.0F, 1.0F);
+  for (const auto& [first, second, sets] : {std::tuple{true, true, false},
+                                            {true, false, false},
+                                            {false, true, false},
+                                            {true, true, true},
+                                            {true, false, true}}) {
+    if (sets) less.max_push_descriptors = 0;
+    open({.at_most = less});
+    const vulkan::pipeline made = gpu->create_pipeline(spirv::reach_by_address(scale, {first, second}));
+    const vulkan::buffer memory = gpu->allocate(3072);
+    std::vector<float> input(768, -1.0F);
+    for (std::size_t i = 0; i < 256; ++i) input[i] = static_cast<float>(i);
+    gpu->upload(memory, 0, input);
+    const auto range = [&](std::uint64_t offset) { return vulkan::buffer_range{memory, offset, 512}; };
+    vulkan::recorder commands(*gpu);
+    commands.dispatch(made, {range(0), range(1024)}, {2, 1, 1});
+    commands.dispatch(made, {range(512), range(1536)}, {2, 1, 1});
+    gpu->submit(commands.finish());
+    const std::vector<float> found = read<float>(memory, 0, 768);
+    for (std::size_t i = 0; i < 256; ++i) ASSERT_EQ(found[256 + i], 2.0F * input[i] + 1.0F) << i;
+    for (std::size_t i = 512; i < 768; ++i) ASSERT_EQ(found[i], -1.0F) << i;
+  }
+}
+
+TEST_F(vulkan_recording, a_binding_by_address_has_one_and_is_aligned) {
+  vulkan::device_facts less = gpu->facts();
+  less.max_storage_range = 512;
+  open({.at_most = less});
+  const vulkan::pipeline advance = gpu->create_pipeline(spirv::reach_by_address(advance_kernel(), {true}));
+  const vulkan::buffer small = gpu->allocate(512), large = gpu->allocate(1024);
+  vulkan::recorder commands(*gpu);
+  std::string text;
+  EXPECT_EQ(thrown_by(
+                [&] {
+                  commands.dispatch(advance, {{small}}, {1, 1, 1});
+                },
+                &text),
+            error_category::invalid_argument);
+  EXPECT_NE(text.find("its buffer of 512 bytes has none"), std::string::npos) << text;
+  EXPECT_EQ(thrown_by(
+                [&] {
+                  commands.dispatch(advance, {{large, 8, 256}}, {1, 1, 1});
+                },
+                &text),
+            error_category::invalid_argument);
+  EXPECT_NE(text.find("needs multiples of 16"), std::string::npos) << text;
+  commands.dispatch(advance, {{large, 16, 256}}, {1, 1, 1});
   EXPECT_EQ(commands.finish().dispatch_count(), 1U);
 }
 

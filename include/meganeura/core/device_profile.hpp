@@ -33,8 +33,9 @@ struct device_profile {
   std::uint32_t max_shared_bytes = 32768;
   std::uint32_t max_invocations = 256;  // of one workgroup, all of them along x; a power of two
   std::uint32_t max_groups[3]{65535, 65535, 65535};
-  std::uint64_t max_texel_elements = 0;   // RGBA32F texels one uniform texel buffer may hold
-  std::uint64_t max_loop_iterations = 0;  // of one invocation, of all its loops together; 0 = no limit
+  std::uint64_t max_binding_bytes = 0xffffffff;  // of a storage buffer; what is longer is reached by address
+  std::uint64_t max_texel_elements = 0;          // RGBA32F texels one uniform texel buffer may hold
+  std::uint64_t max_loop_iterations = 0;         // of one invocation, of all its loops together; 0 = no limit
 
   // ---- what it has
   bool subgroup_arithmetic = true;  // both: in subgroups of exactly that size, none of whose lanes is empty

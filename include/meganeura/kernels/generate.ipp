@@ -14,6 +14,7 @@
 #include <meganeura/kernels/random.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>
+#include <meganeura/spirv/by_address.hpp>
 
 #include <cstdint>
 #include <map>
@@ -36,9 +37,31 @@ namespace detail {
   });
 }
 
+// The one place that tells what is reached by address: `bound` is behind the first bindings, in order. Texels stay
+// texels, of which generators know how many there may be.
+[[nodiscard]] inline spirv::module reach_long_tensors(spirv::module made, std::span<const tensor_spec> bound,
+                                                      const device_profile& on) {
+  std::vector<bool> by_address;
+  for (const tensor_spec& each : bound) {
+    const std::int64_t bytes = each.extents.bytes(each.type), elements = each.extents.elements();
+    by_address.push_back(static_cast<std::uint64_t>(bytes) > on.max_binding_bytes);
+    if (!by_address.back() || elements <= spirv::max_elements_by_address) continue;
+    fail(
+        error_category::unsupported,
+        "kernel \"{}\" would reach {}{} by address, {} elements where it tells {} apart: use a smaller batch, or split "
+        "the tensor",
+        made.name, to_string(each.type), to_string(each.extents), elements, spirv::max_elements_by_address);
+  }
+  return spirv::reach_by_address(std::move(made), by_address);
+}
+
 [[nodiscard]] inline kernel_dispatch generate_within_limits(const graph& g, node_id id, const device_profile& on,
                                                             operand_of_result overwritten) {
   kernel_dispatch made = make_kernel({g, id, on, overwritten});
+  std::vector<tensor_spec> bound;
+  for (const node_id operand : g.operands(id)) bound.push_back({g[operand].type, g[operand].extents});
+  for (const tensor_spec& result : g.results(id)) bound.push_back(result);
+  made.module = reach_long_tensors(std::move(made.module), bound, on);
   if (on.special_values) made.module = spirv::preserve_special_values(std::move(made.module));
   if (within_loop_limit(made.module, on)) return made;
   fail(
@@ -83,7 +106,12 @@ MEGANEURA_INLINE kernel_dispatch generate(const plan::execution_plan& p, const p
   if (s.kind == plan::step::copy) fail(error_category::internal, "a kernel was asked for a copy of %{}", s.node);
   if (s.kind == plan::step::kernel) return detail::generate_within_limits(g, s.node, on, plan::overwritten_operands(s));
   const auto count = static_cast<std::int64_t>(s.bindings.at(0).where.bytes / sizeof(float));
-  return make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
+  kernel_dispatch made =
+      make_optimizer(g.get<optimizer_attribute>(s.node), count, on, g.gradient_scale(s.node) != no_id);
+  // The step's numbers behind them are no storage buffers, and stay what they are.
+  const std::vector<tensor_spec> bound(made.module.bindings.size(), {dtype::f32, {count}});
+  made.module = detail::reach_long_tensors(std::move(made.module), bound, on);
+  return made;
 }
 
 MEGANEURA_INLINE kernel_set generate(const plan::execution_plan& p, const device_profile& on, std::size_t threads) {

@@ -88,7 +88,8 @@ struct execution_plan {
 struct plan_options {
   bool share_memory = true;                      // lifetimes may overlap in the arena; off for debugging
   bool late_scheduling = true;                   // run a node as late as its readers allow when that shortens lifetimes
-  std::uint64_t max_binding_bytes = 0xffffffff;  // of one tensor; a longer run of parameters is updated in pieces
+  std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
+  std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
 };
 

@@ -22,10 +22,10 @@ class scheduler {
  private:
   void levels() {
     for (node_id id{0}; id < g_.size(); ++id) {
-      const std::uint64_t most = std::min(draft_.options.max_binding_bytes, draft_.result.page_bytes);
+      const std::uint64_t most = std::min(draft_.options.max_tensor_bytes, draft_.result.page_bytes);
       if (tensor_bytes(g_[id]) > most) {
         fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device binds {} of one tensor at most: use a smaller batch, or split it",
+             "%{} is {}{}, {} bytes, and the device takes {} of one tensor at most: use a smaller batch, or split it",
              id, to_string(g_[id].type), to_string(g_[id].extents), tensor_bytes(g_[id]), most);
       }
       const op kind = g_[id].kind;

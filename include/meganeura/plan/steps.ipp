@@ -104,7 +104,7 @@ class step_writer {
         runs.push_back(r);
     }
     const std::uint64_t most = std::min(draft_.options.max_binding_bytes, std::uint64_t{1} << 31);
-    const std::uint64_t piece = most / tensor_alignment * tensor_alignment;
+    const std::uint64_t piece = std::max(most / tensor_alignment, std::uint64_t{1}) * tensor_alignment;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i].bytes <= piece) continue;
       runs.push_back({runs[i].parameters + piece, runs[i].others + piece, runs[i].bytes - piece});

@@ -54,6 +54,7 @@ inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
   device_profile device{.subgroup_size = facts.subgroup_size,
                         .max_shared_bytes = facts.usable_shared_bytes(),
                         .max_invocations = std::bit_floor(invocations),
+                        .max_binding_bytes = facts.max_storage_range,
                         .max_texel_elements = facts.max_texel_elements,
                         .max_loop_iterations = facts.quirks.max_loop_iterations,
                         .special_values = facts.has_special_values,

@@ -31,7 +31,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
 struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
-  plan::plan_options plan{};            // order and memory; max_binding_bytes is lowered to what the device binds
+  plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has
   meganeura::precision precision = meganeura::precision::exact;  // of products
   bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
   bool profile = false;      // a timestamp around every dispatch: each then runs alone; on where a trace is written

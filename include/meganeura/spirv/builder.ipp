@@ -416,7 +416,7 @@ MEGANEURA_INLINE words module_builder::finish(std::span<const word> local_size) 
     detail::append_string(import, "GLSL.std.450");
     detail::append(out, op::ext_inst_import, import);
   }
-  const word model[] = {0, vulkan_memory_model_ ? 3u : 1u};  // logical addressing; Vulkan or GLSL450
+  const word model[] = {logical_addressing, vulkan_memory_model_ ? 3u : 1u};  // Vulkan or GLSL450
   detail::append(out, op::memory_model, model);
   words entry{5, main_};  // GLCompute
   detail::append_string(entry, "main");

@@ -11,7 +11,12 @@
 
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
-enum class binding_kind : std::uint8_t { storage_buffer, uniform_texel_buffer, uniform_buffer };
+enum class binding_kind : std::uint8_t {
+  storage_buffer,
+  uniform_texel_buffer,
+  uniform_buffer,
+  address  // of a storage buffer, which then has no descriptor: reach_by_address
+};
 
 /// Bits of module::subgroup_operations, in Vulkan's numbering (VkSubgroupFeatureFlagBits).
 enum subgroup_operation : std::uint32_t {
@@ -23,6 +28,7 @@ enum subgroup_operation : std::uint32_t {
 };
 
 /// One compute kernel. All bindings are in descriptor set 0, numbered 0, 1, 2, ... in order; the entry point is "main".
+/// Addresses have a number, too, but are push constants, 8 bytes each from 0 on, in that order.
 struct module {
   std::string name;                  // for profiles and debug labels, e.g. "matmul_f32 64x128x784"
   std::vector<std::uint32_t> words;  // SPIR-V 1.3 to 1.6

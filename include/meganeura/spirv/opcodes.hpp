@@ -190,6 +190,7 @@ enum class capability : std::uint32_t {
   bfloat16_cooperative_matrix = 5118,
   vulkan_memory_model = 5345,
   vulkan_memory_model_device_scope = 5346,
+  physical_storage_buffer_addresses = 5347,
   cooperative_matrix = 6022
 };
 
@@ -199,7 +200,9 @@ enum class storage_class : std::uint32_t {
   uniform = 2,
   workgroup = 4,
   function = 7,
-  storage_buffer = 12
+  push_constant = 9,
+  storage_buffer = 12,
+  physical_storage_buffer = 5349
 };
 
 enum class decoration : std::uint32_t {
@@ -242,8 +245,16 @@ enum memory_semantics : std::uint32_t {
   make_visible = 0x4000
 };
 
-/// Bits of a load's or store's memory operands under the Vulkan memory model.
-enum memory_access : std::uint32_t { make_pointer_available = 8, make_pointer_visible = 16, non_private_pointer = 32 };
+/// Of OpMemoryModel, how pointers address memory.
+enum addressing_model : std::uint32_t { logical_addressing = 0, physical_storage_buffer_64 = 5348 };
+
+/// Bits of a load's or store's memory operands; all but the first are of the Vulkan memory model.
+enum memory_access : std::uint32_t {
+  aligned = 2,  // with a number of bytes: asked for where memory is reached by address
+  make_pointer_available = 8,
+  make_pointer_visible = 16,
+  non_private_pointer = 32
+};
 
 /// What each invocation gets of an operation over its group.
 enum class group_operation : std::uint32_t { reduce = 0, inclusive_scan = 1, exclusive_scan = 2 };

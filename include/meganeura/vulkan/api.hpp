@@ -51,15 +51,14 @@ using get_cooperative_matrix_properties = VkResult(VKAPI_PTR*)(VkPhysicalDevice,
 #define MEGANEURA_VULKAN_DEVICE_FUNCTIONS(X)                                                                      \
   X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateSemaphore) X(DestroySemaphore)      \
   X(WaitSemaphores) X(GetSemaphoreCounterValue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements)   \
-  X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(CreateBufferView) X(DestroyBufferView)       \
-  X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)         \
-  X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines) X(DestroyPipeline)                   \
-  X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorPool)                  \
+  X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateBufferView)  \
+  X(DestroyBufferView) X(CreateShaderModule) X(DestroyShaderModule) X(CreateDescriptorSetLayout)                  \
+  X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateComputePipelines)        \
+  X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreateDescriptorPool)\
   X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateCommandPool)                 \
-  X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer)                       \
-  X(CmdPipelineBarrier) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdDispatch) X(CmdCopyBuffer)               \
-  X(CmdFillBuffer) X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
-  X(GetQueryPoolResults)
+  X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdPipelineBarrier) \
+  X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) X(CmdFillBuffer)\
+  X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp) X(GetQueryPoolResults)
 // clang-format on
 
 #define MEGANEURA_VULKAN_MEMBER(name) PFN_vk##name name = nullptr;

@@ -100,11 +100,13 @@ MEGANEURA_INLINE const device_facts& device::facts() const { return state()->fac
 MEGANEURA_INLINE buffer device::allocate(std::uint64_t bytes, memory_kind kind) const try {
   state()->require_alive();
   if (bytes == 0) fail(error_category::invalid_argument, "a buffer of 0 bytes was asked of {}", facts().name);
-  constexpr VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                                       VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  VkBufferUsageFlags usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                             VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                             VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   // Whole texels, so that any tail can be viewed as such; beyond the limit the message shall name what was asked.
   const std::uint64_t rounded = bytes > facts().max_buffer_bytes ? bytes : (bytes + 15) / 16 * 16;
+  if (facts().has_device_address && rounded > facts().max_storage_range)  // it may hold what no descriptor covers
+    usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   auto made = std::make_shared<detail::buffer_state>(state());
   made->memory = state()->create_buffer(
       rounded, usage, kind == memory_kind::mapped ? detail::memory_use::mapped : detail::memory_use::device_local);

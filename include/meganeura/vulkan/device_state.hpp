@@ -31,6 +31,7 @@ struct raw_buffer {
   VkBuffer handle = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   std::uint64_t bytes = 0;
+  std::uint64_t address = 0;    // 0: none was asked for
   std::byte* mapped = nullptr;  // null unless the memory is host-visible and was asked to be
   bool is_device_local = false;
   std::uint64_t counted_bytes = 0;  // in device_state::allocated_bytes
@@ -133,7 +134,7 @@ class device_state {
   void create_device(const std::vector<std::string>& extensions);
   void create_transfer_objects(std::uint64_t staging_bytes);
   void end_use_quietly(std::uint64_t value) noexcept;
-  void allocate_memory(raw_buffer& buffer, memory_use use);
+  void allocate_memory(raw_buffer& buffer, VkBufferUsageFlags usage, memory_use use);
   [[nodiscard]] std::uint64_t room_in(std::uint32_t heap) const;
   // The following expect `mutex_` to be held.
   std::uint64_t submit_locked(VkCommandBuffer commands);

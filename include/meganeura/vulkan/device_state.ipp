@@ -40,7 +40,7 @@ MEGANEURA_INLINE void device_state::open(std::shared_ptr<instance> owning_instan
 }
 
 /// Keeps of the features on offer those that this folder or a module of the kernel language may need: 8- and 16-bit
-/// numbers, subgroups, the memory model and cooperative matrices, and maintenance4 for buffers of
+/// numbers, subgroups, the memory model, cooperative matrices and addresses of buffers, and maintenance4 for buffers of
 /// every size. Robust buffer access stays off: kernels are in bounds.
 inline void select_features(const feature_chain& offered, feature_chain& chosen) {
   chosen.v11.storageBuffer16BitAccess = offered.v11.storageBuffer16BitAccess;
@@ -57,6 +57,7 @@ inline void select_features(const feature_chain& offered, feature_chain& chosen)
   }
   chosen.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
   chosen.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
+  chosen.v12.bufferDeviceAddress = offered.v12.bufferDeviceAddress;
   chosen.v12.timelineSemaphore = offered.v12.timelineSemaphore;
   chosen.v12.shaderSubgroupExtendedTypes = offered.v12.shaderSubgroupExtendedTypes;
   chosen.v13.subgroupSizeControl = offered.v13.subgroupSizeControl;
@@ -219,9 +220,12 @@ MEGANEURA_INLINE std::uint64_t device_state::room_in(std::uint32_t heap) const {
 
 /// Takes the first memory type whose heap has room and gives it: the window through which the host sees device memory
 /// may be small and full, and then plain host memory does as well.
-MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_use use) {
+MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, VkBufferUsageFlags usage, memory_use use) {
   VkMemoryRequirements needs{};
   call.GetBufferMemoryRequirements(handle, buffer.handle, &needs);
+  const VkMemoryAllocateFlagsInfo addressed{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO, nullptr,
+                                            VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, 0};
+  const bool has_address = (usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) != 0;
   std::string refused;
   for (const std::uint32_t type : memory_types(memory_, needs.memoryTypeBits, use)) {
     const std::uint32_t heap = memory_.memoryTypes[type].heapIndex;
@@ -230,7 +234,8 @@ MEGANEURA_INLINE void device_state::allocate_memory(raw_buffer& buffer, memory_u
       refused = fmt::format("heap {} has room for {} of its {}", heap, room, size);
       continue;
     }
-    const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, nullptr, needs.size, type};
+    const VkMemoryAllocateInfo request{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, has_address ? &addressed : nullptr,
+                                       needs.size, type};
     const VkResult result = call.AllocateMemory(handle, &request, nullptr, &buffer.memory);
     if (result == VK_SUCCESS) {
       const bool is_near = (memory_.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) != 0;
@@ -271,8 +276,12 @@ MEGANEURA_INLINE raw_buffer device_state::create_buffer(std::uint64_t bytes, VkB
   info.usage = usage;
   try {
     check(call.CreateBuffer(handle, &info, nullptr, &result.handle), "vkCreateBuffer");
-    allocate_memory(result, use);
+    allocate_memory(result, usage, use);
     check(call.BindBufferMemory(handle, result.handle, result.memory, 0), "vkBindBufferMemory");
+    if ((usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT) != 0) {
+      const VkBufferDeviceAddressInfo of{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr, result.handle};
+      result.address = call.GetBufferDeviceAddress(handle, &of);
+    }
     if (use == memory_use::device_local) return result;
     void* address = nullptr;
     check(call.MapMemory(handle, result.memory, 0, VK_WHOLE_SIZE, 0, &address), "vkMapMemory");

@@ -51,6 +51,8 @@ struct memory_heap {
   bool device_local = false;
 };
 
+inline constexpr std::uint64_t widest_load = 16;  // bytes that a kernel reads at once
+
 struct device_facts {
   std::uint32_t index = 0;  // place in the driver's enumeration, what MEGANEURA_DEVICE=<index> means
   std::string name;         // "llvmpipe (LLVM 15.0.6, 256 bits)"
@@ -69,7 +71,7 @@ struct device_facts {
   std::array<std::uint32_t, 3> max_workgroup_size{}, max_workgroup_count{};
   std::uint32_t max_storage_buffers = 0, max_texel_buffers = 0, max_uniform_buffers = 0;  // bindings of one kernel
   std::uint32_t max_push_descriptors = 0;  // of one kernel, written into the command buffer itself; 0 = no such thing
-  std::uint64_t max_storage_range = 0;     // bytes one binding may cover
+  std::uint64_t max_storage_range = 0;     // bytes one descriptor may cover
   std::uint64_t max_texel_elements = 0;    // of 16 bytes each
   std::uint64_t storage_alignment = 1, texel_alignment = 1, uniform_alignment = 1;  // of a binding's offset, bytes
   std::uint64_t max_buffer_bytes = 0;  // of one buffer, the allocation limit included
@@ -94,7 +96,7 @@ struct device_facts {
   bool has_memory_model = false;
   bool has_workgroup_layout = false;  // workgroup memory laid out by a kernel, with 8- and 16-bit elements
   bool has_device_scope = false;      // atomics of all workgroups, in either memory model
-  bool has_device_address = false;
+  bool has_device_address = false;    // kernels may find buffers by address, however long
   bool has_timeline_semaphore = false;
   bool has_pipeline_robustness = false;
   bool has_memory_budget = false;
@@ -117,7 +119,7 @@ struct device_facts {
   }
   /// An offset that suits every kind of binding of this device.
   [[nodiscard]] constexpr std::uint64_t binding_alignment() const {
-    std::uint64_t alignment = 16;  // an RGBA32F texel, and the widest load a kernel makes
+    std::uint64_t alignment = widest_load;  // an RGBA32F texel as well
     if (storage_alignment > alignment) alignment = storage_alignment;
     if (texel_alignment > alignment) alignment = texel_alignment;
     if (uniform_alignment > alignment) alignment = uniform_alignment;

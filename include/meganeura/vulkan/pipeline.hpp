@@ -14,7 +14,9 @@
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
 namespace detail {
-inline constexpr std::uint64_t texel_bytes = 16;  // of a group of four f32, RGBA32F
+inline constexpr std::uint64_t texel_bytes = 16;      // of a group of four f32, RGBA32F
+inline constexpr std::uint64_t address_bytes = 8;     // of a push constant
+inline constexpr std::uint64_t push_constants = 128;  // bytes that every device has
 class device_state;
 struct pipeline_state;
 }  // namespace detail

@@ -38,7 +38,14 @@ inline std::string refuse_size(const device_facts& facts, const spirv::module& k
       std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_texel_buffer));
   const auto uniforms = static_cast<std::size_t>(
       std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::uniform_buffer));
-  const std::size_t storages = kernel.bindings.size() - texels - uniforms;
+  const auto addresses = static_cast<std::size_t>(
+      std::count(kernel.bindings.begin(), kernel.bindings.end(), spirv::binding_kind::address));
+  if (addresses != 0 && !facts.has_device_address) return "it needs addresses of buffers (bufferDeviceAddress)";
+  if (addresses > push_constants / address_bytes) {
+    return fmt::format("it reaches {} tensors by address and there is room for {}", addresses,
+                       push_constants / address_bytes);
+  }
+  const std::size_t storages = kernel.bindings.size() - texels - uniforms - addresses;
   if (storages > facts.max_storage_buffers || texels > facts.max_texel_buffers ||
       uniforms > facts.max_uniform_buffers) {
     return fmt::format("it binds {} storage, {} texel and {} uniform buffers and the limits are {}, {} and {}",
@@ -119,6 +126,7 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, spirv::
   const std::uint64_t most = kind == spirv::binding_kind::uniform_texel_buffer
                                  ? facts.max_texel_elements * detail::texel_bytes
                              : kind == spirv::binding_kind::uniform_buffer ? detail::max_uniform_range
+                             : kind == spirv::binding_kind::address        ? facts.max_buffer_bytes
                                                                            : facts.max_storage_range;
   if (bytes <= most) return {};
   return fmt::format("it covers {} bytes and {} binds {} at most", bytes, facts.name, most);
@@ -156,15 +164,18 @@ MEGANEURA_INLINE pipeline_state::~pipeline_state() {
 inline void create_layouts(pipeline_state& state) {
   device_state& device = *state.device;
   std::vector<VkDescriptorSetLayoutBinding> slots;
-  for (const spirv::binding_kind kind : state.bindings) {
-    slots.push_back(
-        {static_cast<std::uint32_t>(slots.size()), descriptor_type(kind), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  for (std::uint32_t i = 0; i < state.bindings.size(); ++i) {
+    if (state.bindings[i] == spirv::binding_kind::address)
+      ++state.addresses;
+    else
+      slots.push_back({i, descriptor_type(state.bindings[i]), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   }
+  state.descriptors = static_cast<std::uint32_t>(slots.size());
   state.pushes_descriptors = !slots.empty() && slots.size() <= device.facts.max_push_descriptors;
   VkDescriptorSetLayoutCreateInfo set{};
   set.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
   if (state.pushes_descriptors) set.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
-  set.bindingCount = static_cast<std::uint32_t>(slots.size());
+  set.bindingCount = state.descriptors;
   set.pBindings = slots.data();
   device.check(device.call.CreateDescriptorSetLayout(device.handle, &set, nullptr, &state.set_layout),
                "vkCreateDescriptorSetLayout");
@@ -172,6 +183,10 @@ inline void create_layouts(pipeline_state& state) {
   layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
   layout.setLayoutCount = 1;
   layout.pSetLayouts = &state.set_layout;
+  const VkPushConstantRange addresses{VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                      state.addresses * static_cast<std::uint32_t>(address_bytes)};
+  layout.pushConstantRangeCount = state.addresses != 0 ? 1 : 0;
+  layout.pPushConstantRanges = &addresses;
   device.check(device.call.CreatePipelineLayout(device.handle, &layout, nullptr, &state.layout),
                "vkCreatePipelineLayout");
 }

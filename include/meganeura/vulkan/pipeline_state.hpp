@@ -25,12 +25,14 @@ struct pipeline_state {
   std::shared_ptr<device_state> device;
   std::string name;
   std::vector<spirv::binding_kind> bindings;
-  bool pushes_descriptors = false;  // these are part of a command buffer, not of a set
+  std::uint32_t descriptors = 0, addresses = 0;  // of these
+  bool pushes_descriptors = false;               // these are part of a command buffer, not of a set
   VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
   VkPipelineLayout layout = VK_NULL_HANDLE;
   VkPipeline handle = VK_NULL_HANDLE;
 };
 
+/// Of a binding that has a descriptor.
 [[nodiscard]] constexpr VkDescriptorType descriptor_type(spirv::binding_kind kind) {
   constexpr VkDescriptorType types[] = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
                                         VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER};

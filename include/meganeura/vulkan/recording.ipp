@@ -28,12 +28,21 @@ inline buffer_range check_binding(const device_state& device, const buffer_range
   const device_facts& facts = device.facts;
   const bool texels = kind == spirv::binding_kind::uniform_texel_buffer;
   const bool uniform = kind == spirv::binding_kind::uniform_buffer;
+  const bool address = kind == spirv::binding_kind::address;
   const std::uint64_t alignment = texels    ? facts.texel_alignment
                                   : uniform ? facts.uniform_alignment
+                                  : address ? widest_load
                                             : facts.storage_alignment;
   if (range.offset % alignment != 0) {
     fail(error_category::invalid_argument, "{} starts at byte {} and {} needs multiples of {}", what, range.offset,
          facts.name, alignment);
+  }
+  if (address && range.buffer.state()->memory.address == 0) {
+    fail(
+        error_category::invalid_argument,
+        "{} is by address and its buffer of {} bytes has none; those of more than {} bytes have, which a descriptor of "
+        "{} covers at most",
+        what, range.buffer.bytes(), facts.max_storage_range, facts.name);
   }
   if (texels && range.size % texel_bytes != 0) {
     fail(error_category::invalid_argument, "{} is a texel buffer of {} bytes; its size has to be a multiple of {}",
@@ -218,9 +227,11 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
     const auto* launch = std::get_if<dispatch_command>(&item);
     if (launch == nullptr) continue;
     ++dispatches;
-    if (launch->kernel.state()->pushes_descriptors) continue;
+    if (launch->kernel.state()->pushes_descriptors || launch->kernel.state()->descriptors == 0) continue;
     ++sets;
-    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) count(descriptor_type(kind));
+    for (const spirv::binding_kind kind : launch->kernel.state()->bindings) {
+      if (kind != spirv::binding_kind::address) count(descriptor_type(kind));
+    }
   }
   VkDescriptorPoolCreateInfo pool{};
   pool.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
@@ -338,6 +349,7 @@ MEGANEURA_INLINE VkBufferView recording_writer::view_of(const buffer_range& rang
 // 1,273 dispatches on an H100.
 MEGANEURA_INLINE void recording_writer::bind(const dispatch_command& item) {
   const pipeline_state& kernel = *item.kernel.state();
+  if (kernel.descriptors == 0) return;
   VkDescriptorSet set = VK_NULL_HANDLE;
   if (!kernel.pushes_descriptors) {
     const VkDescriptorSetAllocateInfo request{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, nullptr,
@@ -346,20 +358,22 @@ MEGANEURA_INLINE void recording_writer::bind(const dispatch_command& item) {
   }
   std::vector<VkDescriptorBufferInfo> ranges(item.bindings.size());
   std::vector<VkBufferView> views(item.bindings.size());
-  std::vector<VkWriteDescriptorSet> writes(item.bindings.size());
+  std::vector<VkWriteDescriptorSet> writes;
   for (std::size_t i = 0; i < item.bindings.size(); ++i) {
+    if (kernel.bindings[i] == spirv::binding_kind::address) continue;
     const buffer_range& range = item.bindings[i];
-    writes[i].sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
-    writes[i].dstSet = set;
-    writes[i].dstBinding = static_cast<std::uint32_t>(i);
-    writes[i].descriptorCount = 1;
-    writes[i].descriptorType = descriptor_type(kernel.bindings[i]);
+    VkWriteDescriptorSet& write = writes.emplace_back();
+    write.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET;
+    write.dstSet = set;
+    write.dstBinding = static_cast<std::uint32_t>(i);
+    write.descriptorCount = 1;
+    write.descriptorType = descriptor_type(kernel.bindings[i]);
     if (kernel.bindings[i] != spirv::binding_kind::uniform_texel_buffer) {
       ranges[i] = {range.buffer.state()->memory.handle, range.offset, range.size};
-      writes[i].pBufferInfo = &ranges[i];
+      write.pBufferInfo = &ranges[i];
     } else {
       views[i] = view_of(range);
-      writes[i].pTexelBufferView = &views[i];
+      write.pTexelBufferView = &views[i];
     }
   }
   const auto count = static_cast<std::uint32_t>(writes.size());
@@ -370,6 +384,18 @@ MEGANEURA_INLINE void recording_writer::bind(const dispatch_command& item) {
   device_.call.CmdBindDescriptorSets(state_->handle, point, kernel.layout, 0, 1, &set, 0, nullptr);
 }
 
+MEGANEURA_INLINE void recording_writer::push_addresses(const dispatch_command& item) {
+  const pipeline_state& kernel = *item.kernel.state();
+  if (kernel.addresses == 0) return;
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t i = 0; i < item.bindings.size(); ++i) {
+    if (kernel.bindings[i] == spirv::binding_kind::address)
+      addresses.push_back(item.bindings[i].buffer.state()->memory.address + item.bindings[i].offset);
+  }
+  device_.call.CmdPushConstants(state_->handle, kernel.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                kernel.addresses * static_cast<std::uint32_t>(address_bytes), addresses.data());
+}
+
 MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
   const pipeline_state& kernel = *item.kernel.state();
   const VkCommandBuffer commands = state_->handle;
@@ -378,6 +404,7 @@ MEGANEURA_INLINE void recording_writer::write(const dispatch_command& item) {
     bound_ = kernel.handle;
   }
   bind(item);
+  push_addresses(item);
   const std::size_t query = 2 * state_->dispatches.size();
   if (list_.options.timestamps) {  // between barriers: the difference is this dispatch alone
     add_barrier(device_.call, commands, all_, all_);

@@ -81,6 +81,7 @@ class recording_writer {
   void write(const fill_command& item);
   void write(const barrier_command& item);
   void bind(const dispatch_command& item);
+  void push_addresses(const dispatch_command& item);
   [[nodiscard]] VkBufferView view_of(const buffer_range& range);
 
   command_list& list_;
