@@ -42381,6 +42381,9 @@ class kernel {
   [[nodiscard]] u32 subgroup_count() { return built_in_scalar(built_in::num_subgroups); }
   [[nodiscard]] u32 subgroup_id() { return built_in_scalar(built_in::subgroup_id); }
   [[nodiscard]] u32 subgroup_lane() { return built_in_scalar(built_in::subgroup_local_invocation_id); }
+  /// Of the invocation in its workgroup, where subgroups have this required size: neighbours are lanes of one subgroup,
+  /// which local_index() does not promise.
+  [[nodiscard]] u32 index_by_subgroups(word size) { return subgroup_id() * size + subgroup_lane(); }
 
   // --- control flow ---
   template <class Then>
@@ -44837,8 +44840,7 @@ class direct_convolution {
     const std::uint32_t per_group = plan.size / plan.lanes;
     const bool shuffles = plan.shuffles(on);
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
-    const spirv::u32 index =
-        shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
+    const spirv::u32 index = shuffles ? owner.index_by_subgroups(on.subgroup_size) : owner.local_id(0);
     const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;
@@ -49146,8 +49148,7 @@ class vector_product {
 
   void emit(const spirv::u32& batch, const spirv::u32& first_column) {
     batch_ = batch, first_column_ = first_column;
-    // A software device fills its subgroups along x alone, and others promise no order.
-    index_ = s_.together > 1 ? k_.subgroup_id() * device_.subgroup_size + k_.subgroup_lane() : k_.local_index();
+    index_ = s_.together > 1 ? k_.index_by_subgroups(device_.subgroup_size) : k_.local_index();
     const std::uint32_t across = s_.tile_n / s_.thread_n;
     const bool along_k = matrix_plan().along_k;
     slice_ = along_k ? index_ % s_.slices : index_ / across;
@@ -49765,8 +49766,7 @@ class row_emitter {
       row = grid.position(owner_) * map_.rows + column_;
     } else {
       const bool alone = map_.lanes == 1;
-      const spirv::u32 index =
-          alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
+      const spirv::u32 index = alone ? owner_.local_id(0) : owner_.index_by_subgroups(on_.subgroup_size);
       lane_ = index % map_.lanes;
       row = grid.position(owner_) * map_.rows + index / map_.lanes;
     }
@@ -51234,7 +51234,7 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
-        index_(shuffles_ ? k.subgroup_id() * device.subgroup_size + k.subgroup_lane() : k.local_index()),
+        index_(shuffles_ ? k.index_by_subgroups(device.subgroup_size) : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
         by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
@@ -51575,7 +51575,7 @@ class cooperative_operand {
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_;
-  spirv::u32 index_;  // of the invocation; neighbours are lanes of one subgroup, which local indices do not promise
+  spirv::u32 index_;  // of the invocation
   std::uint32_t lanes_;
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;

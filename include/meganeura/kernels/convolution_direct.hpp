@@ -42,8 +42,7 @@ class direct_convolution {
     const std::uint32_t per_group = plan.size / plan.lanes;
     const bool shuffles = plan.shuffles(on);
     if (shuffles) owner.require_subgroup_size(on.subgroup_size);
-    const spirv::u32 index =
-        shuffles ? owner.subgroup_id() * on.subgroup_size + owner.subgroup_lane() : owner.local_id(0);
+    const spirv::u32 index = shuffles ? owner.index_by_subgroups(on.subgroup_size) : owner.local_id(0);
     const std::int64_t m_tiles = ceil_div(p.m, plan.rows), n_tiles = ceil_div(p.n, 4);
     lane_ = index % plan.lanes;
     const spirv::u32 wanted = grid.position(owner) * per_group + index / plan.lanes;

@@ -153,7 +153,7 @@ class cooperative_operand {
         terms_(s.terms()),
         subgroup_size_(device.subgroup_size),
         shuffles_(device.subgroup_shuffle && device.subgroup_arithmetic),
-        index_(shuffles_ ? k.subgroup_id() * device.subgroup_size + k.subgroup_lane() : k.local_index()),
+        index_(shuffles_ ? k.index_by_subgroups(device.subgroup_size) : k.local_index()),
         lanes_(std::min(shape_.units & -shape_.units, subgroup_size_)),
         by_rows_(plan.along_k && shuffles_ && tile_rows * lanes_ % k.local_size()[0] == 0),
         grouped_(strides_allow(plan, unit)) {
@@ -494,7 +494,7 @@ class cooperative_operand {
   staged_shape shape_;
   std::uint32_t terms_, subgroup_size_;
   bool shuffles_;
-  spirv::u32 index_;  // of the invocation; neighbours are lanes of one subgroup, which local indices do not promise
+  spirv::u32 index_;  // of the invocation
   std::uint32_t lanes_;
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;

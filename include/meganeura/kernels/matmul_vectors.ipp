@@ -42,8 +42,7 @@ class vector_product {
 
   void emit(const spirv::u32& batch, const spirv::u32& first_column) {
     batch_ = batch, first_column_ = first_column;
-    // A software device fills its subgroups along x alone, and others promise no order.
-    index_ = s_.together > 1 ? k_.subgroup_id() * device_.subgroup_size + k_.subgroup_lane() : k_.local_index();
+    index_ = s_.together > 1 ? k_.index_by_subgroups(device_.subgroup_size) : k_.local_index();
     const std::uint32_t across = s_.tile_n / s_.thread_n;
     const bool along_k = matrix_plan().along_k;
     slice_ = along_k ? index_ % s_.slices : index_ / across;

@@ -235,8 +235,7 @@ class row_emitter {
       row = grid.position(owner_) * map_.rows + column_;
     } else {
       const bool alone = map_.lanes == 1;
-      const spirv::u32 index =
-          alone ? owner_.local_id(0) : owner_.subgroup_id() * on_.subgroup_size + owner_.subgroup_lane();
+      const spirv::u32 index = alone ? owner_.local_id(0) : owner_.index_by_subgroups(on_.subgroup_size);
       lane_ = index % map_.lanes;
       row = grid.position(owner_) * map_.rows + index / map_.lanes;
     }

@@ -234,6 +234,9 @@ class kernel {
   [[nodiscard]] u32 subgroup_count() { return built_in_scalar(built_in::num_subgroups); }
   [[nodiscard]] u32 subgroup_id() { return built_in_scalar(built_in::subgroup_id); }
   [[nodiscard]] u32 subgroup_lane() { return built_in_scalar(built_in::subgroup_local_invocation_id); }
+  /// Of the invocation in its workgroup, where subgroups have this required size: neighbours are lanes of one subgroup,
+  /// which local_index() does not promise.
+  [[nodiscard]] u32 index_by_subgroups(word size) { return subgroup_id() * size + subgroup_lane(); }
 
   // --- control flow ---
   template <class Then>
