@@ -2401,8 +2401,9 @@ enum class product_arithmetic : std::uint8_t {
 
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
-/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16. `depth` steps of
-/// tile_k terms are on their way at once; of more than one, the loop over k is written out.
+/// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
+/// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
+/// k is written out.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
@@ -16605,8 +16606,21 @@ namespace meganeura::inline MEGANEURA_ABI {
 enum class matrix_units : std::uint8_t {
   none,
   emulated,    // what kernels for them compute, in workgroup memory: slow, for tests
-  cooperative  // VK_KHR_cooperative_matrix 16x16x16, f16 operands, f32 accumulator, subgroup scope
+  cooperative  // VK_KHR_cooperative_matrix, f16 operands, f32 accumulator, subgroup scope
 };
+
+/// What a matrix unit computes at once: result[m, n] += a[m, k] b[k, n].
+struct matrix_shape {
+  std::uint32_t m = 16, n = 16, k = 16;
+  friend bool operator==(const matrix_shape&, const matrix_shape&) = default;
+};
+
+/// Whether kernels can use such units: they stage groups of eight elements, give a subgroup up to 64 rows and columns
+/// of results, and count on lanes that hold equally many of a unit's.
+[[nodiscard]] constexpr bool is_usable(const matrix_shape& unit, std::uint32_t subgroup_size) {
+  const auto suits = [](std::uint32_t extent) { return extent == 8 || extent == 16 || extent == 32; };
+  return suits(unit.m) && suits(unit.n) && suits(unit.k) && unit.m * unit.n % subgroup_size == 0;
+}
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
@@ -16637,6 +16651,7 @@ struct device_profile {
   bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
   meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
+  matrix_shape unit{};                 // where there are any
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
   // ---- how long things take: measurements may replace these
@@ -17339,8 +17354,8 @@ struct device_facts {
   bool has_calibrated_timestamps = false;    // its clock and CLOCK_MONOTONIC can be read at one time
   bool has_full_subgroups = false;           // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
-  bool emulates_matrix_units = false;  // not the driver, but device_options
-  std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
+  std::optional<matrix_shape> emulated_units;  // not the driver's, but what device_options ask for
+  std::uint32_t compute_units = 0;             // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 
@@ -17605,9 +17620,10 @@ struct device_options {
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
   std::string trace{};  // a file for ui.perfetto.dev: what programs on the device build and run, each dispatch alone as
                         // by program_options::profile, which takes longer; see io::trace_file
-  std::uint64_t trace_events = 1'000'000;  // of such a file, then it ends; about 250 bytes each
-  bool emulate_matrix_units = false;       // where the device has none: slow, to see what products on them compute
-  log_sink log{};                          // what the device has to say; empty: nobody hears it
+  std::uint64_t trace_events = 1'000'000;        // of such a file, then it ends; about 250 bytes each
+  std::optional<matrix_shape> emulated_units{};  // matrix units where the device has none: slow, to see what products
+                                                 // on them compute
+  log_sink log{};                                // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -17700,6 +17716,24 @@ using vulkan::device_facts;
 using vulkan::device_options;
 using vulkan::enumerate_devices;
 
+/// Matrix units of the device that products can use, the first choice first: 16x16x16, for which schedules and costs
+/// were measured, then the larger ones.
+[[nodiscard]] inline std::vector<matrix_shape> usable_units(const device_facts& facts) {
+  using enum vulkan::component_type;
+  std::vector<matrix_shape> found;
+  for (const vulkan::cooperative_matrix_shape& each : facts.cooperative_matrix_shapes) {
+    const matrix_shape unit{each.m, each.n, each.k};
+    const bool is_typed = each.a == float16 && each.b == float16 && each.c == float32 && each.result == float32;
+    if (is_typed && each.scope == vulkan::matrix_scope::subgroup && is_usable(unit, facts.subgroup_size) &&
+        std::ranges::find(found, unit) == found.end())
+      found.push_back(unit);
+  }
+  std::ranges::stable_sort(found, std::greater(), [](const matrix_shape& unit) {
+    return std::pair(unit == matrix_shape{16, 16, 16}, unit.m * unit.n * unit.k);
+  });
+  return found;
+}
+
 namespace detail {
 
 // GPUs have the default rates scaled by their size; a CPU's driver pays more for bytes and arithmetic than for
@@ -17718,17 +17752,14 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   }
 }
 
-inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
-  using enum vulkan::component_type;
-  const auto suits = [](const vulkan::cooperative_matrix_shape& shape) {
-    return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == float16 && shape.b == float16 &&
-           shape.c == float32 && shape.result == float32 && shape.scope == vulkan::matrix_scope::subgroup;
-  };
+inline void set_units(device_profile& device, const device_facts& facts, bool subgroups) {
   constexpr std::uint32_t vulkan_1_3 = 1u << 22 | 3u << 12;  // its SPIR-V is that of modules with matrices
   const bool runs = subgroups && facts.has_f16 && facts.has_memory_model && facts.api_version >= vulkan_1_3;
-  if (runs && facts.type != vulkan::device_type::cpu && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
-    return matrix_units::cooperative;
-  return facts.emulates_matrix_units ? matrix_units::emulated : matrix_units::none;
+  const std::vector<matrix_shape> units = usable_units(facts);
+  if (runs && facts.type != vulkan::device_type::cpu && !units.empty())
+    device.matrix_units = matrix_units::cooperative, device.unit = units.front();
+  else if (facts.emulated_units)
+    device.matrix_units = matrix_units::emulated, device.unit = *facts.emulated_units;
 }
 
 }  // namespace detail
@@ -17750,7 +17781,7 @@ inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  device.matrix_units = detail::matrix_units_of(facts, subgroups);
+  detail::set_units(device, facts, subgroups);
   detail::set_rates(device, facts);
   return device;
 }
@@ -18650,23 +18681,27 @@ struct vector_tiles {
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Bytes of workgroup memory at most, however the operands lie.
-[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
+/// Bytes of workgroup memory at most on such units, however the operands lie.
+[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
   const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit;
+  const std::uint32_t group = half ? 8 : 4, bytes = 2 * group;
   const auto staged = [&](std::uint32_t rows) {
-    const std::uint32_t pad = 8 / unit;
-    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * s.terms() * bytes;
+    const std::uint32_t pad = 8 / group;
+    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
-      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
+      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
   return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+}
+
+/// Whether there are units that kernels of products can use.
+[[nodiscard]] constexpr bool has_units(const device_profile& device) {
+  return device.matrix_units != matrix_units::none && is_usable(device.unit, device.subgroup_size);
 }
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
-  return s.subgroups() > 0 && device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
-         shared_bytes_of(s) <= device.max_shared_bytes &&
+  return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
 
@@ -18705,7 +18740,7 @@ namespace detail {
 [[nodiscard]] inline small_vector<std::uint32_t, 4> steps_of(product_schedule s, std::int64_t k,
                                                              const device_profile& device) {
   small_vector<std::uint32_t, 4> found;
-  const std::uint32_t least = 16 * s.slices;
+  const std::uint32_t least = device.unit.k * s.slices;
   const auto add = [&](std::uint32_t tile_k) {
     s.tile_k = tile_k;
     const bool is_taken = fits(s, device) && std::ranges::find(found, tile_k) == found.end();
@@ -18731,9 +18766,11 @@ namespace detail {
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
-  // One total adds up every 16 terms: longer sums round too often, and are left to those that have totals of totals.
-  if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
+  // One total takes as many terms at a time as a unit: longer sums round too often, and are left to those that have
+  // totals of totals.
+  if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
@@ -18756,18 +18793,19 @@ namespace detail {
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
+  const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
-  const double beside = std::max(
-      1.0,
-      std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+  const double beside =
+      std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
+                                         65536 / (threads * registers)})));
   const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, 16) * 16);
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
@@ -18780,7 +18818,7 @@ namespace detail {
     return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
   };
   // A loop's instructions come once, those of one that is written out once a step.
-  const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
+  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   return {
       costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
@@ -29332,6 +29370,14 @@ inline void add_device_track(device_state& state, const log_sink& log) {
             state.trace->path());
 }
 
+inline void check_emulated_units(const std::optional<matrix_shape>& wanted, std::uint32_t subgroup_size) {
+  if (!wanted || is_usable(*wanted, subgroup_size)) return;
+  fail(error_category::invalid_argument,
+       "matrix units of {}x{}x{} were to be emulated on subgroups of {}; kernels use units of 8, 16 or 32 each "
+       "way, whose m n results are a multiple of the subgroup",
+       wanted->m, wanted->n, wanted->k, subgroup_size);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
@@ -29357,7 +29403,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
-  facts.emulates_matrix_units = options.emulate_matrix_units;
+  detail::check_emulated_units(options.emulated_units, facts.subgroup_size);
+  facts.emulated_units = options.emulated_units;
   const log_sink& log = owner->log();
   detail::open_trace(*state_, options, log);
   state_->open(owner, physical[chosen], std::move(facts), options.staging_bytes);
@@ -33755,6 +33802,7 @@ inline void check_same_device(const device& on, const device& of_weights) {
 // Schedules of products are made for what the device has, whatever else costs are weighed by.
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
+  costs.unit = actual.unit;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
@@ -50944,9 +50992,6 @@ class cooperative_variable {
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-/// A fragment has so many rows and columns.
-inline constexpr std::uint32_t fragment_side = 16;
-
 /// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
 /// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
 struct staged_place {
@@ -50955,7 +51000,7 @@ struct staged_place {
   bool along_k = true;
 };
 
-/// VK_KHR_cooperative_matrix: 16x16x16, f16 to f32, held by a subgroup.
+/// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
 template <spirv::kernel_value Element>
 class cooperative_unit {
  public:
@@ -50963,17 +51008,18 @@ class cooperative_unit {
   using sums = spirv::cooperative_variable<spirv::f32>;
 
   // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
-  cooperative_unit(spirv::kernel& k, std::uint32_t subgroup_size)
+  cooperative_unit(spirv::kernel& k, const device_profile& device)
       : k_(k),
-        components_(fragment_side * fragment_side / subgroup_size),
-        zero_(spirv::cooperative_matrix<spirv::f32>::fill(k, fragment_side, fragment_side,
-                                                          spirv::matrix_use::accumulator, 0.0f)) {
-    k.require_subgroup_size(subgroup_size);
+        shape_(device.unit),
+        components_(shape_.m * shape_.n / device.subgroup_size),
+        zero_(
+            spirv::cooperative_matrix<spirv::f32>::fill(k, shape_.m, shape_.n, spirv::matrix_use::accumulator, 0.0f)) {
+    k.require_subgroup_size(device.subgroup_size);
   }
   [[nodiscard]] sums zero() const { return sums(zero_); }
   [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
-    const bool row_major = at.along_k == (use == spirv::matrix_use::a);
-    return operand::load(from, at.offset, at.stride, fragment_side, fragment_side, use,
+    const bool is_a = use == spirv::matrix_use::a, row_major = at.along_k == is_a;
+    return operand::load(from, at.offset, at.stride, is_a ? shape_.m : shape_.k, is_a ? shape_.k : shape_.n, use,
                          row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
   }
   void clear(const sums& total) const { total.store(zero_); }
@@ -51006,6 +51052,7 @@ class cooperative_unit {
 
  private:
   spirv::kernel& k_;
+  matrix_shape shape_;
   std::uint32_t components_;
   spirv::cooperative_matrix<spirv::f32> zero_;
 };
@@ -51020,7 +51067,8 @@ class emulated_unit {
   };
   using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
 
-  emulated_unit(spirv::kernel& k, std::uint32_t subgroup_size) : k_(k), size_(subgroup_size) {}
+  emulated_unit(spirv::kernel& k, const device_profile& device)
+      : k_(k), shape_(device.unit), size_(device.subgroup_size) {}
   [[nodiscard]] sums zero() const {
     const sums made = k_.local_array<spirv::f32>(results());
     clear(made);
@@ -51033,8 +51081,8 @@ class emulated_unit {
     each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
   }
   void multiply_add(const sums& total, const operand& a, const operand& b) const {
-    k_.for_(0, results() * fragment_side, 1, [&](const spirv::u32& at) {
-      const spirv::u32 i = at / fragment_side, k = at % fragment_side;
+    k_.for_(0, results() * shape_.k, 1, [&](const spirv::u32& at) {
+      const spirv::u32 i = at / shape_.k, k = at % shape_.k;
       total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
     });
   }
@@ -51069,10 +51117,10 @@ class emulated_unit {
   void meet() const { k_.barrier(); }
 
  private:
-  [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
+  [[nodiscard]] std::uint32_t results() const { return shape_.m * shape_.n / size_; }
   [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
-  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
-  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
+  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / shape_.n; }
+  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % shape_.n; }
   template <class Body>
   void each(Body&& body) const {
     k_.for_(0, results(), 1, std::forward<Body>(body));
@@ -51088,6 +51136,7 @@ class emulated_unit {
   }
 
   spirv::kernel& k_;
+  matrix_shape shape_;
   std::uint32_t size_;
 };
 
@@ -51357,7 +51406,7 @@ class cooperative_operand {
     }
   }
 
-  /// Where the 16x16 fragment at (row, kk) of the tile is staged.
+  /// Where the fragment at (row, kk) of the tile is staged.
   [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, const spirv::u32& kk) const {
     const std::uint32_t at = staged_at_ + term * shape_.groups();
     const spirv::u32 offset = plan_.along_k ? row * shape_.stride + kk / unit : kk * shape_.stride + row / unit;
@@ -51602,12 +51651,13 @@ namespace detail {
 
 [[nodiscard]] inline bool is_scaled(product_arithmetic arithmetic) { return arithmetic != product_arithmetic::half; }
 
-// Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a band of 16 rows.
+// Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a row of fragments.
 [[nodiscard]] inline std::uint32_t exchange_stride(const product_schedule& s, std::uint32_t components) {
   return ((s.slices > 1 ? s.tile_n : s.subgroup_n) + 4) / components;  // 16 bytes of padding
 }
-[[nodiscard]] inline std::uint32_t exchange_size(const product_schedule& s, std::uint32_t components) {
-  return exchange_stride(s, components) * (s.slices > 1 ? s.slices * s.tile_m : s.subgroups() * fragment_side);
+[[nodiscard]] inline std::uint32_t exchange_size(const product_schedule& s, std::uint32_t components,
+                                                 const matrix_shape& unit) {
+  return exchange_stride(s, components) * (s.slices > 1 ? s.slices * s.tile_m : s.subgroups() * unit.m);
 }
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
@@ -51627,7 +51677,8 @@ class cooperative_product {
         problem_(problem),
         s_(s),
         device_(device),
-        unit_(k, device.subgroup_size),
+        shape_(device.unit),
+        unit_(k, device),
         plan_(plan_result(problem)),
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
@@ -51636,7 +51687,8 @@ class cooperative_product {
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
         epilogue_(bind_epilogue(problem, k)),
         out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
-        staged_(k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide)))) {
+        staged_(
+            k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
   }
@@ -51680,8 +51732,8 @@ class cooperative_product {
   using sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
-  [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
-  [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
+  [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
+  [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
   [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
@@ -51788,9 +51840,9 @@ class cooperative_product {
 
   // Each slice its share of `terms`.
   void multiply_staged(std::uint32_t terms) {
-    const std::uint32_t share = ceil_div(terms, s_.slices * fragment_side) * fragment_side;
-    const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
-    for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
+    const std::uint32_t share = ceil_div(terms, s_.slices * shape_.k) * shape_.k;
+    const std::uint32_t depth = splits() && !s_.keeps_low() && share % (2 * shape_.k) == 0 ? 2 : 1;
+    for (std::uint32_t kk = 0; kk < share; kk += depth * shape_.k) multiply(slice_ * share + kk, depth);
   }
 
   // `depth` fragments of k, beginning at kk.
@@ -51798,17 +51850,15 @@ class cooperative_product {
     std::vector<operand> high, low;
     for (std::uint32_t d = 0; d < depth; ++d) {
       for (std::uint32_t i = 0; i < rows(); ++i) {
-        high.push_back(load(left_, 0, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
-        if (splits())
-          low.push_back(load(left_, 1, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
+        high.push_back(load(left_, 0, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
+        if (splits()) low.push_back(load(left_, 1, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
       }
     }
     for (std::uint32_t j = 0; j < columns(); ++j) {
       std::vector<operand> b, b_low;
       for (std::uint32_t d = 0; d < depth; ++d) {
-        b.push_back(load(right_, 0, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
-        if (splits())
-          b_low.push_back(load(right_, 1, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
+        b.push_back(load(right_, 0, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
+        if (splits()) b_low.push_back(load(right_, 1, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
       }
       for (std::uint32_t i = 0; i < rows(); ++i) {
         const sums& total = main_[i * columns() + j];
@@ -51847,8 +51897,8 @@ class cooperative_product {
 
   void store_directly() {
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
-      const spirv::u32 m = first_m_ + row_ + i / columns() * fragment_side;
-      const spirv::u32 n = first_n_ + column_ + i % columns() * fragment_side;
+      const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
+      const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
       unit_.store(main_[i], out_, offset, plan_.m[0].stride);
     }
@@ -51858,8 +51908,8 @@ class cooperative_product {
   void store_slices() {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
-      const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * fragment_side;
-      const spirv::u32 n = column_ + i % columns() * fragment_side;
+      const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
+      const spirv::u32 n = column_ + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
@@ -51868,17 +51918,17 @@ class cooperative_product {
         [&](const spirv::u32& at) { return at * stride; }, s_.slices, s_.tile_m * stride);
   }
 
-  // Each subgroup's fragments pass through a band of its own, 16 rows at a time.
+  // Each subgroup's fragments pass through a band of its own, a row of them at a time.
   void store_bands() {
     const std::uint32_t stride = exchange_stride(s_, wide);
-    const spirv::u32 band = unit_.subgroup() * (fragment_side * stride);
+    const spirv::u32 band = unit_.subgroup() * (shape_.m * stride);
     const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
-        unit_.store(main_[i * columns() + j], staged_, band + j * fragment_side / wide, stride);
+        unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
-          fragment_side, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * fragment_side, column_,
+          shape_.m, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * shape_.m, column_,
           [&](const spirv::u32& at) { return band + at * stride; }, 1, 0);
       unit_.meet();
     }
@@ -52002,6 +52052,7 @@ class cooperative_product {
   const matmul_problem& problem_;
   const product_schedule s_;
   const device_profile& device_;
+  const matrix_shape shape_;
   Unit<Element> unit_;
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
@@ -52038,12 +52089,14 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
   const bool is_short = s.depth == 1 || s.tile_k * 64 >= extent_of(problem.k);
-  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
-      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  const matrix_shape& unit = device.unit;
+  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, unit.m) || !whole(s.subgroup_n, unit.n) ||
+      !whole(s.tile_k, unit.k * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
-         "subgroups",
-         to_string(s));
+         "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of the device's unit, {}x{}x{}, "
+         "and "
+         "tiles are multiples of subgroups",
+         to_string(s), unit.m, unit.n, unit.k);
   }
   if (!is_short) {
     fail(error_category::invalid_argument,
@@ -52086,8 +52139,8 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
     fail(error_category::unsupported,
          "matmul schedule '{}' needs f16 matrix units, {} bytes of workgroup memory and {} invocations; the device has "
          "{} and {}{}",
-         to_string(s), fusion::shared_bytes_of(s), s.subgroups() * device.subgroup_size, device.max_shared_bytes,
-         device.max_invocations, device.matrix_units == matrix_units::none ? ", and no such units" : "");
+         to_string(s), fusion::shared_bytes_of(s, device.unit), s.subgroups() * device.subgroup_size,
+         device.max_shared_bytes, device.max_invocations, fusion::has_units(device) ? "" : ", and no such units");
   }
   if (device.matrix_units == matrix_units::emulated)
     return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);

@@ -48,11 +48,12 @@ inline const vulkan::device& shared_device() {
   return checked;
 }
 
-/// The same with matrix units, emulated where it has none.
-inline const vulkan::device& shared_unit_device() {
+/// The same with matrix units, emulated ones of this shape where it has none.
+template <matrix_shape Unit = matrix_shape{}>
+const vulkan::device& shared_unit_device() {
   static const vulkan::device made{[] {
     vulkan::device_options options = shared_options();
-    options.emulate_matrix_units = true;
+    options.emulated_units = Unit;
     return options;
   }()};
   static const vulkan::device& checked = checked_at_the_end(made);

@@ -106,6 +106,55 @@ TEST(fusion_product_schedules, every_schedule_fits_the_device_it_is_for) {
   }
 }
 
+TEST(fusion_product_schedules, those_of_other_units_are_multiples_of_them) {
+  device_profile on = h100();
+  const auto all_of = [&](const matrix_shape& unit, std::uint32_t lanes, product_arithmetic arithmetic,
+                          std::int64_t k) {
+    on.unit = unit, on.subgroup_size = lanes;
+    return fusion::product_schedules(arithmetic, k, on);
+  };
+  for (const auto arithmetic : {product_arithmetic::split, product_arithmetic::rounded, product_arithmetic::half}) {
+    for (const std::uint32_t lanes : {8u, 16u, 32u, 64u}) {
+      for (const std::uint32_t m : {8u, 16u, 32u}) {
+        for (const std::uint32_t n : {8u, 16u, 32u}) {
+          for (const std::uint32_t k : {8u, 16u, 32u}) {
+            for (const product_schedule& s : all_of({m, n, k}, lanes, arithmetic, 200)) {
+              EXPECT_TRUE(fusion::fits(s, on)) << to_string(s);
+              EXPECT_TRUE(s.subgroup_m % m == 0 && s.subgroup_n % n == 0) << to_string(s) << " " << m << "x" << n;
+              EXPECT_EQ(s.tile_k % (k * s.slices), 0u) << to_string(s) << " " << k;
+            }
+          }
+        }
+      }
+    }
+    // Parts of subgroups that other units make up have their schedules too.
+    for (const matrix_shape& unit : {matrix_shape{8, 16, 16}, {16, 8, 16}, {8, 8, 16}})
+      EXPECT_EQ(all_of(unit, 32, arithmetic, 200).size(), all_of({}, 32, arithmetic, 200).size());
+    EXPECT_FALSE(all_of({16, 16, 8}, 32, arithmetic, 200).empty());
+    EXPECT_TRUE(all_of({16, 16, 16}, 48, arithmetic, 200).empty()) << "lanes with unlike numbers of results";
+    EXPECT_TRUE(all_of({64, 16, 16}, 32, arithmetic, 200).empty());
+  }
+  // A total is rounded once for so many terms as a unit is deep.
+  for (const std::uint32_t k : {8u, 16u, 32u}) {
+    for (const auto arithmetic : {product_arithmetic::split, product_arithmetic::rounded}) {
+      const std::int64_t most = std::int64_t{k} * (arithmetic == product_arithmetic::split ? 1024 : 4096);
+      EXPECT_FALSE(all_of({16, 16, k}, 32, arithmetic, most).empty());
+      EXPECT_TRUE(all_of({16, 16, k}, 32, arithmetic, most + 1).empty());
+    }
+  }
+}
+
+TEST(fusion_product_schedules, more_units_for_the_same_product_cost_more) {
+  device_profile on = h100();
+  const product_schedule s{product_arithmetic::split, 32, 32, 64, 16, 16, 4};
+  const fusion::product_extents p{1, 128, 576, 576};
+  const double usual = fusion::unit_seconds(s, p, on);
+  for (const matrix_shape& unit : {matrix_shape{8, 16, 16}, {16, 8, 16}, {16, 16, 8}}) {
+    on.unit = unit;
+    EXPECT_GT(fusion::unit_seconds(s, p, on), usual);
+  }
+}
+
 // What runs, as text: kinds and attributes of all nodes that were chosen.
 std::string plan_of(const graph& g, const device_profile& on) {
   const graph chosen = fusion::optimize(g, {.device = on});

@@ -3,6 +3,7 @@
 // scales.
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
+#include <meganeura/runtime/device.hpp>
 
 #include <support/device_fixture.hpp>
 #include <support/product_run.hpp>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace {
@@ -22,10 +24,34 @@ using kernels::matmul_problem;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
+bool has_units() { return support::shared_profile().matrix_units == matrix_units::cooperative; }
+
+// The shared device, with emulated units where it has none; those it would take, or of this shape.
 device_profile units() {
   device_profile on = support::shared_profile();
-  if (on.matrix_units == matrix_units::none) on.matrix_units = matrix_units::emulated;
+  if (!has_units()) on.matrix_units = matrix_units::emulated;
   return on;
+}
+device_profile units(const matrix_shape& unit) {
+  device_profile on = units();
+  on.unit = unit;
+  return on;
+}
+
+// With those of each other shape that it lists; emulated those of Intel, NVIDIA and Mesa's lavapipe.
+std::vector<device_profile> units_of_other_shapes() {
+  std::vector<matrix_shape> shapes{{8, 16, 16}, {16, 8, 16}, {16, 8, 8}, {8, 8, 8}, {16, 16, 8}};
+  if (has_units()) shapes = usable_units(support::shared_device().facts());
+  std::vector<device_profile> all;
+  for (const matrix_shape& each : shapes) {
+    if (each != units().unit) all.push_back(units(each));
+  }
+  return all;
+}
+
+std::string described(const product_schedule& s, const device_profile& on) {
+  return to_string(s) + " on " + std::to_string(on.unit.m) + "x" + std::to_string(on.unit.n) + "x" +
+         std::to_string(on.unit.k);
 }
 
 struct layout {
@@ -57,11 +83,11 @@ matmul_problem problem_of(const operands& in) {
   return p;
 }
 
-std::vector<float> run(const matmul_problem& p, const product_schedule& s, const operands& in,
+std::vector<float> run(const matmul_problem& p, const product_schedule& s, const operands& in, const device_profile& on,
                        const std::vector<float>* extra = nullptr) {
-  const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, units());
-  EXPECT_EQ(support::validation_of(made.module), "") << to_string(s);
-  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s));
+  const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, on);
+  EXPECT_EQ(support::validation_of(made.module), "") << described(s, on);
+  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit));
   std::vector<const std::vector<float>*> inputs{&in.a, &in.b};
   if (extra != nullptr) inputs.push_back(extra);
   return support::run_product(made, inputs, std::size_t{in.m} * in.n);
@@ -90,14 +116,14 @@ double allowed(product_arithmetic arithmetic) { return arithmetic == product_ari
 
 // Slices that meet, and bands; small ones, since a software driver takes long to compile large ones. On a device with
 // units one of each tile, in turn one step on its way and as many as there are.
-std::vector<product_schedule> schedules(product_arithmetic arithmetic) {
-  if (support::shared_profile().matrix_units != matrix_units::cooperative)
-    return {{arithmetic, 32, 32, 32, 16, 32, 2}, {arithmetic, 32, 16, 16, 16, 16, 1, 2}};
+std::vector<product_schedule> schedules(product_arithmetic arithmetic, const device_profile& on) {
+  const auto [m, n, k] = on.unit;
+  if (!has_units()) return {{arithmetic, 2 * m, 2 * n, 2 * k, m, 2 * n, 2}, {arithmetic, 2 * m, n, k, m, n, 1, 2}};
   std::vector<product_schedule> all;
   const auto is_same_tile = [](const product_schedule& a, const product_schedule& b) {
     return a.tile_m == b.tile_m && a.tile_n == b.tile_n && a.subgroup_m == b.subgroup_m && a.slices == b.slices;
   };
-  for (const product_schedule& each : fusion::product_schedules(arithmetic, 64, units())) {
+  for (const product_schedule& each : fusion::product_schedules(arithmetic, 64, on)) {
     if (all.empty() || !is_same_tile(all.back(), each))
       all.push_back(each);
     else if (all.size() % 2 == 0)
@@ -106,12 +132,14 @@ std::vector<product_schedule> schedules(product_arithmetic arithmetic) {
   return all;
 }
 
+void expect_right(const operands& in, const product_schedule& s, const device_profile& on) {
+  EXPECT_LE(worst_error(run(problem_of(in), s, in, on), in), allowed(s.arithmetic)) << described(s, on);
+}
 void expect_right(const operands& in) {
   for (const product_arithmetic arithmetic : both) {
-    std::vector<product_schedule> all = schedules(arithmetic);
+    std::vector<product_schedule> all = schedules(arithmetic, units());
     if (arithmetic == product_arithmetic::rounded) all.resize(1);  // as split, but for what is staged
-    for (const product_schedule& s : all)
-      EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
+    for (const product_schedule& s : all) expect_right(in, s, units());
   }
 }
 
@@ -122,22 +150,35 @@ TEST(kernels_cooperative, modules_of_all_schedules_are_valid) {
   on.f16 = true;
   on.max_shared_bytes = 49152;
   on.max_invocations = 1024;
+  struct hardware {
+    matrix_shape unit;
+    std::uint32_t lanes;
+  };
   std::vector<matmul_problem> problems;
   for (const layout lies : {layout{}, layout{true, false}, layout{false, true}, layout{true, true}})
     problems.push_back(problem_of(operands{136, 72, 200, lies, {}, {}}));
   problems.push_back(problem_of(operands{37, 29, 131, {}, {}, {}}));
-  for (const product_arithmetic arithmetic :
-       {product_arithmetic::split, product_arithmetic::rounded, product_arithmetic::half}) {
-    std::size_t made = 0, next = 0;
-    for (const product_schedule& s : fusion::product_schedules(arithmetic, 200, on)) {
-      const matmul_problem& p = problems[next++ % problems.size()];
-      if (!kernels::cooperative_fits(p, s, on)) continue;
-      ++made;
-      const kernels::kernel_dispatch kernel = kernels::make_cooperative_matmul(p, s, on);
-      if (!support::can_validate(kernel.module)) GTEST_SKIP() << "spirv-val does not know cooperative matrices";
-      EXPECT_EQ(support::validation_of(kernel.module), "") << to_string(s);
+  for (const auto& [unit, lanes] : {hardware{{16, 16, 16}, 32},
+                                    {{16, 16, 16}, 64},
+                                    {{8, 16, 16}, 16},
+                                    {{8, 8, 8}, 8},
+                                    {{16, 8, 8}, 32},
+                                    {{32, 32, 16}, 64}}) {
+    on.unit = unit, on.subgroup_size = lanes;
+    for (const product_arithmetic arithmetic :
+         {product_arithmetic::split, product_arithmetic::rounded, product_arithmetic::half}) {
+      std::size_t made = 0, next = 0;
+      for (const product_schedule& s : fusion::product_schedules(arithmetic, 200, on)) {
+        const matmul_problem& p = problems[next++ % problems.size()];
+        if (!kernels::cooperative_fits(p, s, on)) continue;
+        ++made;
+        const kernels::kernel_dispatch kernel = kernels::make_cooperative_matmul(p, s, on);
+        EXPECT_LE(kernel.module.shared_bytes, fusion::shared_bytes_of(s, unit)) << described(s, on);
+        if (!support::can_validate(kernel.module)) continue;  // spirv-val does not know cooperative matrices
+        EXPECT_EQ(support::validation_of(kernel.module), "") << described(s, on);
+      }
+      EXPECT_GT(made, 0u) << unit.m << "x" << unit.n << "x" << unit.k;
     }
-    EXPECT_GT(made, 0u);
   }
 }
 
@@ -158,11 +199,38 @@ TEST(kernels_cooperative, odd_sizes_match_the_reference) {
 TEST(kernels_cooperative, deep_tiles_match_the_reference) {
   const operands in = random_operands(40, 33, 300);
   for (const product_arithmetic arithmetic : both) {
-    for (const std::uint32_t depth : {1u, 3u, 4u}) {
-      const product_schedule s{arithmetic, 32, 32, 96, 16, 16, 3, depth};
-      EXPECT_LE(worst_error(run(problem_of(in), s, in), in), allowed(arithmetic)) << to_string(s);
-    }
+    for (const std::uint32_t depth : {1u, 3u, 4u})
+      expect_right(in, {arithmetic, 32, 32, 96, 16, 16, 3, depth}, units());
   }
+}
+
+// Whole groups and odd sizes in all orders, a row that is looked at again; where units are emulated each time with
+// another of the schedules in either precision.
+TEST(kernels_cooperative, units_of_other_shapes_match_the_reference) {
+  std::size_t next = 0;
+  for (const device_profile& on : units_of_other_shapes()) {
+    std::vector<product_schedule> all = schedules(product_arithmetic::split, on);
+    for (const product_schedule& each : schedules(product_arithmetic::rounded, on)) all.push_back(each);
+    for (const layout lies : {layout{}, layout{true, false}, layout{false, true}, layout{true, true}}) {
+      operands in = next % 3 == 0 ? random_operands(36, 40, 36, lies) : random_operands(37, 29, 35, lies);
+      in.at_a(2, in.k - 1) = 1e9f;
+      if (has_units())
+        for (const product_schedule& s : all) expect_right(in, s, on);
+      else
+        expect_right(in, all[next % all.size()], on);
+      ++next;
+    }
+    ++next;
+  }
+}
+
+// A subgroup with too many results for a second total of each: two units' products are added up before they join one.
+TEST(kernels_cooperative, large_parts_of_subgroups_match_the_reference) {
+  const device_profile on = has_units() ? units() : units({32, 8, 8});
+  const std::uint32_t subgroup_n = has_units() ? 64 : 40;
+  const product_schedule s{product_arithmetic::split, 32, subgroup_n, 4 * on.unit.k, 32, subgroup_n, 2};
+  ASSERT_FALSE(s.keeps_low());
+  expect_right(random_operands(40, 72, 50), s, on);
 }
 
 TEST(kernels_cooperative, rows_of_all_scales_keep_their_precision) {
@@ -194,8 +262,8 @@ TEST(kernels_cooperative, small_elements_beside_a_large_one_keep_their_precision
   operands in = random_operands(36, 33, 16);
   for (std::uint32_t i = 0; i < in.m; ++i) in.at_a(i, 5) = std::ldexp(1.0f, static_cast<int>(i) % 16);
   for (std::uint32_t j = 0; j < in.n; ++j) in.at_b(j, 5) = 0;
-  for (const product_schedule& s : schedules(product_arithmetic::split)) {
-    const std::vector<float> found = run(problem_of(in), s, in);
+  for (const product_schedule& s : schedules(product_arithmetic::split, units())) {
+    const std::vector<float> found = run(problem_of(in), s, in, units());
     operands without = in;
     for (std::uint32_t i = 0; i < in.m; ++i) without.at_a(i, 5) = 0;
     EXPECT_LE(worst_error(found, without), 5e-7) << to_string(s);
@@ -246,8 +314,8 @@ TEST(kernels_cooperative, rows_without_a_scale_are_summed_in_f32) {
     in.at_a(6, t) = 0;
   }
   for (const product_arithmetic arithmetic : both) {
-    for (const product_schedule& s : schedules(arithmetic)) {
-      const std::vector<float> found = run(problem_of(in), s, in);
+    for (const product_schedule& s : schedules(arithmetic, units())) {
+      const std::vector<float> found = run(problem_of(in), s, in, units());
       for (std::uint32_t i = 0; i < in.m; ++i) {
         for (std::uint32_t j = 0; j < in.n; ++j) {
           double sum = 0, size = 0;
@@ -279,8 +347,8 @@ TEST(kernels_cooperative, an_epilogue_sees_the_indices_of_each_result) {
       return sum + bias_in.load(at.n) + convert<spirv::f32>(at.m * 100);
     };
   };
-  for (const product_schedule& s : schedules(product_arithmetic::split)) {
-    std::vector<float> found = run(p, s, in, &bias);
+  for (const product_schedule& s : schedules(product_arithmetic::split, units())) {
+    std::vector<float> found = run(p, s, in, units(), &bias);
     for (std::uint32_t i = 0; i < in.m; ++i) {
       for (std::uint32_t j = 0; j < in.n; ++j) found[i * in.n + j] -= bias[j] + static_cast<float>(i * 100);
     }
@@ -294,8 +362,8 @@ TEST(kernels_cooperative, batches_and_groups_of_axes_match_the_reference) {
   const matmul_problem p = support::attention_scores(batch, heads, sequence, width);
   operands in = random_operands(whole, sequence, width);  // of as many elements: a's and the result's
   in.b = random_operands(whole, 1, width).a;
-  for (const product_schedule& s : schedules(product_arithmetic::split)) {
-    const std::vector<float> found = run(p, s, in);
+  for (const product_schedule& s : schedules(product_arithmetic::split, units())) {
+    const std::vector<float> found = run(p, s, in, units());
     for (std::uint32_t g = 0; g < batch * heads; ++g) {
       const std::uint32_t first = g / heads * sequence * heads * width + g % heads * width;
       for (std::uint32_t i = 0; i < sequence; ++i) {
@@ -316,7 +384,7 @@ TEST(kernels_cooperative, batches_and_groups_of_axes_match_the_reference) {
 TEST(kernels_cooperative, schedules_that_do_not_fit_are_refused) {
   const matmul_problem p = problem_of(random_operands(32, 32, 32));
   const auto refused = [&](const product_schedule& s) {
-    EXPECT_THROW((void)kernels::make_cooperative_matmul(p, s, units()), error) << to_string(s);
+    EXPECT_THROW((void)kernels::make_cooperative_matmul(p, s, units(matrix_shape{})), error) << to_string(s);
   };
   refused({});
   refused({product_arithmetic::split, 32, 32, 32, 24, 16, 1});
@@ -325,13 +393,19 @@ TEST(kernels_cooperative, schedules_that_do_not_fit_are_refused) {
   refused({product_arithmetic::split, 64, 64, 16, 64, 64, 1});        // registers
   refused({product_arithmetic::split, 256, 256, 64, 64, 64, 1});      // workgroup memory
   refused({product_arithmetic::rounded, 16, 2048, 16, 16, 2048, 1});  // too few invocations to look at all rows
+  const product_schedule small{product_arithmetic::split, 16, 16, 16, 8, 8, 2};
+  refused(small);
+  EXPECT_NO_THROW((void)kernels::make_cooperative_matmul(p, small, units({8, 8, 8})));
+  for (const matrix_shape& unit : {matrix_shape{8, 16, 8}, {16, 8, 8}, {8, 8, 16}, {4, 8, 8}, {8, 8, 64}})
+    EXPECT_THROW((void)kernels::make_cooperative_matmul(p, small, units(unit)), error);
   EXPECT_FALSE(kernels::cooperative_fits(p, {}, units()));
   EXPECT_THROW((void)kernels::make_cooperative_matmul(problem_of(random_operands(32, 0, 32)),
-                                                      schedules(product_arithmetic::split)[0], units()),
+                                                      schedules(product_arithmetic::split, units())[0], units()),
                error);
   device_profile none = units();
   none.matrix_units = matrix_units::none;
-  EXPECT_THROW((void)kernels::make_cooperative_matmul(p, schedules(product_arithmetic::split)[0], none), error);
+  EXPECT_THROW((void)kernels::make_cooperative_matmul(p, schedules(product_arithmetic::split, units())[0], none),
+               error);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(runtime_fuzz, random_graphs_agree_on_matrix_units) {
 }
 
 TEST(runtime_fuzz, random_graphs_agree_with_rounded_products) {
-  const device& gpu = support::shared_unit_device();
+  const device& gpu = support::shared_unit_device<matrix_shape{8, 16, 16}>();
   const bool emulates = make_device_profile(gpu.facts()).matrix_units == matrix_units::emulated;
   fuzz_on(gpu, emulates ? 12 : 60,
           [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed, s.optimize.precision = precision::fast; });

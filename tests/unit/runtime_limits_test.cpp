@@ -259,6 +259,51 @@ TEST(runtime_limits, no_kernel_takes_more_shared_memory_than_the_driver_bears) {
   EXPECT_EQ(make_device_profile(card).max_shared_bytes, 32768u);
 }
 
+TEST(runtime_limits, of_the_matrix_units_that_a_device_lists_one_is_chosen) {
+  using enum vulkan::component_type;
+  vulkan::device_facts card = made_up_card();
+  card.type = vulkan::device_type::discrete_gpu;
+  card.has_f16 = card.has_cooperative_matrix = card.has_memory_model = true;
+  const auto half = [](std::uint32_t m, std::uint32_t n, std::uint32_t k) {
+    return vulkan::cooperative_matrix_shape{m, n, k, float16, float16, float32, float32};
+  };
+  const auto expect_unit = [&](std::vector<vulkan::cooperative_matrix_shape> listed, const matrix_shape& unit) {
+    card.cooperative_matrix_shapes = std::move(listed);
+    const device_profile made = make_device_profile(card);
+    EXPECT_EQ(made.matrix_units, matrix_units::cooperative);
+    EXPECT_EQ(made.unit, unit) << made.unit.m << "x" << made.unit.n << "x" << made.unit.k;
+  };
+  expect_unit({half(16, 8, 8), half(32, 32, 32), half(16, 16, 16)}, {16, 16, 16});
+  expect_unit({half(16, 8, 8), half(16, 8, 16), half(8, 16, 16)}, {16, 8, 16});
+  expect_unit({half(8, 8, 8), half(64, 64, 16), half(8, 16, 4)}, {8, 8, 8});
+  vulkan::cooperative_matrix_shape other = half(16, 16, 16);
+  other.scope = vulkan::matrix_scope::workgroup;
+  expect_unit({other, half(8, 16, 16)}, {8, 16, 16});
+  other = half(16, 16, 16), other.result = float16;
+  expect_unit({other, half(8, 16, 16)}, {8, 16, 16});
+
+  const auto expect_none = [&] { EXPECT_EQ(make_device_profile(card).matrix_units, matrix_units::none); };
+  card.cooperative_matrix_shapes = {half(8, 8, 8)};
+  card.subgroup_size = card.min_subgroup_size = card.max_subgroup_size = 128;  // lanes without a result
+  expect_none();
+  card.cooperative_matrix_shapes = {half(24, 16, 16)};
+  card.subgroup_size = card.min_subgroup_size = card.max_subgroup_size = 32;
+  expect_none();
+}
+
+TEST(runtime_limits, emulated_matrix_units_have_the_shape_that_is_asked_for) {
+  vulkan::device_options options;
+  options.disk_cache = false;
+  options.at_most = vulkan::enumerate_devices({.device = ""}).front();
+  options.at_most->has_cooperative_matrix = false;
+  options.emulated_units = {8, 16, 16};
+  const device_profile made = make_device_profile(support::checked_device(options).facts());
+  EXPECT_EQ(made.matrix_units, matrix_units::emulated);
+  EXPECT_EQ(made.unit, (matrix_shape{8, 16, 16}));
+  options.emulated_units = {8, 4, 16};
+  EXPECT_THROW(device{options}, error);
+}
+
 // `change` takes something away; every kernel of the three models' training steps has to do without.
 template <class Change>
 void expect_kernels_for(const char* what, Change change) {

@@ -49,8 +49,8 @@ std::size_t products_on_units(const graph& implementation) {
 }
 
 // Frobenius norm of the worst output's error over that of the output.
-double worst_error(const graph& g, const program_options& options, std::size_t* on_units = nullptr) {
-  const device& gpu = support::shared_unit_device();
+double worst_error(const graph& g, const program_options& options, std::size_t* on_units = nullptr,
+                   const device& gpu = support::shared_unit_device()) {
   const oracle::tensors<double> leaves = samples::random_leaves(g);
   parameters weights(gpu, g);
   for (const plan::named_tensor& each : weights.layout().tensors)
@@ -91,6 +91,13 @@ TEST(runtime_matrix_units, products_and_their_gradients_are_as_precise_as_asked)
     EXPECT_LE(worst_error(g, forced(precision::fast, schedule), &on_units), 1e-3);
     EXPECT_EQ(on_units, 5u);
   }
+  // Units of another shape have schedules of their own, whatever costs these are chosen by: slices are multiples of 32
+  // terms here.
+  const device& other = support::shared_unit_device<matrix_shape{8, 16, 32}>();
+  program_options options = forced(precision::exact, 0);
+  options.device_costs = false;
+  EXPECT_LE(worst_error(g, options, &on_units, other), 1e-6);
+  EXPECT_EQ(on_units, 5u);
 }
 
 TEST(runtime_matrix_units, who_does_not_want_them_has_none) {

@@ -11,8 +11,21 @@ namespace meganeura::inline MEGANEURA_ABI {
 enum class matrix_units : std::uint8_t {
   none,
   emulated,    // what kernels for them compute, in workgroup memory: slow, for tests
-  cooperative  // VK_KHR_cooperative_matrix 16x16x16, f16 operands, f32 accumulator, subgroup scope
+  cooperative  // VK_KHR_cooperative_matrix, f16 operands, f32 accumulator, subgroup scope
 };
+
+/// What a matrix unit computes at once: result[m, n] += a[m, k] b[k, n].
+struct matrix_shape {
+  std::uint32_t m = 16, n = 16, k = 16;
+  friend bool operator==(const matrix_shape&, const matrix_shape&) = default;
+};
+
+/// Whether kernels can use such units: they stage groups of eight elements, give a subgroup up to 64 rows and columns
+/// of results, and count on lanes that hold equally many of a unit's.
+[[nodiscard]] constexpr bool is_usable(const matrix_shape& unit, std::uint32_t subgroup_size) {
+  const auto suits = [](std::uint32_t extent) { return extent == 8 || extent == 16 || extent == 32; };
+  return suits(unit.m) && suits(unit.n) && suits(unit.k) && unit.m * unit.n % subgroup_size == 0;
+}
 
 /// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
 struct unit_costs {
@@ -43,6 +56,7 @@ struct device_profile {
   bool special_values = false;  // floats may be told to keep NaN, infinities and the sign of zero
   bool f16 = false;
   meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
+  matrix_shape unit{};                 // where there are any
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
   // ---- how long things take: measurements may replace these

@@ -16,23 +16,27 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Bytes of workgroup memory at most, however the operands lie.
-[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s) {
+/// Bytes of workgroup memory at most on such units, however the operands lie.
+[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
   const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t unit = half ? 8 : 4, bytes = 2 * unit;
+  const std::uint32_t group = half ? 8 : 4, bytes = 2 * group;
   const auto staged = [&](std::uint32_t rows) {
-    const std::uint32_t pad = 8 / unit;
-    return std::max(rows * (s.tile_k / unit + pad), s.tile_k * (rows / unit + pad)) * s.terms() * bytes;
+    const std::uint32_t pad = 8 / group;
+    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
-      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * 16;
+      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
   return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+}
+
+/// Whether there are units that kernels of products can use.
+[[nodiscard]] constexpr bool has_units(const device_profile& device) {
+  return device.matrix_units != matrix_units::none && is_usable(device.unit, device.subgroup_size);
 }
 
 /// Whether the device has room for it.
 [[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
-  return s.subgroups() > 0 && device.matrix_units != matrix_units::none && 256 % device.subgroup_size == 0 &&
-         shared_bytes_of(s) <= device.max_shared_bytes &&
+  return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
 
@@ -71,7 +75,7 @@ namespace detail {
 [[nodiscard]] inline small_vector<std::uint32_t, 4> steps_of(product_schedule s, std::int64_t k,
                                                              const device_profile& device) {
   small_vector<std::uint32_t, 4> found;
-  const std::uint32_t least = 16 * s.slices;
+  const std::uint32_t least = device.unit.k * s.slices;
   const auto add = [&](std::uint32_t tile_k) {
     s.tile_k = tile_k;
     const bool is_taken = fits(s, device) && std::ranges::find(found, tile_k) == found.end();
@@ -97,9 +101,11 @@ namespace detail {
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
   std::vector<product_schedule> found;
-  // One total adds up every 16 terms: longer sums round too often, and are left to those that have totals of totals.
-  if (k > (arithmetic == product_arithmetic::split ? 16384 : 65536)) return found;
+  // One total takes as many terms at a time as a unit: longer sums round too often, and are left to those that have
+  // totals of totals.
+  if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
     if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
@@ -122,18 +128,19 @@ namespace detail {
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
+  const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
   // What a multiprocessor of the hardware measured has room for.
-  const double beside = std::max(
-      1.0,
-      std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s) + 1024), 65536 / (threads * registers)})));
+  const double beside =
+      std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
+                                         65536 / (threads * registers)})));
   const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, 16) * 16);
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
   const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
@@ -146,7 +153,7 @@ namespace detail {
     return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
   };
   // A loop's instructions come once, those of one that is written out once a step.
-  const double products = s.subgroup_m * s.subgroup_n / 256.0 * s.tile_k / 16 / s.slices;
+  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   return {
       costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),

@@ -170,8 +170,9 @@ enum class product_arithmetic : std::uint8_t {
 
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
-/// equal parts of these terms for subgroup_m x subgroup_n results. All sizes are multiples of 16. `depth` steps of
-/// tile_k terms are on their way at once; of more than one, the loop over k is written out.
+/// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
+/// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
+/// k is written out.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;

@@ -276,7 +276,7 @@ class cooperative_operand {
     }
   }
 
-  /// Where the 16x16 fragment at (row, kk) of the tile is staged.
+  /// Where the fragment at (row, kk) of the tile is staged.
   [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, const spirv::u32& kk) const {
     const std::uint32_t at = staged_at_ + term * shape_.groups();
     const spirv::u32 offset = plan_.along_k ? row * shape_.stride + kk / unit : kk * shape_.stride + row / unit;

@@ -15,12 +15,13 @@ namespace detail {
 
 [[nodiscard]] inline bool is_scaled(product_arithmetic arithmetic) { return arithmetic != product_arithmetic::half; }
 
-// Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a band of 16 rows.
+// Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a row of fragments.
 [[nodiscard]] inline std::uint32_t exchange_stride(const product_schedule& s, std::uint32_t components) {
   return ((s.slices > 1 ? s.tile_n : s.subgroup_n) + 4) / components;  // 16 bytes of padding
 }
-[[nodiscard]] inline std::uint32_t exchange_size(const product_schedule& s, std::uint32_t components) {
-  return exchange_stride(s, components) * (s.slices > 1 ? s.slices * s.tile_m : s.subgroups() * fragment_side);
+[[nodiscard]] inline std::uint32_t exchange_size(const product_schedule& s, std::uint32_t components,
+                                                 const matrix_shape& unit) {
+  return exchange_stride(s, components) * (s.slices > 1 ? s.slices * s.tile_m : s.subgroups() * unit.m);
 }
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
@@ -40,7 +41,8 @@ class cooperative_product {
         problem_(problem),
         s_(s),
         device_(device),
-        unit_(k, device.subgroup_size),
+        shape_(device.unit),
+        unit_(k, device),
         plan_(plan_result(problem)),
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
@@ -49,7 +51,8 @@ class cooperative_product {
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
         epilogue_(bind_epilogue(problem, k)),
         out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
-        staged_(k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide)))) {
+        staged_(
+            k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
   }
@@ -93,8 +96,8 @@ class cooperative_product {
   using sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
-  [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / fragment_side; }
-  [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / fragment_side; }
+  [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
+  [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
   [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
@@ -201,9 +204,9 @@ class cooperative_product {
 
   // Each slice its share of `terms`.
   void multiply_staged(std::uint32_t terms) {
-    const std::uint32_t share = ceil_div(terms, s_.slices * fragment_side) * fragment_side;
-    const std::uint32_t step = splits() && !s_.keeps_low() && share % 32 == 0 ? 32 : fragment_side;
-    for (std::uint32_t kk = 0; kk < share; kk += step) multiply(slice_ * share + kk, step / fragment_side);
+    const std::uint32_t share = ceil_div(terms, s_.slices * shape_.k) * shape_.k;
+    const std::uint32_t depth = splits() && !s_.keeps_low() && share % (2 * shape_.k) == 0 ? 2 : 1;
+    for (std::uint32_t kk = 0; kk < share; kk += depth * shape_.k) multiply(slice_ * share + kk, depth);
   }
 
   // `depth` fragments of k, beginning at kk.
@@ -211,17 +214,15 @@ class cooperative_product {
     std::vector<operand> high, low;
     for (std::uint32_t d = 0; d < depth; ++d) {
       for (std::uint32_t i = 0; i < rows(); ++i) {
-        high.push_back(load(left_, 0, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
-        if (splits())
-          low.push_back(load(left_, 1, row_ + i * fragment_side, kk + d * fragment_side, spirv::matrix_use::a));
+        high.push_back(load(left_, 0, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
+        if (splits()) low.push_back(load(left_, 1, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
       }
     }
     for (std::uint32_t j = 0; j < columns(); ++j) {
       std::vector<operand> b, b_low;
       for (std::uint32_t d = 0; d < depth; ++d) {
-        b.push_back(load(right_, 0, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
-        if (splits())
-          b_low.push_back(load(right_, 1, column_ + j * fragment_side, kk + d * fragment_side, spirv::matrix_use::b));
+        b.push_back(load(right_, 0, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
+        if (splits()) b_low.push_back(load(right_, 1, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
       }
       for (std::uint32_t i = 0; i < rows(); ++i) {
         const sums& total = main_[i * columns() + j];
@@ -260,8 +261,8 @@ class cooperative_product {
 
   void store_directly() {
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
-      const spirv::u32 m = first_m_ + row_ + i / columns() * fragment_side;
-      const spirv::u32 n = first_n_ + column_ + i % columns() * fragment_side;
+      const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
+      const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
       unit_.store(main_[i], out_, offset, plan_.m[0].stride);
     }
@@ -271,8 +272,8 @@ class cooperative_product {
   void store_slices() {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
-      const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * fragment_side;
-      const spirv::u32 n = column_ + i % columns() * fragment_side;
+      const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
+      const spirv::u32 n = column_ + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
@@ -281,17 +282,17 @@ class cooperative_product {
         [&](const spirv::u32& at) { return at * stride; }, s_.slices, s_.tile_m * stride);
   }
 
-  // Each subgroup's fragments pass through a band of its own, 16 rows at a time.
+  // Each subgroup's fragments pass through a band of its own, a row of them at a time.
   void store_bands() {
     const std::uint32_t stride = exchange_stride(s_, wide);
-    const spirv::u32 band = unit_.subgroup() * (fragment_side * stride);
+    const spirv::u32 band = unit_.subgroup() * (shape_.m * stride);
     const spirv::u32 lane = unit_.lane();
     for (std::uint32_t i = 0; i < rows(); ++i) {
       for (std::uint32_t j = 0; j < columns(); ++j)
-        unit_.store(main_[i * columns() + j], staged_, band + j * fragment_side / wide, stride);
+        unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
-          fragment_side, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * fragment_side, column_,
+          shape_.m, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * shape_.m, column_,
           [&](const spirv::u32& at) { return band + at * stride; }, 1, 0);
       unit_.meet();
     }
@@ -415,6 +416,7 @@ class cooperative_product {
   const matmul_problem& problem_;
   const product_schedule s_;
   const device_profile& device_;
+  const matrix_shape shape_;
   Unit<Element> unit_;
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
@@ -451,12 +453,14 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
   const bool is_short = s.depth == 1 || s.tile_k * 64 >= extent_of(problem.k);
-  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, 16) || !whole(s.subgroup_n, 16) ||
-      !whole(s.tile_k, 16 * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
+  const matrix_shape& unit = device.unit;
+  if (!s.is_on_units() || s.depth == 0 || !whole(s.subgroup_m, unit.m) || !whole(s.subgroup_n, unit.n) ||
+      !whole(s.tile_k, unit.k * s.slices) || !whole(s.tile_m, s.subgroup_m) || !whole(s.tile_n, s.subgroup_n)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of 16, tiles are multiples of "
-         "subgroups",
-         to_string(s));
+         "matmul schedule '{}': subgroups' results and slices of tile_k are multiples of the device's unit, {}x{}x{}, "
+         "and "
+         "tiles are multiples of subgroups",
+         to_string(s), unit.m, unit.n, unit.k);
   }
   if (!is_short) {
     fail(error_category::invalid_argument,
@@ -499,8 +503,8 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
     fail(error_category::unsupported,
          "matmul schedule '{}' needs f16 matrix units, {} bytes of workgroup memory and {} invocations; the device has "
          "{} and {}{}",
-         to_string(s), fusion::shared_bytes_of(s), s.subgroups() * device.subgroup_size, device.max_shared_bytes,
-         device.max_invocations, device.matrix_units == matrix_units::none ? ", and no such units" : "");
+         to_string(s), fusion::shared_bytes_of(s, device.unit), s.subgroups() * device.subgroup_size,
+         device.max_shared_bytes, device.max_invocations, fusion::has_units(device) ? "" : ", and no such units");
   }
   if (device.matrix_units == matrix_units::emulated)
     return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);

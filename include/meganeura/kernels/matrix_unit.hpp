@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Matrix units as product kernels use them, and the same in workgroup memory for devices without any.
 #pragma once
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/spirv/cooperative.hpp>
 
 #include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// A fragment has so many rows and columns.
-inline constexpr std::uint32_t fragment_side = 16;
 
 /// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
 /// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
@@ -18,7 +16,7 @@ struct staged_place {
   bool along_k = true;
 };
 
-/// VK_KHR_cooperative_matrix: 16x16x16, f16 to f32, held by a subgroup.
+/// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
 template <spirv::kernel_value Element>
 class cooperative_unit {
  public:
@@ -26,17 +24,18 @@ class cooperative_unit {
   using sums = spirv::cooperative_variable<spirv::f32>;
 
   // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
-  cooperative_unit(spirv::kernel& k, std::uint32_t subgroup_size)
+  cooperative_unit(spirv::kernel& k, const device_profile& device)
       : k_(k),
-        components_(fragment_side * fragment_side / subgroup_size),
-        zero_(spirv::cooperative_matrix<spirv::f32>::fill(k, fragment_side, fragment_side,
-                                                          spirv::matrix_use::accumulator, 0.0f)) {
-    k.require_subgroup_size(subgroup_size);
+        shape_(device.unit),
+        components_(shape_.m * shape_.n / device.subgroup_size),
+        zero_(
+            spirv::cooperative_matrix<spirv::f32>::fill(k, shape_.m, shape_.n, spirv::matrix_use::accumulator, 0.0f)) {
+    k.require_subgroup_size(device.subgroup_size);
   }
   [[nodiscard]] sums zero() const { return sums(zero_); }
   [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
-    const bool row_major = at.along_k == (use == spirv::matrix_use::a);
-    return operand::load(from, at.offset, at.stride, fragment_side, fragment_side, use,
+    const bool is_a = use == spirv::matrix_use::a, row_major = at.along_k == is_a;
+    return operand::load(from, at.offset, at.stride, is_a ? shape_.m : shape_.k, is_a ? shape_.k : shape_.n, use,
                          row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
   }
   void clear(const sums& total) const { total.store(zero_); }
@@ -69,6 +68,7 @@ class cooperative_unit {
 
  private:
   spirv::kernel& k_;
+  matrix_shape shape_;
   std::uint32_t components_;
   spirv::cooperative_matrix<spirv::f32> zero_;
 };
@@ -83,7 +83,8 @@ class emulated_unit {
   };
   using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
 
-  emulated_unit(spirv::kernel& k, std::uint32_t subgroup_size) : k_(k), size_(subgroup_size) {}
+  emulated_unit(spirv::kernel& k, const device_profile& device)
+      : k_(k), shape_(device.unit), size_(device.subgroup_size) {}
   [[nodiscard]] sums zero() const {
     const sums made = k_.local_array<spirv::f32>(results());
     clear(made);
@@ -96,8 +97,8 @@ class emulated_unit {
     each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
   }
   void multiply_add(const sums& total, const operand& a, const operand& b) const {
-    k_.for_(0, results() * fragment_side, 1, [&](const spirv::u32& at) {
-      const spirv::u32 i = at / fragment_side, k = at % fragment_side;
+    k_.for_(0, results() * shape_.k, 1, [&](const spirv::u32& at) {
+      const spirv::u32 i = at / shape_.k, k = at % shape_.k;
       total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
     });
   }
@@ -132,10 +133,10 @@ class emulated_unit {
   void meet() const { k_.barrier(); }
 
  private:
-  [[nodiscard]] std::uint32_t results() const { return fragment_side * fragment_side / size_; }
+  [[nodiscard]] std::uint32_t results() const { return shape_.m * shape_.n / size_; }
   [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
-  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / fragment_side; }
-  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % fragment_side; }
+  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / shape_.n; }
+  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % shape_.n; }
   template <class Body>
   void each(Body&& body) const {
     k_.for_(0, results(), 1, std::forward<Body>(body));
@@ -151,6 +152,7 @@ class emulated_unit {
   }
 
   spirv::kernel& k_;
+  matrix_shape shape_;
   std::uint32_t size_;
 };
 

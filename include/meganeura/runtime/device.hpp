@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -14,6 +17,24 @@ using vulkan::device;
 using vulkan::device_facts;
 using vulkan::device_options;
 using vulkan::enumerate_devices;
+
+/// Matrix units of the device that products can use, the first choice first: 16x16x16, for which schedules and costs
+/// were measured, then the larger ones.
+[[nodiscard]] inline std::vector<matrix_shape> usable_units(const device_facts& facts) {
+  using enum vulkan::component_type;
+  std::vector<matrix_shape> found;
+  for (const vulkan::cooperative_matrix_shape& each : facts.cooperative_matrix_shapes) {
+    const matrix_shape unit{each.m, each.n, each.k};
+    const bool is_typed = each.a == float16 && each.b == float16 && each.c == float32 && each.result == float32;
+    if (is_typed && each.scope == vulkan::matrix_scope::subgroup && is_usable(unit, facts.subgroup_size) &&
+        std::ranges::find(found, unit) == found.end())
+      found.push_back(unit);
+  }
+  std::ranges::stable_sort(found, std::greater(), [](const matrix_shape& unit) {
+    return std::pair(unit == matrix_shape{16, 16, 16}, unit.m * unit.n * unit.k);
+  });
+  return found;
+}
 
 namespace detail {
 
@@ -33,17 +54,14 @@ inline void set_rates(device_profile& device, const device_facts& facts) {
   }
 }
 
-inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
-  using enum vulkan::component_type;
-  const auto suits = [](const vulkan::cooperative_matrix_shape& shape) {
-    return shape.m == 16 && shape.n == 16 && shape.k == 16 && shape.a == float16 && shape.b == float16 &&
-           shape.c == float32 && shape.result == float32 && shape.scope == vulkan::matrix_scope::subgroup;
-  };
+inline void set_units(device_profile& device, const device_facts& facts, bool subgroups) {
   constexpr std::uint32_t vulkan_1_3 = 1u << 22 | 3u << 12;  // its SPIR-V is that of modules with matrices
   const bool runs = subgroups && facts.has_f16 && facts.has_memory_model && facts.api_version >= vulkan_1_3;
-  if (runs && facts.type != vulkan::device_type::cpu && std::ranges::any_of(facts.cooperative_matrix_shapes, suits))
-    return matrix_units::cooperative;
-  return facts.emulates_matrix_units ? matrix_units::emulated : matrix_units::none;
+  const std::vector<matrix_shape> units = usable_units(facts);
+  if (runs && facts.type != vulkan::device_type::cpu && !units.empty())
+    device.matrix_units = matrix_units::cooperative, device.unit = units.front();
+  else if (facts.emulated_units)
+    device.matrix_units = matrix_units::emulated, device.unit = *facts.emulated_units;
 }
 
 }  // namespace detail
@@ -65,7 +83,7 @@ inline matrix_units matrix_units_of(const device_facts& facts, bool subgroups) {
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
-  device.matrix_units = detail::matrix_units_of(facts, subgroups);
+  detail::set_units(device, facts, subgroups);
   detail::set_rates(device, facts);
   return device;
 }

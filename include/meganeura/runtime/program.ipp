@@ -49,6 +49,7 @@ inline void check_same_device(const device& on, const device& of_weights) {
 // Schedules of products are made for what the device has, whatever else costs are weighed by.
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
+  costs.unit = actual.unit;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;

@@ -40,9 +40,10 @@ struct device_options {
   std::optional<device_facts> at_most{};             // simulates a weaker device: nothing beyond these facts is used
   std::string trace{};  // a file for ui.perfetto.dev: what programs on the device build and run, each dispatch alone as
                         // by program_options::profile, which takes longer; see io::trace_file
-  std::uint64_t trace_events = 1'000'000;  // of such a file, then it ends; about 250 bytes each
-  bool emulate_matrix_units = false;       // where the device has none: slow, to see what products on them compute
-  log_sink log{};                          // what the device has to say; empty: nobody hears it
+  std::uint64_t trace_events = 1'000'000;        // of such a file, then it ends; about 250 bytes each
+  std::optional<matrix_shape> emulated_units{};  // matrix units where the device has none: slow, to see what products
+                                                 // on them compute
+  log_sink log{};                                // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.

@@ -49,6 +49,14 @@ inline void add_device_track(device_state& state, const log_sink& log) {
             state.trace->path());
 }
 
+inline void check_emulated_units(const std::optional<matrix_shape>& wanted, std::uint32_t subgroup_size) {
+  if (!wanted || is_usable(*wanted, subgroup_size)) return;
+  fail(error_category::invalid_argument,
+       "matrix units of {}x{}x{} were to be emulated on subgroups of {}; kernels use units of 8, 16 or 32 each "
+       "way, whose m n results are a multiple of the subgroup",
+       wanted->m, wanted->n, wanted->k, subgroup_size);
+}
+
 }  // namespace detail
 
 MEGANEURA_INLINE std::vector<device_facts> enumerate_devices(const device_options& options) try {
@@ -74,7 +82,8 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
-  facts.emulates_matrix_units = options.emulate_matrix_units;
+  detail::check_emulated_units(options.emulated_units, facts.subgroup_size);
+  facts.emulated_units = options.emulated_units;
   const log_sink& log = owner->log();
   detail::open_trace(*state_, options, log);
   state_->open(owner, physical[chosen], std::move(facts), options.staging_bytes);

@@ -2,12 +2,14 @@
 // What is known of one device before anything is run on it: identity, limits and abilities, as plain data.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/spirv/module.hpp>
 #include <meganeura/vulkan/quirks.hpp>
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -107,8 +109,8 @@ struct device_facts {
   bool has_calibrated_timestamps = false;    // its clock and CLOCK_MONOTONIC can be read at one time
   bool has_full_subgroups = false;           // a kernel may ask that no lane of a subgroup is empty
   std::vector<cooperative_matrix_shape> cooperative_matrix_shapes;
-  bool emulates_matrix_units = false;  // not the driver, but device_options
-  std::uint32_t compute_units = 0;     // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
+  std::optional<matrix_shape> emulated_units;  // not the driver's, but what device_options ask for
+  std::uint32_t compute_units = 0;             // NVIDIA: SMs, AMD: CUs, CPU: threads; an estimate elsewhere
   quirk_set quirks;
   std::string unusable_because;  // empty when the library can run here
 
