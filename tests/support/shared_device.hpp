@@ -73,7 +73,7 @@ inline vulkan::device_options address_options(std::uint64_t most = 0) {
 inline const vulkan::device& shared_address_device() {
   static const vulkan::device made{[] {
     vulkan::device_options options = address_options();
-    options.emulate_matrix_units = true;
+    options.emulated_units = matrix_shape{};
     return options;
   }()};
   static const vulkan::device& checked = checked_at_the_end(made);
