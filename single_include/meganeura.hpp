@@ -19042,7 +19042,8 @@ using between_implementations = rule_list<product_epilogue>;
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
 inline bool is_copy(const region_attribute& region) {
-  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
+  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1 &&
+         region.accesses[0].source >= 0;
 }
 
 inline scalar_program identity_program(dtype type) {
@@ -39838,7 +39839,7 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
-  if (detail::is_copy(form.loops) && !form.operands.empty()) {
+  if (detail::is_copy(form.loops)) {
     const class_id source = g_.find(form.operands[0]);
     const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
@@ -40532,7 +40533,7 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
 inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
-  if (read.bounded || read.source < 0) return "the operand has a border";
+  if (read.bounded) return "the operand has a border";
   if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
   const nest before = loops;
   axis_map map;

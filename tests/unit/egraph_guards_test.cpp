@@ -142,6 +142,15 @@ TEST(egraph_guards, a_cast_to_f16_and_back_still_rounds) {
   EXPECT_EQ(values_of(fusion::optimize(g), dtype::f16), 2);
 }
 
+TEST(egraph_guards, positions_as_a_narrow_type_are_read_by_others) {
+  graph g;
+  const node_id narrow = g.cast(g.iota(3), dtype::i8);
+  g.add_output("padded", g.pad(narrow, std::array<std::int64_t, 1>{1}, std::array<std::int64_t, 1>{2}));
+  g.add_output("turned", g.flip(narrow, 0));
+  expect_all_forms_agree(g, {});
+  expect_plan_agrees(g, {});
+}
+
 TEST(egraph_guards, a_cast_of_integers_to_f16_and_back_still_rounds) {
   for (dtype from : {dtype::i32, dtype::u32}) {
     graph g;

@@ -194,7 +194,7 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
-  if (detail::is_copy(form.loops) && !form.operands.empty()) {
+  if (detail::is_copy(form.loops)) {
     const class_id source = g_.find(form.operands[0]);
     const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&

@@ -41,7 +41,7 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
 inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
-  if (read.bounded || read.source < 0) return "the operand has a border";
+  if (read.bounded) return "the operand has a border";
   if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
   const nest before = loops;
   axis_map map;

@@ -144,7 +144,8 @@ using between_implementations = rule_list<product_epilogue>;
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
 inline bool is_copy(const region_attribute& region) {
-  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1;
+  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1 &&
+         region.accesses[0].source >= 0;
 }
 
 inline scalar_program identity_program(dtype type) {
