@@ -130,6 +130,9 @@ TEST(autodiff_primitive, gather_and_scatter_add_match_along_every_axis) {
     const node_id sums = g.scatter_add(at, g.multiply(rows, rows), axis, size);
     EXPECT_LT(gradient_error(g, g.map(scalar_op::sin, {sums}), {x}, leaves), gradient_tolerance) << axis;
     EXPECT_LT(second_gradient_error(g, sums, {x}, leaves), gradient_tolerance) << axis;
+    const node_id added = g.apply(op::index_add, axis_attribute{axis}, {g.multiply(x, x), at, g.multiply(rows, rows)});
+    EXPECT_LT(gradient_error(g, g.map(scalar_op::sin, {added}), {x}, leaves), gradient_tolerance) << axis;
+    EXPECT_LT(second_gradient_error(g, added, {x}, leaves), gradient_tolerance) << axis;
   }
 }
 

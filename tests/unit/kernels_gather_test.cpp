@@ -22,8 +22,8 @@ struct gather_case {
 };
 
 const gather_case cases[] = {
-    {{10, 8}, 0, {5}},    {{7, 3}, 0, {2, 4}}, {{4, 6, 5}, 1, {9}},    {{3, 5}, 1, {}},
-    {{50, 12}, 0, {700}}, {{1, 1}, 0, {1}},    {{2, 300, 2}, 1, {17}}, {{40, 8}, 0, {3000}},
+    {{10, 8}, 0, {5}}, {{7, 3}, 0, {2, 4}},    {{4, 6, 5}, 1, {9}},  {{3, 5}, 1, {}},       {{50, 12}, 0, {700}},
+    {{1, 1}, 0, {1}},  {{2, 300, 2}, 1, {17}}, {{40, 8}, 0, {3000}}, {{700, 8}, 0, {2, 5}}, {{3, 400, 5}, 1, {6}},
 };
 
 void expect_gather(const gather_case& each, dtype type) {
@@ -76,6 +76,18 @@ struct index_add_graph {
   graph g;
   oracle::tensors<double> leaves;
 };
+// Half of the indices are one of three rows, one in eight is none.
+oracle::tensor<double> crowded_indices(const gather_case& each) {
+  const std::int64_t last = each.data[each.axis];
+  oracle::tensor<double> found =
+      oracle::random_tensor<double>(each.indices, 2, -1, static_cast<double>(last + 1), dtype::i32);
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    if (i % 2 == 1) found.values[i] = static_cast<double>(last / 3 + static_cast<std::int64_t>(i / 2 % 3));
+    if (i % 8 == 4) found.values[i] = i % 16 == 4 ? -1 : static_cast<double>(last);
+  }
+  return found;
+}
+
 index_add_graph adding(const gather_case& each) {
   index_add_graph made;
   graph& g = made.g;
@@ -83,9 +95,8 @@ index_add_graph adding(const gather_case& each) {
   const shape updated = g[g.gather(x, at, each.axis)].extents;  // a node that no output needs
   const node_id updates = g.input("updates", dtype::f32, updated);
   g.add_output("sums", g.apply(op::index_add, axis_attribute{each.axis}, {x, at, updates}));
-  const double last = static_cast<double>(each.data[each.axis]);
   made.leaves = {{"x", oracle::random_tensor<double>(each.data, 1)},
-                 {"indices", oracle::random_tensor<double>(each.indices, 2, -1, last + 1, dtype::i32)},
+                 {"indices", crowded_indices(each)},
                  {"updates", oracle::random_tensor<double>(updated, 3)}};
   return made;
 }

@@ -299,8 +299,60 @@ MEGANEURA_INLINE kernel_dispatch make_scatter_add(const shape& result, const sha
   return detail::make_scatter(result, indices, axis, type, detail::scatter_base::zeros, on);
 }
 
+namespace detail {
+
+// Few updates of a long axis, where the tensor lies: invocations stand for updates instead of rows. The first update of
+// a row adds up all of them, the others store nothing.
+[[nodiscard]] inline kernel_dispatch make_add_few(const axis_split& split, std::uint32_t count, dtype type,
+                                                  const device_profile& on) {
+  const std::int64_t items = std::int64_t{split.outer} * count * split.inner;
+  const std::uint32_t size = std::min(128u, on.max_invocations);
+  const flat_grid grid = make_flat_grid(items, size, on);
+  spirv::kernel owner(fmt::format("index_add {} few of {}", items * split.width, split.extent), {size, 1, 1});
+  const bound_tensor base(owner, type, "x", spirv::access::read_write);
+  const bound_tensor indices(owner, dtype::i32, "indices");
+  const bound_tensor updates(owner, type, "updates");
+  const bound_tensor result(owner, type, "result", split.width, spirv::access::read_write);
+  const spirv::u32 position = grid.position(owner) * size + owner.local_id(0);
+  owner.if_(position < spirv::u32(static_cast<std::uint32_t>(items)), [&] {
+    const spirv::u32 line = position / split.inner, column = position % split.inner;
+    const spirv::u32 outer = line / count, own = line % count;
+    const auto row_of = [&](const spirv::u32& update) {
+      return spirv::bitcast<spirv::u32>(spirv::i32(indices.load(update)));  // negative ones are large as u32
+    };
+    const spirv::u32 row = row_of(own);
+    owner.if_(row < spirv::u32(split.extent), [&] {
+      const scalar_value zero = widened(literal(type, 0), split.width);
+      const running_sum total{owner.declare_variable(value_type(type, split.width)), scalar_op::row_sum, zero};
+      const auto is_first = owner.variable<spirv::u32>(1);
+      spirv::untyped::store(total.place, zero);
+      for_summed(owner, spirv::u32(0), count, 1, {}, std::span(&total, 1), [&](const spirv::u32& update) {
+        owner.if_(row_of(update) == row, [&] {
+          owner.if_(update < own, [&] { is_first = spirv::u32(0); });
+          const scalar_value more = updates.load((outer * count + update) * split.inner + column, split.width);
+          spirv::untyped::store(total.place, combine(owner, total.how, spirv::untyped::load(total.place), more));
+        });
+      });
+      owner.if_(is_first.load() != 0u, [&] {
+        const spirv::u32 place = (outer * split.extent + row) * split.inner + column;
+        const scalar_value old = base.load(place, split.width);
+        result.store(place, combine(owner, scalar_op::row_sum, old, spirv::untyped::load(total.place)));
+      });
+    });
+  });
+  return {owner.finish(), grid.groups};
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE kernel_dispatch make_index_add(const shape& x, const shape& indices, int axis, dtype type,
                                                 bool in_place, const device_profile& on) {
+  // Every update looks at all indices, every row only at those of its workgroup's.
+  if (in_place && indices.elements() * 64 <= x[axis]) {
+    const auto count = static_cast<std::uint32_t>(indices.elements());
+    kernel_dispatch few = detail::make_add_few(detail::split_at(x, axis), count, type, on);
+    if (within_loop_limit(few.module, on)) return few;
+  }
   const auto base = in_place ? detail::scatter_base::in_place : detail::scatter_base::tensor;
   return detail::make_scatter(x, indices, axis, type, base, on);
 }
