@@ -1565,8 +1565,9 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;     // has a kernel of its own; primitives that have none are replaced by implementations
-  bool updates = false;  // that kernel writes what changes alone where its result lies in its first operand's memory
+  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
+  int updates = 0;    // where its result lies in its first operand's memory, that kernel moves what changes alone: as
+                      // many times, 2 if rows are given and written, 3 if they are read as well
   op implements = op::input;  // of an implementation: the one primitive that it computes, if there is one
 };
 
@@ -1588,11 +1589,11 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
-    {op::index_add, "index_add", 3, op_stage::primitive, true, true},
+    {op::index_add, "index_add", 3, op_stage::primitive, true, 3},
     {op::take_along, "take_along", 2, op_stage::primitive, true},
     {op::scatter_along, "scatter_along", 2, op_stage::primitive, true},
     {op::narrow, "narrow", 2, op_stage::primitive, true},
-    {op::update_rows, "update_rows", 3, op_stage::primitive, true, true},
+    {op::update_rows, "update_rows", 3, op_stage::primitive, true, 2},
     {op::convolution, "convolution", 2, op_stage::primitive},
     {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
     {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
@@ -1602,8 +1603,8 @@ inline constexpr op_info op_table[op_count] = {
     {op::assign, "assign", 2, op_stage::effect},
     {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
     {op::region, "region", -1, op_stage::implementation, true},
-    {op::matmul, "matmul", -1, op_stage::implementation, true, false, op::contract},
-    {op::convolve, "convolve", -1, op_stage::implementation, true, false, op::convolution},
+    {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
+    {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
@@ -31907,13 +31908,9 @@ struct kernel_family<op::narrow> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
-template <>
-struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::index_add> {  // the same
+template <op Kind>
+  requires(info(Kind).updates > 0)
+struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -40343,14 +40340,11 @@ MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, en
   return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
 }
 
-MEGANEURA_INLINE kernel_time kernel_family<op::update_rows>::time(const engine& g, enode_id id,
-                                                                  const device_profile& device) {
-  return streaming_time(2 * bytes_of(g, g.operand(id, 1)), device);
-}
-
-MEGANEURA_INLINE kernel_time kernel_family<op::index_add>::time(const engine& g, enode_id id,
-                                                                const device_profile& device) {
-  return streaming_time(3 * bytes_of(g, g.operand(id, 2)), device);
+template <op Kind>
+  requires(info(Kind).updates > 0)
+kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
+  return streaming_time(info(Kind).updates * rows, device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,
@@ -41486,9 +41480,9 @@ inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand,
 inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
   const graph& g = p.implementation;
   if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty()) {
-    // The rows that do not stay as they are: given and written, those that are added to read as well.
+    // The rows that do not stay as they are; the other operand tells which.
     const std::uint64_t rows = std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);
-    return (g[s.node].kind == op::index_add ? 3 : 2) * rows;
+    return static_cast<std::uint64_t>(info(g[s.node].kind).updates) * rows;
   }
   struct part {
     const range* where;

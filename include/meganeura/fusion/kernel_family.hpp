@@ -57,13 +57,9 @@ struct kernel_family<op::narrow> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
-template <>
-struct kernel_family<op::update_rows> {  // as if its result could lie in its operand's memory
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::index_add> {  // the same
+template <op Kind>
+  requires(info(Kind).updates > 0)
+struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 

@@ -86,14 +86,11 @@ MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, en
   return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
 }
 
-MEGANEURA_INLINE kernel_time kernel_family<op::update_rows>::time(const engine& g, enode_id id,
-                                                                  const device_profile& device) {
-  return streaming_time(2 * bytes_of(g, g.operand(id, 1)), device);
-}
-
-MEGANEURA_INLINE kernel_time kernel_family<op::index_add>::time(const engine& g, enode_id id,
-                                                                const device_profile& device) {
-  return streaming_time(3 * bytes_of(g, g.operand(id, 2)), device);
+template <op Kind>
+  requires(info(Kind).updates > 0)
+kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
+  const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
+  return streaming_time(info(Kind).updates * rows, device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,

@@ -107,8 +107,9 @@ struct op_info {
   const char* name;
   int arity;  // number of operands, -1 = any
   op_stage stage;
-  bool runs = false;     // has a kernel of its own; primitives that have none are replaced by implementations
-  bool updates = false;  // that kernel writes what changes alone where its result lies in its first operand's memory
+  bool runs = false;  // has a kernel of its own; primitives that have none are replaced by implementations
+  int updates = 0;    // where its result lies in its first operand's memory, that kernel moves what changes alone: as
+                      // many times, 2 if rows are given and written, 3 if they are read as well
   op implements = op::input;  // of an implementation: the one primitive that it computes, if there is one
 };
 
@@ -130,11 +131,11 @@ inline constexpr op_info op_table[op_count] = {
     {op::concat, "concat", -1, op_stage::primitive},
     {op::gather, "gather", 2, op_stage::primitive, true},
     {op::scatter_add, "scatter_add", 2, op_stage::primitive, true},
-    {op::index_add, "index_add", 3, op_stage::primitive, true, true},
+    {op::index_add, "index_add", 3, op_stage::primitive, true, 3},
     {op::take_along, "take_along", 2, op_stage::primitive, true},
     {op::scatter_along, "scatter_along", 2, op_stage::primitive, true},
     {op::narrow, "narrow", 2, op_stage::primitive, true},
-    {op::update_rows, "update_rows", 3, op_stage::primitive, true, true},
+    {op::update_rows, "update_rows", 3, op_stage::primitive, true, 2},
     {op::convolution, "convolution", 2, op_stage::primitive},
     {op::window_reduce, "window_reduce", 1, op_stage::primitive, true},
     {op::window_scatter, "window_scatter", -1, op_stage::primitive, true},
@@ -144,8 +145,8 @@ inline constexpr op_info op_table[op_count] = {
     {op::assign, "assign", 2, op_stage::effect},
     {op::optimizer_step, "optimizer_step", -1, op_stage::effect},
     {op::region, "region", -1, op_stage::implementation, true},
-    {op::matmul, "matmul", -1, op_stage::implementation, true, false, op::contract},
-    {op::convolve, "convolve", -1, op_stage::implementation, true, false, op::convolution},
+    {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
+    {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(

@@ -57,9 +57,9 @@ inline std::uint64_t read_bytes(const graph& g, node_id id, std::size_t operand,
 inline std::uint64_t bytes_of(const execution_plan& p, const step& s) {
   const graph& g = p.implementation;
   if (s.kind == step::kernel && info(g[s.node].kind).updates && !overwritten_operands(s).empty()) {
-    // The rows that do not stay as they are: given and written, those that are added to read as well.
+    // The rows that do not stay as they are; the other operand tells which.
     const std::uint64_t rows = std::max(s.bindings[1].where.bytes, s.bindings[2].where.bytes);
-    return (g[s.node].kind == op::index_add ? 3 : 2) * rows;
+    return static_cast<std::uint64_t>(info(g[s.node].kind).updates) * rows;
   }
   struct part {
     const range* where;
