@@ -21259,10 +21259,10 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Which operation of a step with these inputs, of the model, the loss, the gradients or before an update, makes the
-  /// first NaN and which the first infinity, in the order in which they are computed; a sentence, empty where all is
-  /// finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing is updated,
-  /// assigned or counted. cost: a program of its own, which stores every value. errors: as step.
+  /// Which input, weight or operation of a step with these inputs, of the model, the loss, the gradients or before an
+  /// update, has the first NaN and which the first infinity, in the order in which they are computed; a sentence, empty
+  /// where all is finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing
+  /// is updated, assigned or counted. cost: a program of its own, which stores every value. errors: as step.
   [[nodiscard]] std::string first_not_finite(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   [[nodiscard]] std::string first_not_finite(std::initializer_list<input_values> inputs,
                                              const symbol_extents& sizes = {}) {
@@ -29665,7 +29665,7 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported,
-           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
+           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: make it several tensors", s.name,
            to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);
@@ -31819,6 +31819,11 @@ inline kernel_time finished_time(const kernel_time& sums, double bytes, double o
   return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
 }
 
+// Of a kernel that only moves bytes.
+inline kernel_time streaming_time(double bytes, const device_profile& device) {
+  return {bytes / device.bandwidth, bytes / device.bandwidth};
+}
+
 // Elements an access touches over `space`, at most what its tensor holds.
 inline double touched(const index_map& read, const shape& space) {
   double elements = 1;
@@ -31911,7 +31916,10 @@ struct kernel_family<op::narrow> {
 template <op Kind>
   requires(info(Kind).updates > 0)
 struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
+    const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
+    return streaming_time(info(Kind).updates * rows, device);
+  }
 };
 
 template <>
@@ -33430,8 +33438,10 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
       known.reset(new trace_file(std::move(name), file, most_events));
       known->flush(log);
     } catch (const error& problem) {
-      write_log(log, log_level::warning, "there is no trace: {} cannot be written: {}; {}", shown_path(path),
-                problem.what(), advice);
+      constexpr const char* text = "there is no trace: {} cannot be written: {}; {}";
+      write_log(log, log_level::warning, text, shown_path(path), problem.what(), advice);
+      // Who sets the variable for a program that logs nothing has to learn it as well.
+      if (!log) fmt::print(stderr, "meganeura: {}\n", fmt::format(text, shown_path(path), problem.what(), advice));
     }
     return known;
   } catch (...) {  // memory
@@ -35693,7 +35703,7 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     for (node_id id{0}; id < whole.size(); ++id) {
       const op kind = whole[id].kind;
       const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
-      if (!is_float(whole[id].type) || (!computes && kind != op::parameter && kind != op::state)) continue;
+      if (!is_float(whole[id].type) || (!computes && info(kind).stage != op_stage::leaf)) continue;
       whole.add_output(fmt::format("%{}", id), id);
       values.push_back(id);
     }
@@ -39215,9 +39225,11 @@ class scheduler {
     for (node_id id{0}; id < g_.size(); ++id) {
       const std::uint64_t most = std::min(draft_.options.max_tensor_bytes, draft_.result.page_bytes);
       if (tensor_bytes(g_[id]) > most) {
-        fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device takes {} of one tensor at most: use a smaller batch, or split it",
-             id, to_string(g_[id].type), to_string(g_[id].extents), tensor_bytes(g_[id]), most);
+        const auto* leaf = std::get_if<leaf_attribute>(&g_.attribute_of(id));
+        const bool is_kept = g_[id].kind == op::parameter || g_[id].kind == op::state;
+        fail(error_category::unsupported, "{} is {}{}, {} bytes, and the device takes {} of one tensor at most: {}",
+             leaf ? quote(leaf->name) : fmt::format("%{}", id), to_string(g_[id].type), to_string(g_[id].extents),
+             tensor_bytes(g_[id]), most, is_kept ? "make it several tensors" : "use a smaller batch, or split it");
       }
       const op kind = g_[id].kind;
       if (draft_.is_leaf(id)) continue;
@@ -39463,7 +39475,8 @@ inline nlohmann::json parse_bounded_json(std::string_view text, const std::strin
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& problem) {
-    bad_file(name, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
+    const std::size_t at = std::min(problem.byte == 0 ? 0 : problem.byte - 1, text.size());
+    bad_file(name, at, fmt::format("valid JSON: {}", what), at == text.size() ? "its end" : quote(text.substr(at, 32)));
   }
 }
 
@@ -40319,10 +40332,6 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }
 
-inline kernel_time streaming_time(double bytes, const device_profile& device) {
-  return {bytes / device.bandwidth, bytes / device.bandwidth};
-}
-
 template <op Kind>
 kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
   return streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
@@ -40338,13 +40347,6 @@ MEGANEURA_INLINE kernel_time kernel_family<op::gather>::time(const engine& g, en
 MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, enode_id id,
                                                              const device_profile& device) {
   return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
-}
-
-template <op Kind>
-  requires(info(Kind).updates > 0)
-kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
-  const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
-  return streaming_time(info(Kind).updates * rows, device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,

@@ -60,7 +60,8 @@ TEST(data_bpe, what_is_no_vocabulary_is_refused) {
     return sentence_of([&] { (void)data::bpe_tokenizer::parse(vocabulary, merges, "f"); });
   };
   EXPECT_EQ(refused("[1]", ""), "f: at byte 0: expected a JSON object of numbers by token, found something else");
-  EXPECT_TRUE(refused("{", "").starts_with("f: at byte 1: expected valid JSON, found "));
+  EXPECT_TRUE(refused("{", "").starts_with(
+      "f: at byte 1: expected valid JSON: a JSON object of numbers by token, found its end"));
   EXPECT_EQ(refused(std::string(1000, '['), ""),
             "f: at byte 0: expected a JSON object of numbers by token, found JSON nested 17 levels deep");
   EXPECT_EQ(refused(R"({"a": -1})", ""),

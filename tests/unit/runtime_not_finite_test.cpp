@@ -53,7 +53,7 @@ TEST(runtime_not_finite, the_first_operation_is_named_and_nothing_is_changed) {
     x[3] = NAN;
     said = fit.first_not_finite(bind<"x">(x), bind<"label">(labels));
     EXPECT_EQ(said.substr(0, 17), "the first NaN is ") << said;
-    EXPECT_NE(said.find(" of fc, [1, 0]"), std::string::npos) << said;
+    EXPECT_NE(said.find(", input \"x\", [1, 0]"), std::string::npos) << said;
     EXPECT_EQ(support::everything(fit), before);
     EXPECT_EQ(fit.batches(), batches);
   }

@@ -22,6 +22,11 @@ inline kernel_time finished_time(const kernel_time& sums, double bytes, double o
   return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
 }
 
+// Of a kernel that only moves bytes.
+inline kernel_time streaming_time(double bytes, const device_profile& device) {
+  return {bytes / device.bandwidth, bytes / device.bandwidth};
+}
+
 // Elements an access touches over `space`, at most what its tensor holds.
 inline double touched(const index_map& read, const shape& space) {
   double elements = 1;

@@ -7,6 +7,7 @@
 #include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/graph/visit_op.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -60,7 +61,10 @@ struct kernel_family<op::narrow> {
 template <op Kind>
   requires(info(Kind).updates > 0)
 struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
+    const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
+    return streaming_time(info(Kind).updates * rows, device);
+  }
 };
 
 template <>

@@ -65,10 +65,6 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }
 
-inline kernel_time streaming_time(double bytes, const device_profile& device) {
-  return {bytes / device.bandwidth, bytes / device.bandwidth};
-}
-
 template <op Kind>
 kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
   return streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
@@ -84,13 +80,6 @@ MEGANEURA_INLINE kernel_time kernel_family<op::gather>::time(const engine& g, en
 MEGANEURA_INLINE kernel_time kernel_family<op::narrow>::time(const engine& g, enode_id id,
                                                              const device_profile& device) {
   return streaming_time(2 * bytes_of(g, g.find(g.node(id).owner)), device);
-}
-
-template <op Kind>
-  requires(info(Kind).updates > 0)
-kernel_time kernel_family<Kind>::time(const engine& g, enode_id id, const device_profile& device) {
-  const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
-  return streaming_time(info(Kind).updates * rows, device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::region>::time(const engine& g, enode_id id,

@@ -4,6 +4,9 @@
 #include <meganeura/core/quote.hpp>
 #include <meganeura/io/file.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -35,7 +38,8 @@ inline nlohmann::json parse_bounded_json(std::string_view text, const std::strin
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& problem) {
-    bad_file(name, problem.byte == 0 ? 0 : problem.byte - 1, "valid JSON", quote(problem.what()));
+    const std::size_t at = std::min(problem.byte == 0 ? 0 : problem.byte - 1, text.size());
+    bad_file(name, at, fmt::format("valid JSON: {}", what), at == text.size() ? "its end" : quote(text.substr(at, 32)));
   }
 }
 

@@ -6,12 +6,14 @@
 #include <meganeura/io/trace_file.hpp>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -97,8 +99,10 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
       known.reset(new trace_file(std::move(name), file, most_events));
       known->flush(log);
     } catch (const error& problem) {
-      write_log(log, log_level::warning, "there is no trace: {} cannot be written: {}; {}", shown_path(path),
-                problem.what(), advice);
+      constexpr const char* text = "there is no trace: {} cannot be written: {}; {}";
+      write_log(log, log_level::warning, text, shown_path(path), problem.what(), advice);
+      // Who sets the variable for a program that logs nothing has to learn it as well.
+      if (!log) fmt::print(stderr, "meganeura: {}\n", fmt::format(text, shown_path(path), problem.what(), advice));
     }
     return known;
   } catch (...) {  // memory

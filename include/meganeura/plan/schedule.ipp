@@ -2,7 +2,10 @@
 // The planner's levels: which kernels may run at the same time, and which should wait.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/plan/draft.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,9 +27,11 @@ class scheduler {
     for (node_id id{0}; id < g_.size(); ++id) {
       const std::uint64_t most = std::min(draft_.options.max_tensor_bytes, draft_.result.page_bytes);
       if (tensor_bytes(g_[id]) > most) {
-        fail(error_category::unsupported,
-             "%{} is {}{}, {} bytes, and the device takes {} of one tensor at most: use a smaller batch, or split it",
-             id, to_string(g_[id].type), to_string(g_[id].extents), tensor_bytes(g_[id]), most);
+        const auto* leaf = std::get_if<leaf_attribute>(&g_.attribute_of(id));
+        const bool is_kept = g_[id].kind == op::parameter || g_[id].kind == op::state;
+        fail(error_category::unsupported, "{} is {}{}, {} bytes, and the device takes {} of one tensor at most: {}",
+             leaf ? quote(leaf->name) : fmt::format("%{}", id), to_string(g_[id].type), to_string(g_[id].extents),
+             tensor_bytes(g_[id]), most, is_kept ? "make it several tensors" : "use a smaller batch, or split it");
       }
       const op kind = g_[id].kind;
       if (draft_.is_leaf(id)) continue;

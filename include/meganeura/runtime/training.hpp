@@ -71,10 +71,10 @@ class training {
     return step({inputs.begin(), inputs.size()}, sizes);
   }
 
-  /// Which operation of a step with these inputs, of the model, the loss, the gradients or before an update, makes the
-  /// first NaN and which the first infinity, in the order in which they are computed; a sentence, empty where all is
-  /// finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing is updated,
-  /// assigned or counted. cost: a program of its own, which stores every value. errors: as step.
+  /// Which input, weight or operation of a step with these inputs, of the model, the loss, the gradients or before an
+  /// update, has the first NaN and which the first infinity, in the order in which they are computed; a sentence, empty
+  /// where all is finite. Weights are those of now: load a checkpoint of before the step whose loss was none. Nothing
+  /// is updated, assigned or counted. cost: a program of its own, which stores every value. errors: as step.
   [[nodiscard]] std::string first_not_finite(std::span<const input_values> inputs, const symbol_extents& sizes = {});
   [[nodiscard]] std::string first_not_finite(std::initializer_list<input_values> inputs,
                                              const symbol_extents& sizes = {}) {

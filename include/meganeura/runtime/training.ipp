@@ -240,7 +240,7 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
     for (node_id id{0}; id < whole.size(); ++id) {
       const op kind = whole[id].kind;
       const bool computes = info(kind).stage == op_stage::primitive && kind != op::view;
-      if (!is_float(whole[id].type) || (!computes && kind != op::parameter && kind != op::state)) continue;
+      if (!is_float(whole[id].type) || (!computes && info(kind).stage != op_stage::leaf)) continue;
       whole.add_output(fmt::format("%{}", id), id);
       values.push_back(id);
     }

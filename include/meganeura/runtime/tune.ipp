@@ -186,7 +186,8 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
 MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const std::string& path,
                                                                           const device& on) try {
   if (!std::filesystem::exists(path)) return nullptr;
-  constexpr const char* what = "tuned products, as save_tuned writes them";
+  constexpr const char* what =
+      "tuned products, as save_tuned writes them (without the file, products are as the model chooses)";
   constexpr std::uint64_t most = 16 << 20;
   const std::vector<std::uint8_t> bytes = io::read_file(path, most);
   const std::string text(bytes.begin(), bytes.end());
