@@ -29665,7 +29665,7 @@ MEGANEURA_INLINE layout paged(const layout& whole, std::uint64_t page_bytes) {
   for (named_tensor& s : tensors) {
     if (s.bytes > page_bytes) {
       fail(error_category::unsupported,
-           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: make it several tensors", s.name,
+           "\"{}\" {}{} has {} bytes and one buffer of the device holds {}: use a smaller batch, or split it", s.name,
            to_string(s.type), to_string(s.extents), s.bytes, page_bytes);
     }
     s.offset = detail::fit_page(end, aligned(s.bytes), page_bytes);

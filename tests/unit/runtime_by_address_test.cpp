@@ -99,9 +99,10 @@ TEST(runtime_by_address, a_device_without_addresses_refuses_with_its_sentence) {
     const node_id x = g.input("x", dtype::f32, {1025});
     g.add_output("y", g.map(scalar_op::negate, {x}));
     const std::string said = support::sentence_of([&] { program(gpu, g, parameters(gpu, graph())); });
-    EXPECT_EQ(said, has_address ? "no error"
-                                : "\"x\" is f32[1025], 4100 bytes, and the device takes 4096 of one tensor at most: use a "
-                                  "smaller batch, or split it");
+    EXPECT_EQ(said, has_address
+                        ? "no error"
+                        : "\"x\" is f32[1025], 4100 bytes, and the device takes 4096 of one tensor at most: use a "
+                          "smaller batch, or split it");
   }
 }
 
