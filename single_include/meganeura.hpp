@@ -27584,6 +27584,7 @@ class extractor {
   void find_cost(enode_id node) {
     time_[node] = time_of_(node);
     cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+    if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
   }
   [[nodiscard]] bool launches(enode_id node) const {
     const op_stage stage = info(g_.node(node).kind).stage;
@@ -27622,18 +27623,25 @@ class extractor {
     finished_.clear();
   }
 
-  // Kernels side by side: as long as the longest of them, and as the work of all, which waits for the first one's data.
-  struct group_time {
-    double longest = 0, busy = 0, idle = std::numeric_limits<double>::infinity();
-    std::uint32_t kernels = 0;
+  // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
+  // the first one's data.
+  struct group {
+    std::multiset<double> alone, idle;
+    double busy = 0;
     void add(const kernel_time& kernel) {
-      longest = std::max(longest, kernel.alone);
+      alone.insert(kernel.alone);
+      idle.insert(kernel.alone - kernel.busy);
       busy += kernel.busy;
-      idle = std::min(idle, kernel.alone - kernel.busy);
-      ++kernels;
+    }
+    void remove(const kernel_time& kernel) {
+      alone.erase(alone.find(kernel.alone));
+      idle.erase(idle.find(kernel.alone - kernel.busy));
+      busy -= kernel.busy;
     }
     [[nodiscard]] double seconds(const launch_time& launch) const {
-      return kernels == 0 ? 0 : launch.group + kernels * launch.dispatch + std::max(longest, busy + idle);
+      if (alone.empty()) return 0;
+      const auto dispatches = static_cast<double>(alone.size()) * launch.dispatch;
+      return launch.group + dispatches + std::max(*alone.rbegin(), busy + *idle.begin());
     }
   };
   // Of one step as it is chosen now; infinite where a kernel would wait for itself.
@@ -27647,7 +27655,7 @@ class extractor {
       if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
     }
     double seconds = 0;
-    for (const group_time& each : groups_) seconds += each.seconds(launch_);
+    for (const group& each : groups_) seconds += each.seconds(launch_);
     return seconds;
   }
 
@@ -27657,18 +27665,12 @@ class extractor {
     total_ = step_seconds();
     depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
     after_.assign(g_.class_slots(), 0);
-    known_groups_.resize(groups_.size());
-    for (std::size_t i = 0; i < groups_.size(); ++i) {
-      known_groups_[i].time = groups_[i];
-      known_groups_[i].kernels.clear();
-    }
     for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
-      const class_id id = finished_[i];
-      const bool runs = launches(live_[id].node);
-      if (runs) known_groups_[levels_[id]].kernels.push_back(id);
-      for (class_id operand : distinct_operands(live_[id].node))
-        after_[operand] = std::max(after_[operand], after_[id] + runs);
+      const enode_id node = live_[finished_[i]].node;
+      for (class_id operand : distinct_operands(node))
+        after_[operand] = std::max(after_[operand], after_[finished_[i]] + launches(node));
     }
+    known_groups_.swap(groups_);
     find_levels(order_);
     known_ = levels_;
   }
@@ -27693,8 +27695,8 @@ class extractor {
       if (node == before) continue;
       const std::uint32_t level = level_by(node);
       const double delta = change(id, node);
-      turned_.push_back(id);
-      const bool is_kept = level == known_[id] ? regroup() : delta + group_cost(id, level) < -tolerance && is_quicker();
+      const bool is_kept =
+          level == known_[id] ? regroup(id, before) : delta + group_cost(id, level) < -tolerance && is_quicker();
       if (!is_kept) change(id, before);
     }
   }
@@ -27707,34 +27709,49 @@ class extractor {
 
   // A change that leaves its class at its level changes the groups of what has become live or no longer is, and no
   // others. It is kept if these get quicker.
-  bool regroup() {
-    small_vector<std::uint32_t, 8> levels;
+  bool regroup(class_id id, enode_id before) {
+    struct difference {
+      std::uint32_t level;
+      enode_id node;
+      bool is_new;
+    };
+    small_vector<difference, 8> all;
+    const auto note = [&](class_id of, enode_id node, bool is_new) {
+      if (launches(node)) all.push_back({known_[of], node, is_new});
+    };
+    note(id, before, false);
+    note(id, live_[id].node, true);
     for (class_id each : turned_) {
       if (known_[each] == cyclic) return false;
-      if (std::ranges::find(levels, known_[each]) == levels.end()) levels.push_back(known_[each]);
+      note(each, live_[each].node, live_[each].uses > 0);
     }
+    struct known_time {
+      std::uint32_t level;
+      double seconds, busy;
+    };
+    small_vector<known_time, 8> times;
+    for (const difference& each : all) {
+      const group& known = known_groups_[each.level];
+      if (std::ranges::find(times, each.level, &known_time::level) == times.end())
+        times.push_back({each.level, known.seconds(launch_), known.busy});
+    }
+    const auto apply = [&](bool forward) {
+      for (const difference& each : all) {
+        group& changed = known_groups_[each.level];
+        each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
+      }
+    };
+    apply(true);
     double seconds = 0;
-    regrouped_.clear();
-    for (std::uint32_t level : levels) {
-      group& now = regrouped_.emplace_back();
-      const auto add = [&](class_id each) {
-        if (live_[each].uses == 0 || !launches(live_[each].node)) return;
-        now.time.add(time_[live_[each].node]);
-        now.kernels.push_back(each);
-      };
-      for (class_id each : known_groups_[level].kernels) {
-        if (std::ranges::find(turned_, each) == turned_.end()) add(each);
-      }
-      for (class_id each : turned_) {
-        if (known_[each] == level) add(each);
-      }
-      seconds += now.time.seconds(launch_) - known_groups_[level].time.seconds(launch_);
+    for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
+    if (seconds < -tolerance) {
+      total_ += seconds;
+      ++moved_;
+      return true;
     }
-    if (seconds >= -tolerance) return false;
-    for (std::size_t i = 0; i < levels.size(); ++i) std::swap(known_groups_[levels[i]], regrouped_[i]);
-    total_ += seconds;
-    ++moved_;
-    return true;
+    apply(false);
+    for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
+    return false;
   }
 
   // Adds one use of a class; what becomes live with it costs.
@@ -27850,13 +27867,8 @@ class extractor {
   std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
-  struct group {
-    group_time time;
-    small_vector<class_id, 8> kernels;
-  };
-  std::vector<group_time> groups_;  // by level
-  std::vector<group> known_groups_, regrouped_;
-  std::vector<class_id> turned_;  // became live or no longer are by the last change
+  std::vector<group> groups_, known_groups_;  // by level
+  std::vector<class_id> turned_;              // became live or no longer are by the last change
   std::size_t moved_ = 0;
 };
 
@@ -33438,10 +33450,11 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
       known.reset(new trace_file(std::move(name), file, most_events));
       known->flush(log);
     } catch (const error& problem) {
-      constexpr const char* text = "there is no trace: {} cannot be written: {}; {}";
-      write_log(log, log_level::warning, text, shown_path(path), problem.what(), advice);
+      const std::string said =
+          fmt::format("there is no trace: {} cannot be written: {}; {}", shown_path(path), problem.what(), advice);
+      write_log(log, log_level::warning, "{}", said);
       // Who sets the variable for a program that logs nothing has to learn it as well.
-      if (!log) fmt::print(stderr, "meganeura: {}\n", fmt::format(text, shown_path(path), problem.what(), advice));
+      if (!log) fmt::print(stderr, "meganeura: {}\n", said);
     }
     return known;
   } catch (...) {  // memory

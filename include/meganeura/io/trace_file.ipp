@@ -99,10 +99,11 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
       known.reset(new trace_file(std::move(name), file, most_events));
       known->flush(log);
     } catch (const error& problem) {
-      constexpr const char* text = "there is no trace: {} cannot be written: {}; {}";
-      write_log(log, log_level::warning, text, shown_path(path), problem.what(), advice);
+      const std::string said =
+          fmt::format("there is no trace: {} cannot be written: {}; {}", shown_path(path), problem.what(), advice);
+      write_log(log, log_level::warning, "{}", said);
       // Who sets the variable for a program that logs nothing has to learn it as well.
-      if (!log) fmt::print(stderr, "meganeura: {}\n", fmt::format(text, shown_path(path), problem.what(), advice));
+      if (!log) fmt::print(stderr, "meganeura: {}\n", said);
     }
     return known;
   } catch (...) {  // memory
