@@ -51230,19 +51230,18 @@ struct staged_shape {
 
 /// f16 has f32's precision in two terms, not its range. Each row of an operand in a workgroup's tile is therefore
 /// multiplied by a power of two while it is staged, and the sums by the inverse of both. It brings the largest of the
-/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it. Where only the beginning of it
-/// was looked at it brings the largest of that to [2, 4): the loss is below 2^-26, and what is up to 2^14 times as
-/// large fits (one term loses more anyway: [2^-8, 2^-7) leaves it more room). Where an overflow shows in the sums,
-/// whole rows are looked at. Factors end at 2^126, with which what is below 2^-110 fits and keeps its precision; all
+/// row to [2^14, 2^15): what two terms lose of smaller elements is below 2^-39 of it, and one keeps its 11 bits down to
+/// 2^-28 of it. Where only the beginning of it was looked at it brings the largest of that to [2^5, 2^6): that becomes
+/// 2^-30 and 2^-19, and what is up to 2^10 times as large fits. Where an overflow shows in the sums, whole rows are
+/// looked at. Factors end at 2^126, with which what is below 2^-110 fits and keeps its precision; all
 /// that is not overflows if it is behind the beginning. So rows of zeros, as masks leave them, cost nothing. Rows with
 /// infinities or NaN have no such number.
 class row_scales {
  public:
   /// rows: a multiple of 4.
-  row_scales(spirv::kernel& k, std::uint32_t rows, product_arithmetic arithmetic)
+  row_scales(spirv::kernel& k, std::uint32_t rows)
       : k_(k),
         target_(k.variable<spirv::i32>()),
-        beginning_(arithmetic == product_arithmetic::split ? 1 : -8),
         largest_(k.shared<spirv::u32>(rows + 4)),
         halves_(k.shared<spirv::f32x4>(rows / 2)),
         rows_(rows) {}
@@ -51254,7 +51253,7 @@ class row_scales {
     each(rows_ + 4 - first, [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
   }
   /// Whether `whole` rows are looked at.
-  void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(beginning_)); }
+  void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(5)); }
   /// Behind a barrier behind clear(all): the largest of a part of a row.
   void raise(const spirv::u32& row, const spirv::u32& magnitude) {
     static_cast<void>(largest_[row].atomic_max(magnitude));
@@ -51320,7 +51319,6 @@ class row_scales {
 
   spirv::kernel& k_;
   spirv::var<spirv::i32> target_;
-  int beginning_;
   spirv::memory<spirv::u32> largest_;  // magnitudes' bits; behind them what is noted
   spirv::memory<spirv::f32x4> halves_;
   std::uint32_t rows_;
@@ -51752,7 +51750,7 @@ class cooperative_product {
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
+    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }

@@ -54,7 +54,7 @@ class cooperative_product {
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n, s.arithmetic);
+    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
