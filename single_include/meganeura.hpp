@@ -2410,6 +2410,10 @@ struct product_schedule {
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// Of f32 in memory, whose rows have factors.
+  [[nodiscard]] constexpr bool is_scaled() const {
+    return arithmetic == product_arithmetic::split || arithmetic == product_arithmetic::rounded;
+  }
   /// f16 terms that stand for one element.
   [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
   /// Split: products with low terms have a total of their own; with more results registers would be short of it.
@@ -18732,9 +18736,24 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
 }
 
-}  // namespace detail
+/// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
+[[nodiscard]] inline std::uint64_t emulated_iterations(const product_schedule& s, std::int64_t k,
+                                                       const device_profile& device) {
+  const auto terms = static_cast<std::uint64_t>(k), steps = ceil_div<std::uint64_t>(terms, s.tile_k);
+  const std::uint64_t results = s.subgroup_m * s.subgroup_n / device.subgroup_size;
+  const std::uint64_t products = s.arithmetic == product_arithmetic::split ? 3 : 1;
+  const std::uint64_t a_unit =
+      device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
+  const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
+  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
+  const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
+  return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
+}
 
-namespace detail {
+[[nodiscard]] inline bool ends_in_time(const product_schedule& s, std::int64_t k, const device_profile& device) {
+  return device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0 ||
+         emulated_iterations(s, k, device) <= device.max_loop_iterations;
+}
 
 /// Terms of a step: the two deepest powers of two that the device has room for, and where slices share a step those of
 /// which k is a multiple, as nearly as can be. (In large tiles steps of 96 terms took a fifth longer than those of 64.)
@@ -18781,7 +18800,7 @@ namespace detail {
         const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
         for (s.depth = 1; s.depth <= deepest; ++s.depth) {
           const bool is_taken = s.depth <= 3 || s.depth == steps;
-          if (is_taken && detail::has_registers(s, device)) found.push_back(s);
+          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
         }
       }
     }
@@ -29384,6 +29403,36 @@ inline void add_device_track(device_state& state, const log_sink& log) {
             state.trace->path());
 }
 
+// Ranges, sizes and numbers of buffers may be less than any device's: what needs more is refused where it is met.
+inline void check_at_most(const device_facts& most) {
+  const device_facts least = minimum_facts();
+  const auto check = [](const char* name, std::uint64_t found, std::uint64_t needed) {
+    if (found >= needed) return;
+    fail(error_category::invalid_argument,
+         "device_options::at_most has {} = {}, and kernels need {}; begin with minimum_facts() or with the facts of a "
+         "device, and change what is to be less",
+         name, found, needed);
+  };
+  check("api_version", most.api_version, 1U << 22 | 1U << 12);
+  check("has_timeline_semaphore", most.has_timeline_semaphore, 1);
+  check("max_shared_bytes", most.max_shared_bytes, least.max_shared_bytes);
+  check("max_workgroup_invocations", most.max_workgroup_invocations, least.max_workgroup_invocations);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    check("max_workgroup_size", most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
+    check("max_workgroup_count", most.max_workgroup_count[axis], least.max_workgroup_count[axis]);
+  }
+  check("max_storage_buffers", most.max_storage_buffers, least.max_storage_buffers);
+  check("max_texel_buffers", most.max_texel_buffers, least.max_texel_buffers);
+  check("max_uniform_buffers", most.max_uniform_buffers, least.max_uniform_buffers);
+  check("max_buffer_bytes", most.max_buffer_bytes, widest_load);
+  check("max_allocations", most.max_allocations, 1);
+  for (const std::uint64_t alignment : {most.storage_alignment, most.texel_alignment, most.uniform_alignment}) {
+    if (!std::has_single_bit(alignment))
+      fail(error_category::invalid_argument, "device_options::at_most has an alignment of {}; it is a power of two",
+           alignment);
+  }
+}
+
 inline void check_emulated_units(const std::optional<matrix_shape>& wanted, std::uint32_t subgroup_size) {
   if (!wanted || is_usable(*wanted, subgroup_size)) return;
   fail(error_category::invalid_argument,
@@ -29416,6 +29465,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
+  if (options.at_most) detail::check_at_most(*options.at_most);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   detail::check_emulated_units(options.emulated_units, facts.subgroup_size);
   facts.emulated_units = options.emulated_units;
@@ -32722,6 +32772,35 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
 }
 
+// Where nothing would be cheaper than anything, or nothing could be computed at all.
+inline void check(const device_profile& device) {
+  const auto expect = [](bool holds, const char* name, double found, const char* what) {
+    if (!holds) fail(error_category::invalid_argument, "device_profile::{} is {}; it has to be {}", name, found, what);
+  };
+  const auto positive = [&](const char* name, double found) {
+    expect(std::isfinite(found) && found > 0, name, found, "a positive number");
+  };
+  const auto seconds = [&](const char* name, double found) {
+    expect(std::isfinite(found) && found >= 0, name, found, "seconds, 0 or more");
+  };
+  positive("subgroup_size", device.subgroup_size);
+  positive("max_invocations", device.max_invocations);
+  positive("compute_units", device.compute_units);
+  positive("split_terms", static_cast<double>(device.split_terms));
+  positive("bandwidth", device.bandwidth);
+  positive("scalar_flops", device.scalar_flops);
+  positive("matmul_flops", device.matmul_flops);
+  positive("matrix_flops", device.matrix_flops);
+  positive("transcendental", device.transcendental);
+  positive("strided_read", device.strided_read);
+  positive("full_occupancy", device.full_occupancy);
+  seconds("launch.group", device.launch.group);
+  seconds("launch.dispatch", device.launch.dispatch);
+  seconds("product_once", device.product_once);
+  seconds("vectors_once", device.vectors_once);
+  seconds("region_once", device.region_once);
+}
+
 // With matrix units where they may be used.
 inline device_profile device_of(const optimize_options& options) {
   device_profile on = options.device;
@@ -32840,6 +32919,7 @@ inline algebra_subset admitted_rules(const optimize_options& options, const rule
 }  // namespace detail
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
+  detail::check(options.device);
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
@@ -33440,7 +33520,9 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
   const char* advice = "set MEGANEURA_TRACE or device_options::trace to a file that can be written";
   try {
     const std::lock_guard lock(all.mutex);
-    std::shared_ptr<trace_file>& known = all.by_path[std::filesystem::absolute(path).string()];
+    std::error_code unknown;  // with no such folder it will be said below
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
+    std::shared_ptr<trace_file>& known = all.by_path[unknown ? path : whole.string()];
     if (known) return known;
     try {
       std::string name = path;
@@ -51709,8 +51791,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline bool is_scaled(product_arithmetic arithmetic) { return arithmetic != product_arithmetic::half; }
-
 // Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a row of fragments.
 [[nodiscard]] inline std::uint32_t exchange_stride(const product_schedule& s, std::uint32_t components) {
   return ((s.slices > 1 ? s.tile_n : s.subgroup_n) + 4) / components;  // 16 bytes of padding
@@ -51722,7 +51802,7 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !is_scaled(s.arithmetic) && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
+  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
          extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 && plan.m.size() == 1 && plan.n.size() == 1 &&
          plan.n[0].stride == 1;
 }
@@ -51750,7 +51830,7 @@ class cooperative_product {
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n);
+    if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
@@ -52141,7 +52221,7 @@ template <spirv::kernel_value Element, template <class> class Unit>
 template <template <class> class Unit>
 [[nodiscard]] kernel_dispatch make_cooperative_on(const matmul_problem& problem, const product_schedule& s,
                                                   const device_profile& device) {
-  if (is_scaled(s.arithmetic)) return make_cooperative<spirv::u32x2, Unit>(problem, s, device);
+  if (s.is_scaled()) return make_cooperative<spirv::u32x2, Unit>(problem, s, device);
   return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
 }
 

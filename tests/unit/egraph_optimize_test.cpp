@@ -4,11 +4,13 @@
 #include <meganeura/core/error.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
+#include <support/sentence_of.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -510,6 +512,21 @@ TEST(egraph_plans, filters_of_images_agree) {
     EXPECT_EQ(applied(report, "split_filter"), 1u);
     expect_agrees(g, options);
   }
+}
+
+TEST(egraph_plans, a_device_that_takes_no_time_or_for_ever_is_refused) {
+  const graph g = filter_gradient(1, 2, 2, 4);
+  const auto refused = [&](auto change) {
+    fusion::optimize_options options;
+    change(options.device);
+    return support::refusal([&] { (void)fusion::optimize(g, options); });
+  };
+  EXPECT_NE(refused([](device_profile& on) { on.compute_units = 0; }).find("compute_units is 0"), std::string::npos);
+  EXPECT_NE(refused([](device_profile& on) { on.split_terms = 0; }).find("split_terms"), std::string::npos);
+  EXPECT_NE(refused([](device_profile& on) { on.bandwidth = 0; }).find("bandwidth"), std::string::npos);
+  EXPECT_NE(refused([](device_profile& on) { on.launch.group = -1; }).find("launch.group"), std::string::npos);
+  EXPECT_NE(refused([](device_profile& on) { on.scalar_flops = std::nan(""); }).find("nan"), std::string::npos);
+  EXPECT_EQ(refused([](device_profile& on) { on.launch = {}; }), "no error");
 }
 
 // sum((x - y)^2) of n elements

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -82,6 +83,9 @@ TEST(io_trace_file, one_path_is_one_file_of_the_process) {
   const support::temporary_folder folder;
   const auto trace = trace_file::open(folder / "t.json", 100, {});
   EXPECT_EQ(trace_file::open(folder / "t.json", 100, {}), trace);
+  EXPECT_EQ(trace_file::open(folder / "./none/../t.json", 100, {}), trace) << "however it is spelt";
+  std::filesystem::create_symlink("t.json", folder / "link.json");
+  EXPECT_EQ(trace_file::open(folder / "link.json", 100, {}), trace);
   EXPECT_NE(trace_file::open(folder / "u.json", 100, {}), trace);
 }
 

@@ -182,6 +182,37 @@ TEST(kernels_cooperative, modules_of_all_schedules_are_valid) {
   }
 }
 
+// What is on offer where drivers end long loops.
+TEST(kernels_cooperative, loops_of_emulated_units_are_no_longer_than_foretold) {
+  device_profile on;
+  on.matrix_units = matrix_units::emulated;
+  on.max_shared_bytes = 49152, on.max_invocations = 1024, on.subgroup_size = 8;
+  constexpr product_arithmetic all[] = {product_arithmetic::split, product_arithmetic::rounded,
+                                        product_arithmetic::half};
+  std::size_t too_long = 0;
+  for (const matrix_shape& unit : {matrix_shape{16, 16, 16}, {8, 8, 8}, {16, 8, 8}, {32, 8, 8}}) {
+    on.unit = unit;
+    for (const std::uint32_t k : {1u, 33u, 300u, 2500u}) {
+      const matmul_problem p = problem_of(operands{64, 64, k, {}, {}, {}});
+      for (const product_arithmetic arithmetic : all) {
+        on.max_loop_iterations = 0;
+        const std::vector<product_schedule> every = fusion::product_schedules(arithmetic, k, on);
+        on.max_loop_iterations = 65535;
+        const std::vector<product_schedule> offered = fusion::product_schedules(arithmetic, k, on);
+        for (const product_schedule& s : every) {
+          if (s.depth > 2 || !kernels::cooperative_fits(p, s, on)) continue;
+          const std::uint64_t found = kernels::make_cooperative_matmul(p, s, on).module.loop_iterations;
+          const std::uint64_t foretold = fusion::detail::emulated_iterations(s, k, on);
+          EXPECT_LE(found, foretold) << described(s, on) << ", " << k << " terms";
+          if (k >= 300) EXPECT_LE(foretold, found + found / 8) << described(s, on) << ", " << k << " terms";
+          too_long += found > 65535 && std::ranges::find(offered, s) == offered.end();
+        }
+      }
+    }
+  }
+  EXPECT_GT(too_long, 0u);
+}
+
 TEST(kernels_cooperative, whole_tiles_match_the_reference) { expect_right(random_operands(64, 64, 32)); }
 
 TEST(kernels_cooperative, all_orders_of_operands_match_the_reference) {

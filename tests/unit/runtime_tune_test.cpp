@@ -132,6 +132,15 @@ TEST(runtime_tune, a_table_changes_schedules_alone) {
   }
 }
 
+// Of a sum so long that this driver would end some of the kernels there are.
+TEST(runtime_tune, what_a_device_cannot_run_is_not_measured) {
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {16, 1200}), b = g.parameter("b", dtype::f32, {1200, 16});
+  g.add_output("y", g.contract(a, b, "ik", "kj", "ij"));
+  const tuning_result found = tune(support::shared_unit_device(), g, {}, {.candidates = 1000, .rounds = 1});
+  EXPECT_NE(found.products, nullptr);
+}
+
 TEST(runtime_tune, tuning_measures_and_is_never_worse) {
   const device& gpu = support::shared_unit_device();
   const symbol_extent symbols[] = {{"batch", 16}};

@@ -266,6 +266,20 @@ TEST(vulkan_log, a_sink_is_called_once_at_a_time_and_what_it_throws_is_lost) {
   EXPECT_EQ(together, 0);
 }
 
+TEST(vulkan_choice, a_weaker_one_that_no_kernel_runs_on_is_refused) {
+  const auto refused = [](auto change) {
+    vulkan::device_facts most = vulkan::minimum_facts();
+    change(most);
+    return support::refusal([&] { (void)vulkan::device({.disk_cache = false, .at_most = most}); });
+  };
+  EXPECT_NE(refused([](auto& most) { most = {}; }).find("minimum_facts()"), std::string::npos);
+  EXPECT_NE(refused([](auto& most) { most.max_shared_bytes = 0; }).find("max_shared_bytes = 0"), std::string::npos);
+  EXPECT_NE(refused([](auto& most) { most.max_workgroup_size[1] = 1; }).find("128"), std::string::npos);
+  EXPECT_NE(refused([](auto& most) { most.max_buffer_bytes = 0; }).find("max_buffer_bytes"), std::string::npos);
+  EXPECT_NE(refused([](auto& most) { most.storage_alignment = 0; }).find("power of two"), std::string::npos);
+  EXPECT_EQ(refused([](auto&) {}), "no error");
+}
+
 TEST(vulkan_validation, the_environment_switches_it_on) {
   const scoped_environment on("MEGANEURA_VALIDATION", "1");
   EXPECT_TRUE(vulkan::detail::environment_switch("MEGANEURA_VALIDATION"));

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -63,6 +64,35 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   }
   for (const graph_output& output : g.outputs()) result.roots.push_back(result.classes[output.node]);
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
+}
+
+// Where nothing would be cheaper than anything, or nothing could be computed at all.
+inline void check(const device_profile& device) {
+  const auto expect = [](bool holds, const char* name, double found, const char* what) {
+    if (!holds) fail(error_category::invalid_argument, "device_profile::{} is {}; it has to be {}", name, found, what);
+  };
+  const auto positive = [&](const char* name, double found) {
+    expect(std::isfinite(found) && found > 0, name, found, "a positive number");
+  };
+  const auto seconds = [&](const char* name, double found) {
+    expect(std::isfinite(found) && found >= 0, name, found, "seconds, 0 or more");
+  };
+  positive("subgroup_size", device.subgroup_size);
+  positive("max_invocations", device.max_invocations);
+  positive("compute_units", device.compute_units);
+  positive("split_terms", static_cast<double>(device.split_terms));
+  positive("bandwidth", device.bandwidth);
+  positive("scalar_flops", device.scalar_flops);
+  positive("matmul_flops", device.matmul_flops);
+  positive("matrix_flops", device.matrix_flops);
+  positive("transcendental", device.transcendental);
+  positive("strided_read", device.strided_read);
+  positive("full_occupancy", device.full_occupancy);
+  seconds("launch.group", device.launch.group);
+  seconds("launch.dispatch", device.launch.dispatch);
+  seconds("product_once", device.product_once);
+  seconds("vectors_once", device.vectors_once);
+  seconds("region_once", device.region_once);
 }
 
 // With matrix units where they may be used.
@@ -183,6 +213,7 @@ inline algebra_subset admitted_rules(const optimize_options& options, const rule
 }  // namespace detail
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
+  detail::check(options.device);
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;

@@ -66,9 +66,24 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
 }
 
-}  // namespace detail
+/// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
+[[nodiscard]] inline std::uint64_t emulated_iterations(const product_schedule& s, std::int64_t k,
+                                                       const device_profile& device) {
+  const auto terms = static_cast<std::uint64_t>(k), steps = ceil_div<std::uint64_t>(terms, s.tile_k);
+  const std::uint64_t results = s.subgroup_m * s.subgroup_n / device.subgroup_size;
+  const std::uint64_t products = s.arithmetic == product_arithmetic::split ? 3 : 1;
+  const std::uint64_t a_unit =
+      device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
+  const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
+  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
+  const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
+  return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
+}
 
-namespace detail {
+[[nodiscard]] inline bool ends_in_time(const product_schedule& s, std::int64_t k, const device_profile& device) {
+  return device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0 ||
+         emulated_iterations(s, k, device) <= device.max_loop_iterations;
+}
 
 /// Terms of a step: the two deepest powers of two that the device has room for, and where slices share a step those of
 /// which k is a multiple, as nearly as can be. (In large tiles steps of 96 terms took a fifth longer than those of 64.)
@@ -115,7 +130,7 @@ namespace detail {
         const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
         for (s.depth = 1; s.depth <= deepest; ++s.depth) {
           const bool is_taken = s.depth <= 3 || s.depth == steps;
-          if (is_taken && detail::has_registers(s, device)) found.push_back(s);
+          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
         }
       }
     }

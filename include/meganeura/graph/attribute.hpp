@@ -178,6 +178,10 @@ struct product_schedule {
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// Of f32 in memory, whose rows have factors.
+  [[nodiscard]] constexpr bool is_scaled() const {
+    return arithmetic == product_arithmetic::split || arithmetic == product_arithmetic::rounded;
+  }
   /// f16 terms that stand for one element.
   [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
   /// Split: products with low terms have a total of their own; with more results registers would be short of it.

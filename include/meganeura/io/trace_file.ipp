@@ -89,7 +89,9 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
   const char* advice = "set MEGANEURA_TRACE or device_options::trace to a file that can be written";
   try {
     const std::lock_guard lock(all.mutex);
-    std::shared_ptr<trace_file>& known = all.by_path[std::filesystem::absolute(path).string()];
+    std::error_code unknown;  // with no such folder it will be said below
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
+    std::shared_ptr<trace_file>& known = all.by_path[unknown ? path : whole.string()];
     if (known) return known;
     try {
       std::string name = path;

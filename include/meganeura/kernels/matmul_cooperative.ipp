@@ -13,8 +13,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-[[nodiscard]] inline bool is_scaled(product_arithmetic arithmetic) { return arithmetic != product_arithmetic::half; }
-
 // Elements of workgroup memory through which sums pass: those of all slices, or of each subgroup a row of fragments.
 [[nodiscard]] inline std::uint32_t exchange_stride(const product_schedule& s, std::uint32_t components) {
   return ((s.slices > 1 ? s.tile_n : s.subgroup_n) + 4) / components;  // 16 bytes of padding
@@ -26,7 +24,7 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !is_scaled(s.arithmetic) && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
+  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
          extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 && plan.m.size() == 1 && plan.n.size() == 1 &&
          plan.n[0].stride == 1;
 }
@@ -54,7 +52,7 @@ class cooperative_product {
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (is_scaled(s.arithmetic)) scales_.emplace(k, s.tile_m + s.tile_n);
+    if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
@@ -445,7 +443,7 @@ template <spirv::kernel_value Element, template <class> class Unit>
 template <template <class> class Unit>
 [[nodiscard]] kernel_dispatch make_cooperative_on(const matmul_problem& problem, const product_schedule& s,
                                                   const device_profile& device) {
-  if (is_scaled(s.arithmetic)) return make_cooperative<spirv::u32x2, Unit>(problem, s, device);
+  if (s.is_scaled()) return make_cooperative<spirv::u32x2, Unit>(problem, s, device);
   return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
 }
 

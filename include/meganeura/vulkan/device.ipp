@@ -11,6 +11,7 @@
 #include <meganeura/vulkan/recording_state.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <exception>
 #include <thread>
@@ -49,6 +50,36 @@ inline void add_device_track(device_state& state, const log_sink& log) {
             state.trace->path());
 }
 
+// Ranges, sizes and numbers of buffers may be less than any device's: what needs more is refused where it is met.
+inline void check_at_most(const device_facts& most) {
+  const device_facts least = minimum_facts();
+  const auto check = [](const char* name, std::uint64_t found, std::uint64_t needed) {
+    if (found >= needed) return;
+    fail(error_category::invalid_argument,
+         "device_options::at_most has {} = {}, and kernels need {}; begin with minimum_facts() or with the facts of a "
+         "device, and change what is to be less",
+         name, found, needed);
+  };
+  check("api_version", most.api_version, 1U << 22 | 1U << 12);
+  check("has_timeline_semaphore", most.has_timeline_semaphore, 1);
+  check("max_shared_bytes", most.max_shared_bytes, least.max_shared_bytes);
+  check("max_workgroup_invocations", most.max_workgroup_invocations, least.max_workgroup_invocations);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    check("max_workgroup_size", most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
+    check("max_workgroup_count", most.max_workgroup_count[axis], least.max_workgroup_count[axis]);
+  }
+  check("max_storage_buffers", most.max_storage_buffers, least.max_storage_buffers);
+  check("max_texel_buffers", most.max_texel_buffers, least.max_texel_buffers);
+  check("max_uniform_buffers", most.max_uniform_buffers, least.max_uniform_buffers);
+  check("max_buffer_bytes", most.max_buffer_bytes, widest_load);
+  check("max_allocations", most.max_allocations, 1);
+  for (const std::uint64_t alignment : {most.storage_alignment, most.texel_alignment, most.uniform_alignment}) {
+    if (!std::has_single_bit(alignment))
+      fail(error_category::invalid_argument, "device_options::at_most has an alignment of {}; it is a power of two",
+           alignment);
+  }
+}
+
 inline void check_emulated_units(const std::optional<matrix_shape>& wanted, std::uint32_t subgroup_size) {
   if (!wanted || is_usable(*wanted, subgroup_size)) return;
   fail(error_category::invalid_argument,
@@ -81,6 +112,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
+  if (options.at_most) detail::check_at_most(*options.at_most);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
   detail::check_emulated_units(options.emulated_units, facts.subgroup_size);
   facts.emulated_units = options.emulated_units;
