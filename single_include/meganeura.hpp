@@ -7753,6 +7753,10 @@ constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int
   return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
 }
 
+constexpr node_spec describe_index_add(const facts& x, const facts&, const facts&, int axis) {
+  return node_of(op::index_add, x.type, x.shape, axis_attribute{normal_axis(axis, x.shape.rank)});
+}
+
 }  // namespace detail
 
 /// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
@@ -7789,6 +7793,28 @@ template <value Indices, value Updates, detail::axis_like Axis, class Shape>
 template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 [[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
   return scatter_add(indices, updates, c<Axis>, c<Shape>);
+}
+
+/// x with each slice of `updates` added where its index says, or nowhere when that is out of range; those for one place
+/// add up: index_add<0>(x, indices, updates), or index_add(x, indices, updates, 0). torch.index_add.
+/// shapes: x -> x's, updates: what gather(x, indices, axis) has. dtypes: x's and the updates' agree, indices i32.
+/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "updates must have x's dtype and the
+/// shape gather would return".
+template <value X, value Indices, value Updates, detail::axis_like Axis>
+[[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: index_add<axis>(x, indices, updates): indices must be i32", x, indices, updates)
+  MEGANEURA_EXPECT(
+      (updates.facts().type == x.facts().type &&
+       detail::can_scatter(x.facts().shape, indices.facts().shape, updates.facts().shape, detail::axis_of(x, axis))),
+      "meganeura: index_add<axis>(x, indices, updates): updates must have x's dtype and the shape gather "
+      "would return",
+      x, indices, updates)
+  return detail::make<detail::describe_index_add>(x, indices, updates, axis);
+}
+template <int Axis, value X, value Indices, value Updates>
+[[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates) {
+  return index_add(x, indices, updates, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -19531,7 +19557,8 @@ struct profiled_dispatch {
   double flops = 0;
   double floor = 0;  // nanoseconds that it needs at least by the rates of the device_profile, see plan::floor_seconds
 
-  /// 100 where it is as quick as the floor, 50 where it takes twice as long; 0 before it was measured.
+  /// 100 where it is as quick as the floor, 50 where it takes twice as long; 0 before it was measured. The rates of a
+  /// processor are rough guesses, which kernels there may exceed.
   [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
 };
 
@@ -21636,8 +21663,13 @@ MEGANEURA_INLINE void shape::refuse_rank(std::int64_t extent) const {
 
 MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const {
   if (extent < 1) {
-    fail(error_category::invalid_argument, "shape {}: axis {} cannot be {}; an extent is at least 1", to_string(*this),
-         axis, extent);
+    std::vector<std::int64_t> asked(begin(), end());
+    if (axis < rank_)
+      asked[static_cast<std::size_t>(axis)] = extent;
+    else
+      asked.push_back(extent);
+    fail(error_category::invalid_argument, "shape [{}]: axis {} cannot be {}; an extent is at least 1",
+         fmt::join(asked, ", "), axis, extent);
   }
   fail(error_category::invalid_argument,
        "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents", to_string(*this), extent,
@@ -34188,7 +34220,9 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || input_bound_[i]) continue;
     fail(error_category::invalid_argument,
-         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.tensors[i].name);
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values), or {{\"{0}\", values}} "
+         "where names are not known before",
+         plan_.inputs.tensors[i].name);
   }
 }
 

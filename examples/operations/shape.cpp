@@ -101,7 +101,7 @@ void add_views(std::vector<operation>& list) {
                   })});
   list.push_back({"scatter_add<axis, dims>(indices, updates)",
                   "[i...], [.., i..., ..] -> dims",
-                  "index_add",
+                  "",
                   "ScatterND",
                   {{{4, 3}}, {{4}, 0, 5, i32}},
                   [](const values& x) {
@@ -110,6 +110,17 @@ void add_views(std::vector<operation>& list) {
                   [](const all_numbers& x) {
                     numbers y(15, 0.0);
                     for (size_t i = 0; i < 12; ++i) y[whole(x[1][i / 3]) * 3 + i % 3] += x[0][i];
+                    return y;
+                  }});
+  list.push_back({"index_add<axis>(x, indices, updates)",
+                  "[.., n, ..], [i...], [.., i..., ..] -> [.., n, ..]",
+                  "index_add",
+                  "ScatterND",
+                  {{{2, 5, 3}}, {{4}, 0, 5, i32}, {{2, 4, 3}}},
+                  [](const values& x) { return mn::index_add(x[0], x[1], x[2], 1); },
+                  [](const all_numbers& x) {
+                    numbers y = x[0];
+                    for (size_t i = 0; i < 24; ++i) y[i / 12 * 15 + whole(x[1][i / 3 % 4]) * 3 + i % 3] += x[2][i];
                     return y;
                   }});
   list.push_back({"narrow<axis, length>(x, start)",

@@ -90,6 +90,9 @@ static_assert(shape<decltype(mn::gather<0>(x<dims<10, 4>>, y<dims<batch, seq>, m
               dims<batch, seq, 4>);
 static_assert(shape<decltype(mn::scatter_add<0, dims<10, 4>>(y<dims<3>, mn::dtype::i32>, x<dims<3, 4>>))> ==
               dims<10, 4>);
+static_assert(
+    shape<decltype(mn::index_add<-2>(x<dims<batch, 10, 4>>, y<dims<3>, mn::dtype::i32>, x<dims<batch, 3, 4>>))> ==
+    dims<batch, 10, 4>);
 static_assert(shape<decltype(mn::conv2d<"c", 8>(x<dims<batch, 1, 28, 28>>))> == dims<batch, 8, 26, 26>);
 static_assert(shape<decltype(mn::conv2d<"c", 8, mn::conv2d_options{.kernel = 5, .stride = 2, .padding = 2}>(
                   x<dims<batch, 3, 28, 28>>))> == dims<batch, 8, 14, 14>);

@@ -34,7 +34,7 @@ TEST(core_shape, a_ninth_axis_is_refused) {
 }
 
 TEST(core_shape, an_extent_below_one_is_refused) {
-  EXPECT_EQ(support::refusal([] { shape{4, 0}; }), "shape [4]: axis 1 cannot be 0; an extent is at least 1");
+  EXPECT_EQ(support::refusal([] { shape{4, 0}; }), "shape [4, 0]: axis 1 cannot be 0; an extent is at least 1");
   EXPECT_NE(support::refusal([] { shape{-3}; }), "no error");
   shape square{4, 4};
   EXPECT_NE(support::refusal([&] { square.set(1, 0); }), "no error");

@@ -192,11 +192,11 @@ const mistake mistakes[] = {
        const scalar_ref taken = b.convert(b.argument(1, dtype::i32), dtype::f32);
        g.map(b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), taken)), std::array{a, a}, dtype::f32);
      }},
-    {"input \"q\": shape []: axis 0 cannot be 0;",
+    {"input \"q\": shape [0]: axis 0 cannot be 0;",
      [](graph& g, node_id, node_id) {
        g.input("q", dtype::f32, {0, 3});
      }},
-    {"parameter \"q\": shape [2]: axis 1 cannot be -3;",
+    {"parameter \"q\": shape [2, -3]: axis 1 cannot be -3;",
      [](graph& g, node_id, node_id) {
        g.parameter("q", dtype::f32, {2, -3});
      }},

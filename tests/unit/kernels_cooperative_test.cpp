@@ -204,7 +204,7 @@ TEST(kernels_cooperative, loops_of_emulated_units_are_no_longer_than_foretold) {
           const std::uint64_t found = kernels::make_cooperative_matmul(p, s, on).module.loop_iterations;
           const std::uint64_t foretold = fusion::detail::emulated_iterations(s, k, on);
           EXPECT_LE(found, foretold) << described(s, on) << ", " << k << " terms";
-          if (k >= 300) EXPECT_LE(foretold, found + found / 8) << described(s, on) << ", " << k << " terms";
+          EXPECT_LE(foretold, found + found / 8 + 10000) << described(s, on) << ", " << k << " terms";
           too_long += found > 65535 && std::ranges::find(offered, s) == offered.end();
         }
       }

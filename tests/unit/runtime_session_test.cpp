@@ -303,7 +303,8 @@ TEST(runtime_session, plausible_mistakes_are_answered_by_what_to_do) {
             }),
             "there is no input \"labels\"; the model has \"x\", \"label\"; did you mean \"label\"?");
   EXPECT_EQ(support::sentence_of([&] { run.step(bind<"x">(x)); }),
-            "input \"label\" was not bound; every step binds it anew: bind<\"label\">(values)");
+            "input \"label\" was not bound; every step binds it anew: bind<\"label\">(values), or {\"label\", values} "
+            "where names are not known before");
   EXPECT_EQ(support::sentence_of([&] { (void)run.parameters().get("one"); }),
             "there is no parameter \"one\"; did you mean \"one.weight\"?");
   EXPECT_EQ(support::sentence_of([&] { run.parameters().load(""); }), "\"\": names no file to read");

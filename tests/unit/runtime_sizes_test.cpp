@@ -84,7 +84,8 @@ TEST(runtime_sizes, a_read_is_of_the_run_that_happened_last_whatever_was_refused
     const program* there = &any.program();
     for (const std::size_t rows : {2u, 4u, 5u, 3u, 6u}) {  // met and never met
       EXPECT_EQ(support::sentence_of([&] { any.start(bind<"x">(ones(rows * 2))); }),
-                "input \"z\" was not bound; every step binds it anew: bind<\"z\">(values)");
+                "input \"z\" was not bound; every step binds it anew: bind<\"z\">(values), or {\"z\", values} where "
+                "names are not known before");
       EXPECT_EQ(any.read("output"), latest) << rows;
     }
     for (const std::int64_t rows : {2, 7, 9, 1}) {

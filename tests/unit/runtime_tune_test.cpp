@@ -141,6 +141,17 @@ TEST(runtime_tune, what_a_device_cannot_run_is_not_measured) {
   EXPECT_NE(found.products, nullptr);
 }
 
+TEST(runtime_tune, nothing_to_measure_is_refused) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {16});
+  g.add_output("y", g.multiply(x, x));
+  const auto refused = [&](const tuning_options& how) {
+    return support::refusal([&] { (void)tune(support::shared_device(), g, {}, how); });
+  };
+  EXPECT_NE(refused({.candidates = -1}).find("-1 candidates"), std::string::npos);
+  EXPECT_NE(refused({.rounds = 0}).find("0 rounds"), std::string::npos);
+}
+
 TEST(runtime_tune, tuning_measures_and_is_never_worse) {
   const device& gpu = support::shared_unit_device();
   const symbol_extent symbols[] = {{"batch", 16}};

@@ -158,7 +158,8 @@ TEST(runtime_untyped, what_cannot_be_trained_or_run_is_a_sentence) {
   EXPECT_EQ(support::sentence_of([&] { both.run({}); }),
             "run returns the only output and this graph has \"a\", \"b\"; use start and read");
   EXPECT_EQ(support::sentence_of([&] { both.start({}); }),
-            "input \"x\" was not bound; every step binds it anew: bind<\"x\">(values)");
+            "input \"x\" was not bound; every step binds it anew: bind<\"x\">(values), or {\"x\", values} where names "
+            "are not known before");
 }
 
 TEST(runtime_untyped, symbols_come_from_any_list_of_pairs) {

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE std::string to_string(const shape& extents) { return fmt::format("[{}]", fmt::join(extents, ", ")); }
@@ -17,8 +20,13 @@ MEGANEURA_INLINE void shape::refuse_rank(std::int64_t extent) const {
 
 MEGANEURA_INLINE void shape::refuse_extent(int axis, std::int64_t extent) const {
   if (extent < 1) {
-    fail(error_category::invalid_argument, "shape {}: axis {} cannot be {}; an extent is at least 1", to_string(*this),
-         axis, extent);
+    std::vector<std::int64_t> asked(begin(), end());
+    if (axis < rank_)
+      asked[static_cast<std::size_t>(axis)] = extent;
+    else
+      asked.push_back(extent);
+    fail(error_category::invalid_argument, "shape [{}]: axis {} cannot be {}; an extent is at least 1",
+         fmt::join(asked, ", "), axis, extent);
   }
   fail(error_category::invalid_argument,
        "shape {}: {} along axis {} makes more than 2^58 elements; choose smaller extents", to_string(*this), extent,

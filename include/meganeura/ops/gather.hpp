@@ -21,6 +21,10 @@ constexpr node_spec describe_scatter_add(const facts&, const facts& updates, int
   return node_of(op::scatter_add, updates.type, shape, axis_attribute{normal_axis(axis, shape.rank)});
 }
 
+constexpr node_spec describe_index_add(const facts& x, const facts&, const facts&, int axis) {
+  return node_of(op::index_add, x.type, x.shape, axis_attribute{normal_axis(axis, x.shape.rank)});
+}
+
 }  // namespace detail
 
 /// Slices of `data` along `axis`, one for each index: gather<0>(data, indices), or gather(data, indices, 0).
@@ -57,6 +61,28 @@ template <value Indices, value Updates, detail::axis_like Axis, class Shape>
 template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 [[nodiscard]] constexpr auto scatter_add(Indices indices, Updates updates) {
   return scatter_add(indices, updates, c<Axis>, c<Shape>);
+}
+
+/// x with each slice of `updates` added where its index says, or nowhere when that is out of range; those for one place
+/// add up: index_add<0>(x, indices, updates), or index_add(x, indices, updates, 0). torch.index_add.
+/// shapes: x -> x's, updates: what gather(x, indices, axis) has. dtypes: x's and the updates' agree, indices i32.
+/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "updates must have x's dtype and the
+/// shape gather would return".
+template <value X, value Indices, value Updates, detail::axis_like Axis>
+[[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates, Axis axis) {
+  MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
+                  "meganeura: index_add<axis>(x, indices, updates): indices must be i32", x, indices, updates)
+  MEGANEURA_EXPECT(
+      (updates.facts().type == x.facts().type &&
+       detail::can_scatter(x.facts().shape, indices.facts().shape, updates.facts().shape, detail::axis_of(x, axis))),
+      "meganeura: index_add<axis>(x, indices, updates): updates must have x's dtype and the shape gather "
+      "would return",
+      x, indices, updates)
+  return detail::make<detail::describe_index_add>(x, indices, updates, axis);
+}
+template <int Axis, value X, value Indices, value Updates>
+[[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates) {
+  return index_add(x, indices, updates, c<Axis>);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -28,7 +28,8 @@ struct profiled_dispatch {
   double flops = 0;
   double floor = 0;  // nanoseconds that it needs at least by the rates of the device_profile, see plan::floor_seconds
 
-  /// 100 where it is as quick as the floor, 50 where it takes twice as long; 0 before it was measured.
+  /// 100 where it is as quick as the floor, 50 where it takes twice as long; 0 before it was measured. The rates of a
+  /// processor are rough guesses, which kernels there may exceed.
   [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
 };
 

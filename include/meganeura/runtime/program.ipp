@@ -332,7 +332,9 @@ MEGANEURA_INLINE void program::find_targets(std::span<const input_values> inputs
   for (std::size_t i = 0; i < input_set_.size(); ++i) {
     if (input_set_[i] || input_bound_[i]) continue;
     fail(error_category::invalid_argument,
-         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values)", plan_.inputs.tensors[i].name);
+         "input \"{0}\" was not bound; every step binds it anew: bind<\"{0}\">(values), or {{\"{0}\", values}} "
+         "where names are not known before",
+         plan_.inputs.tensors[i].name);
   }
 }
 

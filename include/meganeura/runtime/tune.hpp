@@ -29,7 +29,7 @@ struct tuning_result {
 /// ones; where that is no quicker, none are kept. Builds the program up to `candidates` + 4 times; needs memory for two
 /// of it with parameters of their own, and changes nothing else. What `options` have in `optimize.tuned` does not
 /// count. Numbers of results may differ in rounding, no more than `options.precision` allows. errors: what making a
-/// program throws; unsupported where a device has no timestamps.
+/// program throws; unsupported where a device has no timestamps; invalid_argument for fewer than 1 candidate or round.
 [[nodiscard]] tuning_result tune(const device& on, const graph& g, const program_options& options = {},
                                  const tuning_options& how = {});
 

@@ -56,7 +56,7 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
     std::vector<product_schedule> all = fusion::product_schedules(fusion::arithmetic_of(wanted), extents.k, costs);
     std::ranges::stable_sort(
         all, {}, [&](const product_schedule& each) { return fusion::unit_time(each, extents, costs).alone; });
-    all.resize(std::min(all.size(), static_cast<std::size_t>(std::max(candidates, 1))));
+    all.resize(std::min(all.size(), static_cast<std::size_t>(candidates)));
     all.emplace_back();  // f32 multiply-add
     found.push_back(product->schedule);
     std::ranges::copy_if(all, std::back_inserter(found), [&](const auto& each) { return each != found[0]; });
@@ -119,7 +119,11 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
     fail(error_category::unsupported,
          "tuning was asked for on {}, whose queue has no timestamps; it cannot be measured", on.facts().name);
   }
-  const int rounds = std::max(how.rounds, 1);
+  if (how.candidates < 1 || how.rounds < 1) {
+    fail(error_category::invalid_argument,
+         "tuning was asked for with {} candidates and {} rounds; it needs at least 1 of either", how.candidates,
+         how.rounds);
+  }
   program_options measuring = options;
   measuring.profile = true;
   measuring.optimize.tuned = nullptr;  // what is known already is measured again
@@ -137,7 +141,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
       sizes = detail::sizes_of(step.get().plan(), options.precision, make_device_profile(on.facts()), how.candidates);
       for (const auto& [extents, size] : sizes) most = std::max(most, size.candidates.size());
     }
-    detail::measure(step, rounds, number, sizes);
+    detail::measure(step, how.rounds, number, sizes);
   }
   auto quicker = std::make_shared<fusion::tuned_products>();
   for (const auto& [extents, size] : sizes) {
@@ -153,7 +157,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   timing.optimize.tuned = quicker;
   detail::tuned_step after(on, g, timing);
   std::vector<double> times[2];
-  for (int round = -1; round < 3 * rounds; ++round) {
+  for (int round = -1; round < 3 * how.rounds; ++round) {
     for (detail::tuned_step* each : {&before, &after}) {
       each->step();
       if (round >= 0) times[each == &after].push_back(each->get().duration() * 1e-6);
