@@ -53,7 +53,7 @@ TEST(egraph_budget, thirty_layers_of_smollm2_stay_within_their_counts) {
   EXPECT_TRUE(all.limits.empty());
   EXPECT_LT(all.enodes, 30'000u);
   EXPECT_LE(all.enodes, 3 * all.nodes);
-  EXPECT_LE(all.kernels, 1425);  // 94 of them add up the parts of split sums
+  EXPECT_LE(all.kernels, 1446);  // 115 of them add up the parts of split sums
 }
 
 TEST(egraph_budget, every_layer_costs_the_same) {

@@ -181,18 +181,6 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return device.matrix_flops / (arithmetic == product_arithmetic::split ? 3 : 1);
 }
 
-/// What a precision asks of matrix units.
-[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
-  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-}
-
-/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
-[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
-                                      const device_profile& device) {
-  const auto all = product_schedules(arithmetic_of(wanted), p.k, device);
-  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
-}
-
 /// A schedule with its seconds alone, beside launch and bytes.
 struct product_choice {
   product_schedule schedule;
@@ -225,19 +213,50 @@ struct product_choice {
     return {seconds / share + device.product_once, seconds / share};
   }
   const product_tiles tiles = tiles_of_product(p, device.compute_units);
-  return {seconds / tiles.share + device.product_once, seconds / tiles.full_share};
+  const double alone = std::max(seconds / tiles.share, static_cast<double>(p.k) * tiles.term);
+  return {alone + device.product_once, seconds / tiles.full_share};
 }
 
-/// The quickest that the precision allows; f32 multiply-add where a device has no matrix units or they would not pay.
-[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
+/// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
                                                  const device_profile& device) {
   product_choice best{{}, multiply_add_time(p, device).alone};
-  if (device.matrix_units != matrix_units::cooperative) return best;
-  for (const product_schedule& s : product_schedules(arithmetic_of(wanted), p.k, device)) {
+  if (!has_units(device)) return best;
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
     const double seconds = unit_time(s, p, device).alone;
     if (seconds < best.seconds) best = {s, seconds};
   }
   return best;
+}
+
+/// What a precision asks of matrix units.
+[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
+  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+}
+/// The same of one product. Where each of a batch has operands of its own, as in attention, whose errors all that
+/// follows has, `fast` rounds them only to save a fourth of the time: others' TF32 leaves attention in f32.
+[[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
+                                                      const device_profile& device) {
+  const product_arithmetic usual = arithmetic_of(wanted);
+  if (usual != product_arithmetic::rounded || p.batch == 1 || !has_units(device)) return usual;
+  const auto seconds = [&](product_arithmetic arithmetic) {
+    return best_product(p, arithmetic, device).seconds + device.launch.alone();
+  };
+  return seconds(usual) < 0.75 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+}
+
+/// The quickest that the precision allows.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
+                                                 const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative) return best_product(p, product_arithmetic::fma, device);
+  return best_product(p, arithmetic_of(wanted, p, device), device);
+}
+
+/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
+[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+                                      const device_profile& device) {
+  const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -53,7 +53,8 @@ using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
     const fusion::product_extents extents = fusion::extents_of(*product);
     std::vector<product_schedule>& found = sizes[extents].candidates;
     if (!found.empty()) continue;
-    std::vector<product_schedule> all = fusion::product_schedules(fusion::arithmetic_of(wanted), extents.k, costs);
+    std::vector<product_schedule> all =
+        fusion::product_schedules(fusion::arithmetic_of(wanted, extents, costs), extents.k, costs);
     std::ranges::stable_sort(
         all, {}, [&](const product_schedule& each) { return fusion::unit_time(each, extents, costs).alone; });
     all.resize(std::min(all.size(), static_cast<std::size_t>(candidates)));
