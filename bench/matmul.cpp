@@ -7,6 +7,7 @@
 #include <meganeura/kernels/matmul_cooperative.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/runtime/device.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 
 #include <CLI/CLI.hpp>
 #include <Eigen/Core>
@@ -220,7 +221,7 @@ class warm_up {
     if (gpu.facts().type == mn::vulkan::device_type::cpu) return;
     constexpr std::uint32_t side = 2048;
     const mk::matmul_problem p = problem_of({side, side, side}, {});
-    const mn::device_profile device = mn::make_device_profile(gpu.facts());
+    const mn::device_profile device = mn::profile_of(gpu);
     const mk::kernel_dispatch made = mk::make_matmul(p, mk::choose_matmul(device, p), device);
     const mn::vulkan::pipeline pipeline = gpu.create_pipeline(made.module);
     const mn::vulkan::buffer in = gpu.allocate(side * side * 4);
@@ -480,7 +481,7 @@ nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& l
                               gpu.allocate((std::uint64_t{s.m} * s.n * 4 + 15) / 16 * 16),
                               bytes,
                               copies};
-  const mn::device_profile device = mn::make_device_profile(gpu.facts());
+  const mn::device_profile device = mn::profile_of(gpu);
   std::vector<variant> asked = variants(o, device, problem_of(s, l));
   if (s.m == 1 && is_asked(o, "region")) asked.push_back(as_region(s, l, device));
   std::vector<mn::vulkan::pipeline> pipelines(asked.size());

@@ -2,6 +2,7 @@
 // What a program tells about its time.
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/frontend.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/trainer.hpp>
 
@@ -83,7 +84,7 @@ TEST(runtime_profile, a_product_has_its_bytes_its_flops_and_its_floor) {
   EXPECT_EQ(found[0].text, "matmul 16x17x8");
   EXPECT_EQ(found[0].bytes, 4u * (16 * 8 + 8 * 17 + 16 * 17));
   EXPECT_EQ(found[0].flops, 2 * 16 * 17 * 8);
-  const device_profile rates = make_device_profile(gpu.facts());
+  const device_profile rates = profile_of(gpu);
   EXPECT_DOUBLE_EQ(found[0].floor, 1e9 * std::max(static_cast<double>(found[0].bytes) / rates.bandwidth,
                                                   found[0].flops / rates.matmul_flops));
   EXPECT_DOUBLE_EQ(found[0].percent_of_floor(), 100 * found[0].floor / found[0].nanoseconds);

@@ -2,6 +2,7 @@
 // The trace that programs write: parts of their builds, submissions, waits and every dispatch, on one clock.
 #include <meganeura/frontend.hpp>
 #include <meganeura/io/trace_file.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/session.hpp>
 #include <meganeura/runtime/trainer.hpp>
@@ -105,8 +106,7 @@ TEST(runtime_trace, every_dispatch_of_every_step_lies_between_submission_and_the
     EXPECT_EQ(submits.size(), 4u);
     EXPECT_EQ(waits.size(), 4u);
     trainer<net, cross_entropy<"label">> same(gpu, adam{}, {{"batch", 16}});
-    std::vector<profiled_dispatch> planned =
-        detail::dispatches_of(same.program().plan(), make_device_profile(gpu.facts()));
+    std::vector<profiled_dispatch> planned = detail::dispatches_of(same.program().plan(), profile_of(gpu));
     double last = 0;
     std::size_t dispatches = 0;
     int step = 0;

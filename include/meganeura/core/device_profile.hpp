@@ -4,6 +4,7 @@
 #include <meganeura/config.hpp>
 #include <meganeura/core/kernel_time.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -37,6 +38,7 @@ struct unit_costs {
   double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
   double exchange = 0;   // a result on its way out, of each slice
   double code = 0;       // an instruction's way to the multiprocessor
+  friend bool operator==(const unit_costs&, const unit_costs&) = default;
 };
 
 /// What a device can do, and how long it takes. Without a device at hand: modest limits, and rates near an H200's.
@@ -59,7 +61,7 @@ struct device_profile {
   matrix_shape unit{};                 // where there are any
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
-  // ---- how long things take: measurements may replace these
+  // ---- how long things take; with_rates has those of a device that was measured
   bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
   std::uint32_t compute_units = 132;  // multiprocessors; an estimate where the driver does not say
   double bandwidth = 4e12;            // bytes per second
@@ -77,6 +79,41 @@ struct device_profile {
                    53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
   unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
+  friend bool operator==(const device_profile&, const device_profile&) = default;
 };
+
+/// What a measurement of a device finds out; everything else of a profile's times follows from it.
+struct device_rates {
+  double bandwidth = 0, scalar_flops = 0, matmul_flops = 0;  // as device_profile has them
+  double matrix_flops = 0;                                   // the same; 0: products do not use matrix units there
+  launch_time launch;
+  friend bool operator==(const device_rates&, const device_rates&) = default;
+};
+
+/// The profile of such a device by what was measured of it. How long first terms are on their way grows as barriers do,
+/// which wait for the same memory. Parts of products on matrix units take longer by the factor by which the whole does.
+/// How many invocations reach the bandwidth follows from it alone, as the time that a load takes is much the same on
+/// all GPUs (Little's law); but each multiprocessor has a subgroup.
+[[nodiscard]] constexpr device_profile with_rates(device_profile device, const device_rates& measured) {
+  const double latency = device.launch.group > 0 ? measured.launch.group / device.launch.group : 1;
+  const double part = measured.matrix_flops > 0 ? device.matrix_flops / measured.matrix_flops : 1;
+  for (double* once :
+       {&device.product_once, &device.vectors_once, &device.region_once, &device.split.once, &device.rounded.once})
+    *once *= latency;
+  for (unit_costs* each : {&device.split, &device.rounded}) {
+    for (double* seconds : {&each->wait, &each->multiply, &each->stage, &each->exchange, &each->code}) *seconds *= part;
+  }
+  if (device.parallel) {
+    constexpr device_profile known{};
+    device.full_occupancy = std::max(known.full_occupancy * (measured.bandwidth / known.bandwidth),
+                                     static_cast<double>(device.compute_units) * device.subgroup_size);
+  }
+  device.bandwidth = measured.bandwidth;
+  device.scalar_flops = measured.scalar_flops;
+  device.matmul_flops = measured.matmul_flops;
+  if (measured.matrix_flops > 0) device.matrix_flops = measured.matrix_flops;
+  device.launch = measured.launch;
+  return device;
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -19,6 +19,7 @@ struct launch_time {
 
   /// Of a kernel that is a group of its own.
   [[nodiscard]] constexpr double alone() const { return group + dispatch; }
+  friend bool operator==(const launch_time&, const launch_time&) = default;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI

@@ -17,6 +17,7 @@ using vulkan::device;
 using vulkan::device_facts;
 using vulkan::device_options;
 using vulkan::enumerate_devices;
+using vulkan::rate_measurement;
 
 /// Matrix units of the device that products can use, the first choice first: 16x16x16, for which schedules and costs
 /// were measured, then the larger ones.
@@ -66,7 +67,8 @@ inline void set_units(device_profile& device, const device_facts& facts, bool su
 
 }  // namespace detail
 
-/// The one place where what a device can do becomes what the other folders see.
+/// The one place where what a device can do becomes what the other folders see. How long things take on it is what an
+/// H100 or lavapipe was found to take; see profile_of for devices that are opened.
 [[nodiscard]] inline device_profile make_device_profile(const device_facts& facts) {
   const std::uint32_t invocations = std::min(facts.max_workgroup_invocations, facts.max_workgroup_size[0]);
   device_profile device{.subgroup_size = facts.subgroup_size,

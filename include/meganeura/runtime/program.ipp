@@ -9,6 +9,7 @@
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/random.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/program.hpp>
 #include <meganeura/runtime/taps.hpp>
 
@@ -86,6 +87,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
+  const device_profile actual = profile_of(on);  // which may measure first
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
@@ -96,7 +98,6 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
-  const device_profile actual = make_device_profile(on.facts());
   if (options.device_costs) optimization.device = actual;
   detail::limit_schedules(optimization.device, actual);
   optimization.region = make_region_limits(on.facts(), optimization.region);
@@ -187,7 +188,7 @@ MEGANEURA_INLINE void program::allocate() {
 
 MEGANEURA_INLINE program::generated program::generate_kernels() const {
   kernels::check_streams(plan_.implementation);
-  kernels::kernel_set made = kernels::generate(plan_, make_device_profile(device_.facts()), device_.threads());
+  kernels::kernel_set made = kernels::generate(plan_, profile_of(device_), device_.threads());
   generated result;
   std::multimap<std::uint64_t, std::size_t> known;
   std::vector<std::size_t> module_of;  // each kernel's
@@ -498,7 +499,7 @@ MEGANEURA_INLINE step_profile program::profile() const try {
          "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
-  std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, make_device_profile(device_.facts()));
+  std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, profile_of(device_));
   if (!all.empty()) detail::set_times(all, latest().commands.timings());
   return step_profile(std::move(all));
 } catch (...) {

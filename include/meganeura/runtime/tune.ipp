@@ -3,9 +3,8 @@
 #pragma once
 #include <meganeura/core/boundary.hpp>
 #include <meganeura/fusion/product_schedules.hpp>
-#include <meganeura/io/bounded_json.hpp>
-#include <meganeura/io/crc32.hpp>
-#include <meganeura/io/file.hpp>
+#include <meganeura/runtime/measured_file.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/tune.hpp>
 #include <meganeura/runtime/tuned_step.hpp>
 #include <meganeura/version.hpp>
@@ -19,7 +18,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <span>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -107,11 +106,6 @@ inline constexpr const char* precision_names[] = {"exact", "fast"};
            fmt::format("{}.{}.{}", MEGANEURA_VERSION_MAJOR, MEGANEURA_VERSION_MINOR, MEGANEURA_VERSION_PATCH)}};
 }
 
-[[nodiscard]] inline std::string checksum_of(const nlohmann::json& products) {
-  const std::string text = products.dump();
-  return io::crc32(std::as_bytes(std::span(text)));
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const program_options& options,
@@ -139,7 +133,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
     }
     detail::tuned_step step(on, g, measuring);
     if (number == 0) {
-      sizes = detail::sizes_of(step.get().plan(), options.precision, make_device_profile(on.facts()), how.candidates);
+      sizes = detail::sizes_of(step.get().plan(), options.precision, profile_of(on), how.candidates);
       for (const auto& [extents, size] : sizes) most = std::max(most, size.candidates.size());
     }
     detail::measure(step, how.rounds, number, sizes);
@@ -179,11 +173,7 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                     detail::name_of(s.arithmetic), s.tile_m, s.tile_n, s.tile_k, s.subgroup_m, s.subgroup_n, s.slices,
                     s.depth});
   });
-  const nlohmann::json whole{
-      {"origin", detail::tuned_origin(on)}, {"products", rows}, {"crc32", detail::checksum_of(rows)}};
-  const std::string text = whole.dump() + "\n";
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
-  io::write_file(path, std::span(&bytes, 1));
+  detail::write_measured(path, detail::tuned_origin(on), "products", rows);
 } catch (...) {
   rethrow_as_error("saving tuned products");
 }
@@ -193,16 +183,10 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!std::filesystem::exists(path)) return nullptr;
   constexpr const char* what =
       "tuned products, as save_tuned writes them (without the file, products are as the model chooses)";
-  constexpr std::uint64_t most = 16 << 20;
-  const std::vector<std::uint8_t> bytes = io::read_file(path, most);
-  const std::string text(bytes.begin(), bytes.end());
-  const nlohmann::json whole = io::detail::parse_bounded_json(text, path, what);
+  const std::optional<nlohmann::json> content = detail::read_measured(path, detail::tuned_origin(on), "products", what);
+  if (!content) return nullptr;
+  const nlohmann::json& rows = *content;
   const auto damaged = [&](const char* found) { io::bad_file(path, 0, what, found); };
-  if (!whole.is_object() || !whole.contains("origin") || !whole.contains("products") || !whole.contains("crc32"))
-    damaged("something else");
-  if (whole["origin"] != detail::tuned_origin(on)) return nullptr;
-  const nlohmann::json& rows = whole["products"];
-  if (whole["crc32"] != detail::checksum_of(rows)) damaged("another checksum");
   auto found = std::make_shared<fusion::tuned_products>();
   if (!rows.is_array()) damaged("no list of them");
   try {

@@ -2,6 +2,7 @@
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/log.hpp>
 #include <meganeura/spirv/module.hpp>
@@ -12,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,13 +26,21 @@ class trace_file;
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
+/// Whether it is measured how long things take on a device, by which kernels are chosen, before its first program is
+/// made (runtime/measured_rates.hpp).
+enum class rate_measurement : std::uint8_t {
+  automatic,  // of devices that the library was not fitted to
+  never,      // estimated by the number of multiprocessors there
+  always      // of any device
+};
+
 /// Environment: MEGANEURA_DEVICE stands in for an empty `device`, MEGANEURA_TRACE for an empty `trace`;
 /// MEGANEURA_VALIDATION=1 switches `validation` on; MEGANEURA_VULKAN_LIBRARY names the Vulkan loader to open instead of
 /// libvulkan.so.1.
 struct device_options {
   std::string device{};                              // index, part of the name, "cpu"; empty = the best
   bool validation = false;                           // Khronos validation layer with synchronisation checks
-  bool disk_cache = true;                            // keep compiled pipelines between runs
+  bool disk_cache = true;                            // keep compiled pipelines and measured rates between runs
   std::string cache_directory{};                     // empty = $XDG_CACHE_HOME/meganeura or ~/.cache/meganeura
   std::uint64_t staging_bytes = 32U << 20;           // host memory that uploads pass through
   std::uint32_t threads = 0;                         // that generate kernels and create pipelines; 0 = one a processor
@@ -43,7 +53,8 @@ struct device_options {
   std::uint64_t trace_events = 1'000'000;        // of such a file, then it ends; about 250 bytes each
   std::optional<matrix_shape> emulated_units{};  // matrix units where the device has none: slow, to see what products
                                                  // on them compute
-  log_sink log{};                                // what the device has to say; empty: nobody hears it
+  rate_measurement rates = rate_measurement::automatic;  // what decides which kernels are quick
+  log_sink log{};                                        // what the device has to say; empty: nobody hears it
 };
 
 /// What happened so far; a replayed step raises `submissions` and nothing else.
@@ -108,6 +119,12 @@ class device {
   /// Bytes of all buffers that live now, as the driver rounds them.
   [[nodiscard]] std::uint64_t allocated_bytes() const;
   [[nodiscard]] std::uint64_t validation_messages() const;  // warnings and errors, 0 without validation
+
+  /// As it was opened with.
+  [[nodiscard]] rate_measurement rate_option() const;
+  /// What `find` returned to the first call of all, for which the others wait: rates are found once a device. Where it
+  /// throws, the next call is the first.
+  [[nodiscard]] std::optional<device_rates> rates(const std::function<std::optional<device_rates>()>& find) const;
 
   /// Null where none is written.
   [[nodiscard]] const std::shared_ptr<io::trace_file>& trace() const;

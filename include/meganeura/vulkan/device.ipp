@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -109,6 +110,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
             found[chosen].driver);
 
   state_ = std::make_shared<detail::device_state>();
+  state_->rate_option = options.rates;
   state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
@@ -257,6 +259,16 @@ MEGANEURA_INLINE void device::save_pipeline_cache() const try {
 MEGANEURA_INLINE pipeline_cache_origin device::cache_origin() const { return state()->cache_origin; }
 MEGANEURA_INLINE std::string device::cache_file() const try { return state()->cache_file.string(); } catch (...) {
   rethrow_as_error("naming the pipeline cache");
+}
+
+MEGANEURA_INLINE rate_measurement device::rate_option() const { return state()->rate_option; }
+MEGANEURA_INLINE std::optional<device_rates> device::rates(
+    const std::function<std::optional<device_rates>()>& find) const try {
+  const std::lock_guard lock(state()->rates_mutex);
+  if (!state_->rates) state_->rates = find();
+  return *state_->rates;
+} catch (...) {
+  rethrow_as_error("finding a device's rates");
 }
 
 MEGANEURA_INLINE device_counters device::counters() const {

@@ -2,6 +2,7 @@
 // Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/core/device_profile.hpp>
 #include <meganeura/io/trace_file.hpp>
 #include <meganeura/vulkan/device_clock.hpp>
 #include <meganeura/vulkan/instance.hpp>
@@ -19,7 +20,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 enum class pipeline_cache_origin : std::uint8_t;
-}
+enum class rate_measurement : std::uint8_t;
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan::detail {
 
@@ -120,6 +122,9 @@ class device_state {
   std::uint32_t queue_family = 0;
   std::uint32_t threads = 1;            // of one call that prepares
   std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
+  rate_measurement rate_option{};
+  std::mutex rates_mutex;                            // held while they are found
+  std::optional<std::optional<device_rates>> rates;  // empty: not yet; of nothing: there are none
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
   std::filesystem::path cache_file;               // empty when the disk cache is off
