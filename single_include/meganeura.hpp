@@ -7798,12 +7798,14 @@ template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 /// x with each slice of `updates` added where its index says, or nowhere when that is out of range; those for one place
 /// add up: index_add<0>(x, indices, updates), or index_add(x, indices, updates, 0). torch.index_add.
 /// shapes: x -> x's, updates: what gather(x, indices, axis) has. dtypes: x's and the updates' agree, indices i32.
-/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "updates must have x's dtype and the
-/// shape gather would return".
+/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "no such axis", "updates must have
+/// x's dtype and the shape gather would return".
 template <value X, value Indices, value Updates, detail::axis_like Axis>
 [[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates, Axis axis) {
   MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
                   "meganeura: index_add<axis>(x, indices, updates): indices must be i32", x, indices, updates)
+  MEGANEURA_EXPECT(detail::can_gather(x.facts().shape, indices.facts().shape, detail::axis_of(x, axis)),
+                   "meganeura: index_add<axis>(x, indices, updates): no such axis", x, indices, updates)
   MEGANEURA_EXPECT(
       (updates.facts().type == x.facts().type &&
        detail::can_scatter(x.facts().shape, indices.facts().shape, updates.facts().shape, detail::axis_of(x, axis))),
@@ -18617,7 +18619,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// row times that of the column it meets (docs/devices.md).
 enum class precision : std::uint8_t {
   exact,  // errors at or below those of f32 arithmetic; on matrix units three products of f16 terms make one
-  fast    // errors at or below those of TF32: operands are rounded to 11 bits, sums are f32. Several times as fast
+  fast    // errors at or below those of TF32: operands are rounded to 11 bits, sums are f32. Several times as fast;
+          // products of a batch, as attention has, are as in exact where that takes less than a third longer
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
@@ -18633,7 +18636,7 @@ struct product_tiles {
   double share = 1;
   std::int64_t overhead = 0;
   double full_share = share;  // the same where others fill the last round
-  double term = 0;            // seconds of a term where a multiprocessor has one such workgroup, which waits for each
+  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
 };
 
 /// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
@@ -18641,7 +18644,7 @@ struct product_tiles {
 inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
                                                {.side = 64, .share = 0.78, .overhead = 110},
                                                {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16, .term = 11.8e-9}};
+                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
 
 /// The best of them for `batch` products of [m, n] results, sums of k terms each.
 [[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
@@ -18964,8 +18967,10 @@ struct product_choice {
     return {seconds / share + device.product_once, seconds / share};
   }
   const product_tiles tiles = tiles_of_product(p, device.compute_units);
-  const double alone = std::max(seconds / tiles.share, static_cast<double>(p.k) * tiles.term);
-  return {alone + device.product_once, seconds / tiles.full_share};
+  // Of several, one computes while another waits.
+  const double filled =
+      tiles.count <= device.compute_units ? static_cast<double>(tiles.count) / device.compute_units : 0;
+  return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
 /// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
@@ -18984,8 +18989,8 @@ struct product_choice {
 [[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
-/// The same of one product. Where each of a batch has operands of its own, as in attention, whose errors all that
-/// follows has, `fast` rounds them only to save a fourth of the time: others' TF32 leaves attention in f32.
+/// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
+/// to save a fourth of the time: others' TF32 leaves attention in f32.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);
@@ -27798,19 +27803,13 @@ class extractor {
     known_groups_.swap(groups_);
     find_levels(order_);
     known_ = levels_;
+    before_.assign(g_.class_slots(), unknown);
+    moves_.clear();
   }
   [[nodiscard]] std::uint32_t level_by(enode_id node) const {
     std::uint32_t level = 0;
     for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
-    return level + launches(node);
-  }
-
-  // Keeps what was changed if the whole gets quicker.
-  bool is_quicker() {
-    if (step_seconds() >= total_ - tolerance) return false;
-    ++moved_;
-    find_groups();
-    return true;
+    return level >= cyclic ? cyclic : level + launches(node);
   }
 
   void improve_group(class_id id) {
@@ -27820,9 +27819,8 @@ class extractor {
       if (node == before) continue;
       const std::uint32_t level = level_by(node);
       const double delta = change(id, node);
-      const bool is_kept =
-          level == known_[id] ? regroup(id, before) : delta + group_cost(id, level) < -tolerance && is_quicker();
-      if (!is_kept) change(id, before);
+      const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
+      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
     }
   }
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -27832,36 +27830,102 @@ class extractor {
     return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
   }
 
-  // A change that leaves its class at its level changes the groups of what has become live or no longer is, and no
-  // others. It is kept if these get quicker.
-  bool regroup(class_id id, enode_id before) {
-    struct difference {
-      std::uint32_t level;
-      enode_id node;
-      bool is_new;
-    };
-    small_vector<difference, 8> all;
-    const auto note = [&](class_id of, enode_id node, bool is_new) {
-      if (launches(node)) all.push_back({known_[of], node, is_new});
-    };
-    note(id, before, false);
-    note(id, live_[id].node, true);
-    for (class_id each : turned_) {
-      if (known_[each] == cyclic) return false;
-      note(each, live_[each].node, live_[each].uses > 0);
+  // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
+  // longer is, of the class, which is at `level` now, and of what waits for it.
+  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
+    if (level != known_[id] && !follow(id, level)) {
+      forget_moves();
+      return is_quicker();
     }
+    differences_.clear();
+    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+    note(known_[id], live_[id].node, true);
+    bool is_cyclic = false;
+    for (class_id each : turned_) {
+      const bool is_new = live_[each].uses > 0;
+      const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
+      is_cyclic = is_cyclic || at >= cyclic;
+      note(at, live_[each].node, is_new);
+    }
+    for (class_id each : moves_) {
+      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+      note(before_[each], live_[each].node, false);
+      note(known_[each], live_[each].node, true);
+    }
+    const bool is_kept = !is_cyclic && regroup();
+    if (is_kept) {
+      ++moved_;
+      find_ways(id, before);
+      for (class_id each : moves_) before_[each] = unknown;
+      moves_.clear();
+    }
+    forget_moves();
+    return is_kept;
+  }
+  // The same by all groups.
+  bool is_quicker() {
+    if (step_seconds() >= total_ - tolerance) return false;
+    ++moved_;
+    find_groups();
+    return true;
+  }
+
+  // Finds the levels of all that waits for a class, which is at `level` now. False where there is no end to it, as
+  // where a kernel would wait for itself.
+  bool follow(class_id id, std::uint32_t level) {
+    waiting_.clear();
+    move(id, level);
+    for (std::size_t next = 0; next < waiting_.size(); ++next) {
+      if (next > most_followed) return false;
+      const class_id each = waiting_[next];
+      const std::uint32_t found = level_by(live_[each].node);
+      if (found == known_[each]) continue;
+      if (found == cyclic && live_[each].uses > 0) return false;
+      move(each, found);
+    }
+    return true;
+  }
+  void move(class_id id, std::uint32_t level) {
+    if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
+    known_[id] = level;
+    for_readers(id, [&](class_id reader) { waiting_.push_back(reader); });
+  }
+  void forget_moves() {
+    for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
+    moves_.clear();
+  }
+  // Those that read a class as they are chosen now, live or not.
+  template <class Visit>
+  void for_readers(class_id id, const Visit& visit) const {
+    for (class_id reader : classes_[id].readers) {
+      if (live_[reader].node != no_id && reads(live_[reader].node, id)) visit(reader);
+    }
+  }
+
+  struct difference {
+    std::uint32_t level;
+    enode_id node;
+    bool is_new;
+  };
+  void note(std::uint32_t level, enode_id node, bool is_new) {
+    if (launches(node)) differences_.push_back({level, node, is_new});
+  }
+  // Applies the differences to the groups if these get quicker.
+  bool regroup() {
     struct known_time {
       std::uint32_t level;
       double seconds, busy;
     };
     small_vector<known_time, 8> times;
-    for (const difference& each : all) {
+    std::ranges::stable_sort(differences_, {}, &difference::level);
+    for (const difference& each : differences_) {
+      if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
       const group& known = known_groups_[each.level];
-      if (std::ranges::find(times, each.level, &known_time::level) == times.end())
+      if (times.empty() || times.back().level != each.level)
         times.push_back({each.level, known.seconds(launch_), known.busy});
     }
     const auto apply = [&](bool forward) {
-      for (const difference& each : all) {
+      for (const difference& each : differences_) {
         group& changed = known_groups_[each.level];
         each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
       }
@@ -27869,14 +27933,39 @@ class extractor {
     apply(true);
     double seconds = 0;
     for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
-    if (seconds < -tolerance) {
+    const bool is_kept = seconds < -tolerance;
+    if (is_kept) {
       total_ += seconds;
-      ++moved_;
-      return true;
+    } else {
+      apply(false);
+      for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
     }
-    apply(false);
-    for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
-    return false;
+    while (known_groups_.size() > 1 && known_groups_.back().alone.empty()) known_groups_.pop_back();
+    depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
+    return is_kept;
+  }
+
+  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
+  // next pass finds them all.
+  void find_ways(class_id id, enode_id before) {
+    waiting_.clear();
+    const auto add = [&](enode_id node) {
+      const std::span<const class_id> operands = distinct_operands(node);
+      waiting_.insert(waiting_.end(), operands.begin(), operands.end());
+    };
+    add(before);
+    add(live_[id].node);
+    for (class_id each : turned_) add(live_[each].node);
+    for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
+      const class_id each = waiting_[next];
+      std::uint32_t most = 0;
+      for_readers(each, [&](class_id reader) {
+        if (live_[reader].uses > 0) most = std::max(most, after_[reader] + launches(live_[reader].node));
+      });
+      if (most == after_[each]) continue;
+      after_[each] = most;
+      if (live_[each].node != no_id) add(live_[each].node);
+    }
   }
 
   // Adds one use of a class; what becomes live with it costs.
@@ -27977,6 +28066,7 @@ class extractor {
     return std::find(operands.begin(), operands.end(), id) != operands.end();
   }
 
+  static constexpr std::size_t most_followed = 256;
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
@@ -27994,6 +28084,9 @@ class extractor {
   std::vector<class_id> finished_;
   std::vector<group> groups_, known_groups_;  // by level
   std::vector<class_id> turned_;              // became live or no longer are by the last change
+  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
+  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
+  std::vector<difference> differences_;       // of groups
   std::size_t moved_ = 0;
 };
 
@@ -29516,20 +29609,23 @@ inline void add_device_track(device_state& state, const log_sink& log) {
 // Ranges, sizes and numbers of buffers may be less than any device's: what needs more is refused where it is met.
 inline void check_at_most(const device_facts& most) {
   const device_facts least = minimum_facts();
-  const auto check = [](const char* name, std::uint64_t found, std::uint64_t needed) {
-    if (found >= needed) return;
+  const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
-         "device_options::at_most has {} = {}, and kernels need {}; begin with minimum_facts() or with the facts of a "
-         "device, and change what is to be less",
-         name, found, needed);
+         "device_options::at_most has {}; begin with minimum_facts() or with the facts of a device, and change what is "
+         "to be less",
+         found);
   };
-  check("api_version", most.api_version, 1U << 22 | 1U << 12);
-  check("has_timeline_semaphore", most.has_timeline_semaphore, 1);
+  const auto check = [&](const std::string& name, std::uint64_t found, std::uint64_t needed) {
+    if (found < needed) refuse(fmt::format("{} = {}, and kernels need {}", name, found, needed));
+  };
+  if (most.api_version < (1U << 22 | 1U << 12)) refuse("an api_version before 1.1");
+  if (!most.has_timeline_semaphore) refuse("no timeline semaphores");
   check("max_shared_bytes", most.max_shared_bytes, least.max_shared_bytes);
   check("max_workgroup_invocations", most.max_workgroup_invocations, least.max_workgroup_invocations);
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    check("max_workgroup_size", most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
-    check("max_workgroup_count", most.max_workgroup_count[axis], least.max_workgroup_count[axis]);
+    check(fmt::format("max_workgroup_size[{}]", axis), most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
+    check(fmt::format("max_workgroup_count[{}]", axis), most.max_workgroup_count[axis],
+          least.max_workgroup_count[axis]);
   }
   check("max_storage_buffers", most.max_storage_buffers, least.max_storage_buffers);
   check("max_texel_buffers", most.max_texel_buffers, least.max_texel_buffers);
@@ -29537,9 +29633,7 @@ inline void check_at_most(const device_facts& most) {
   check("max_buffer_bytes", most.max_buffer_bytes, widest_load);
   check("max_allocations", most.max_allocations, 1);
   for (const std::uint64_t alignment : {most.storage_alignment, most.texel_alignment, most.uniform_alignment}) {
-    if (!std::has_single_bit(alignment))
-      fail(error_category::invalid_argument, "device_options::at_most has an alignment of {}; it is a power of two",
-           alignment);
+    if (!std::has_single_bit(alignment)) refuse(fmt::format("an alignment of {}, which is no power of two", alignment));
   }
 }
 
@@ -29574,7 +29668,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_ = std::make_shared<detail::device_state>();
   state_->rate_option = options.rates;
   state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
+  const bool is_software = found[chosen].type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   if (options.at_most) detail::check_at_most(*options.at_most);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
@@ -32893,7 +32987,7 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
 }
 
-// Where nothing would be cheaper than anything, or nothing could be computed at all.
+// Refuses devices on which nothing can be computed, or by which nothing is cheaper than anything else.
 inline void check(const device_profile& device) {
   const auto expect = [](bool holds, const char* name, double found, const char* what) {
     if (!holds) fail(error_category::invalid_argument, "device_profile::{} is {}; it has to be {}", name, found, what);
@@ -32906,6 +33000,7 @@ inline void check(const device_profile& device) {
   };
   positive("subgroup_size", device.subgroup_size);
   positive("max_invocations", device.max_invocations);
+  positive("max_shared_bytes", device.max_shared_bytes);
   positive("compute_units", device.compute_units);
   positive("split_terms", static_cast<double>(device.split_terms));
   positive("bandwidth", device.bandwidth);
@@ -32920,6 +33015,11 @@ inline void check(const device_profile& device) {
   seconds("product_once", device.product_once);
   seconds("vectors_once", device.vectors_once);
   seconds("region_once", device.region_once);
+  for (const auto& [name, costs] : {std::pair("split", &device.split), std::pair("rounded", &device.rounded)}) {
+    for (const double each : {costs->once, costs->wait, costs->multiply, costs->stage, costs->registers, costs->few,
+                              costs->exchange, costs->code})
+      seconds(name, each);
+  }
 }
 
 // With matrix units where they may be used.
@@ -43835,8 +43935,17 @@ MEGANEURA_INLINE void check_streams(const graph& g) {
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
+/// Of which device, driver and version of the library.
+[[nodiscard]] inline nlohmann::json measured_origin(const device& on) {
+  return {{"device", on.facts().name},
+          {"driver", on.facts().driver},
+          {"driver_version", on.facts().driver_version},
+          {"meganeura",
+           fmt::format("{}.{}.{}", MEGANEURA_VERSION_MAJOR, MEGANEURA_VERSION_MINOR, MEGANEURA_VERSION_PATCH)}};
+}
+
 [[nodiscard]] inline std::string checksum_of(const nlohmann::json& content) {
-  const std::string text = content.dump();
+  const std::string text = content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return io::crc32(std::as_bytes(std::span(text)));
 }
 
@@ -43844,7 +43953,7 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 inline void write_measured(const std::string& path, const nlohmann::json& origin, const char* name,
                            const nlohmann::json& content) {
   const nlohmann::json whole{{"origin", origin}, {name, content}, {"crc32", checksum_of(content)}};
-  const std::string text = whole.dump() + "\n";
+  const std::string text = whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   io::write_file(path, std::span(&bytes, 1));
 }
@@ -43869,7 +43978,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Of what is measured and of its file: raised where either changes, so that everybody measures anew.
+// Of what is measured, of the model that tells rates by it, and of the file: raised where one of them changes, so that
+// everybody measures anew. So does another version of the library.
 inline constexpr int rates_version = 1;
 
 // Each rate is at least and at most this, whatever was measured.
@@ -43987,15 +44097,21 @@ class rate_meter {
   }
 
   // Seconds of a kernel of one of these sizes, the largest that takes no longer than a millisecond by what smaller ones
-  // took once: large ones fill a device, and slow ones need no more. `work` says how much a size is.
+  // took once: large ones fill a device, and slow ones need no more. The first is one that would take a tenth of that
+  // at the rate estimated, so that few have to be compiled. `work` says how much a size is.
   struct measured_size {
     std::int64_t size;
     double seconds;
   };
   template <class Work, class Make>
-  [[nodiscard]] measured_size measure(std::span<const std::int64_t> sizes, const Work& work, const Make& kernel) const {
+  [[nodiscard]] measured_size measure(std::span<const std::int64_t> sizes, double estimated, const Work& work,
+                                      const Make& kernel) const {
     constexpr double bearable = 1e-3, least = 1e-6;
-    for (std::int64_t size = sizes.front();;) {
+    std::int64_t size = sizes.front();
+    for (const std::int64_t each : sizes) {
+      if (work(each) <= estimated * bearable / 10) size = each;
+    }
+    for (bool is_first = true;; is_first = false) {
       const measured_kernel made = make(kernel(size));
       const auto record = [&](vulkan::recorder& r, int) {
         made.dispatch(r);
@@ -44006,7 +44122,7 @@ class rate_meter {
       const vulkan::recording once = r.finish();
       (void)run(once);
       const double seconds = std::max({run(once), submission_, least});
-      std::int64_t next = size;
+      std::int64_t next = is_first && seconds > bearable ? sizes.front() : size;  // far slower than was estimated
       for (const std::int64_t each : sizes) {
         if (each > next && seconds * work(each) / work(size) <= bearable) next = each;
       }
@@ -44036,7 +44152,8 @@ class rate_meter {
     scalar_builder b;
     const scalar_program sum = b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), b.argument(1, dtype::f32)));
     const auto bytes = [](std::int64_t size) { return 12 * static_cast<double>(size); };
-    const auto [size, seconds] = measure(sizes, bytes, [&](std::int64_t each) { return pointwise(sum, 2, each); });
+    const auto [size, seconds] =
+        measure(sizes, estimate_.bandwidth, bytes, [&](std::int64_t each) { return pointwise(sum, 2, each); });
     return bytes(size) / seconds;
   }
 
@@ -44050,7 +44167,8 @@ class rate_meter {
     for (int i = 0; i < steps; ++i) y = b.binary(scalar_op::add, b.binary(scalar_op::multiply, y, x), x);
     const scalar_program chain = b.finish(y);
     const auto flops = [](std::int64_t size) { return 2.0 * steps * static_cast<double>(size); };
-    const auto [size, seconds] = measure(sizes, flops, [&](std::int64_t each) { return pointwise(chain, 1, each); });
+    const auto [size, seconds] =
+        measure(sizes, estimate_.scalar_flops, flops, [&](std::int64_t each) { return pointwise(chain, 1, each); });
     return flops(size) / seconds;
   }
 
@@ -44090,8 +44208,8 @@ class rate_meter {
       if (!schedule_of(side, arithmetic)) return 0;
     }
     const auto flops = [](std::int64_t side) { return 2.0 * std::pow(static_cast<double>(side), 3); };
-    const auto [side, seconds] =
-        measure(sides, flops, [&](std::int64_t each) { return product(each, *schedule_of(each, arithmetic)); });
+    const auto [side, seconds] = measure(
+        sides, estimated, flops, [&](std::int64_t each) { return product(each, *schedule_of(each, arithmetic)); });
     const double told = arithmetic == product_arithmetic::fma
                             ? fusion::multiply_add_time(square(side), estimate_).alone
                             : fusion::unit_time(*schedule_of(side, arithmetic), square(side), estimate_).alone;
@@ -44145,18 +44263,19 @@ class rate_meter {
   const device_facts& facts = on.facts();
   const device_profile made_for = make_device_profile(facts);
   const bool has_units = made_for.matrix_units == matrix_units::cooperative;
-  return {{"device", facts.name},
-          {"vendor_id", facts.vendor_id},
-          {"device_id", facts.device_id},
-          {"driver", facts.driver},
-          {"driver_version", facts.driver_version},
-          {"kernels",
-           fmt::format("subgroups of {}, workgroups of {}, {} bytes of their memory, {} bytes a binding, {}",
-                       made_for.subgroup_size, made_for.max_invocations, made_for.max_shared_bytes,
-                       made_for.max_binding_bytes,
-                       has_units ? fmt::format("units of {}x{}x{}", made_for.unit.m, made_for.unit.n, made_for.unit.k)
-                                 : "no matrix units")},
-          {"measurement", rates_version}};
+  nlohmann::json origin = measured_origin(on);
+  origin.update(
+      {{"vendor_id", facts.vendor_id},
+       {"device_id", facts.device_id},
+       {"kernels",
+        fmt::format("subgroups of {}{}{}, workgroups of {}, {} bytes of their memory, {} bytes a binding, {}",
+                    made_for.subgroup_size, made_for.subgroup_arithmetic ? " that add up" : "",
+                    made_for.subgroup_shuffle ? " and shuffle" : "", made_for.max_invocations,
+                    made_for.max_shared_bytes, made_for.max_binding_bytes,
+                    has_units ? fmt::format("units of {}x{}x{}", made_for.unit.m, made_for.unit.n, made_for.unit.k)
+                              : "no matrix units")},
+       {"measurement", rates_version}});
+  return origin;
 }
 
 inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = {
@@ -44166,58 +44285,66 @@ inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = 
     {"matrix_flops", &device_rates::matrix_flops},
 };
 
-// Never a reason not to make a program.
-inline void save_rates_quietly(const device_rates& rates, const std::string& path, const device& on) {
-  std::error_code problem;  // one of the folder shows when the file is written
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), problem);
-  try {
-    save_rates(rates, path, on);
-  } catch (const error& refused) {
-    write_log(on.log(), log_level::warning, "the rates of {} are not stored and will be measured again: {}",
-              on.facts().name, refused.what());
-  }
-}
+// Never a reason not to make a program. What is to be said is said by profile_of, which holds no lock then.
+class rate_finder {
+ public:
+  explicit rate_finder(const device& on) : on_(on) {}
 
-[[nodiscard]] inline std::optional<device_rates> read_rates_quietly(const std::string& path, const device& on) {
-  std::error_code unknown;
-  if (path.empty() || (!std::filesystem::exists(path, unknown) && !unknown)) return {};
-  try {
-    return load_rates(path, on);
-  } catch (const error& problem) {
-    write_log(on.log(), log_level::warning, "the stored rates of {} are ignored and measured anew: {}", on.facts().name,
-              problem.what());
-  }
-  return {};
-}
-
-[[nodiscard]] inline std::optional<device_rates> find_rates(const device& on) {
-  const std::string path = rates_file(on);
-  if (std::optional<device_rates> stored = read_rates_quietly(path, on)) return stored;
-  try {
-    stopwatch watch;
-    const device_rates found = meganeura::measure_rates(on);
-    write_log(on.log(), log_level::info,
-              "measured in {:.0f} ms that {} moves {:.3g} bytes and computes {:.3g} scalar operations, {:.3g} of f32 "
-              "products and {:.3g} on matrix units a second, and launches a kernel in {:.3g} us; {}",
-              watch.lap(), on.facts().name, found.bandwidth, found.scalar_flops, found.matmul_flops, found.matrix_flops,
-              found.launch.alone() * 1e6,
-              path.empty() ? "this is kept nowhere, as the cache on disk is off" : "kept in " + path);
-    if (!path.empty()) save_rates_quietly(found, path, on);
+  [[nodiscard]] std::optional<device_rates> find() {
+    const std::string& name = on_.facts().name;
+    std::optional<device_rates> found;
+    std::string path;
+    attempt("the stored rates of {} are ignored and measured anew: {}", [&] {
+      path = rates_file(on_);
+      if (!path.empty() && std::filesystem::exists(path)) found = load_rates(path, on_);
+    });
+    if (found) return found;
+    attempt("{} could not be measured, kernels are chosen by the number of its multiprocessors: {}", [&] {
+      stopwatch watch;
+      found = meganeura::measure_rates(on_);
+      const std::string units =
+          found->matrix_flops > 0 ? fmt::format(" and {:.3g} on matrix units", found->matrix_flops) : "";
+      said_.emplace_back(
+          log_level::info,
+          fmt::format(
+              "measured in {:.0f} ms that {} moves {:.3g} bytes and computes {:.3g} scalar operations, {:.3g} of "
+              "f32 products{} a second, and launches a kernel in {:.3g} us; {}",
+              watch.lap(), name, found->bandwidth, found->scalar_flops, found->matmul_flops, units,
+              found->launch.alone() * 1e6,
+              path.empty() ? "this is kept nowhere, as the cache on disk is off" : "kept in " + path));
+    });
+    if (!found || path.empty()) return found;
+    attempt("the rates of {} are not stored and will be measured again: {}", [&] {
+      std::error_code problem;  // shows when the file is written
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path(), problem);
+      save_rates(*found, path, on_);
+    });
     return found;
-  } catch (const error& problem) {
-    write_log(on.log(), log_level::warning,
-              "{} could not be measured, kernels are chosen by the number of its multiprocessors: {}", on.facts().name,
-              problem.what());
   }
-  return {};
-}
+
+  void say() const {
+    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
+  }
+
+ private:
+  template <class Work>
+  void attempt(const char* otherwise, const Work& work) {
+    try {
+      work();
+    } catch (const std::exception& problem) {
+      said_.emplace_back(log_level::warning, fmt::format(fmt::runtime(otherwise), on_.facts().name, problem.what()));
+    }
+  }
+
+  const device& on_;
+  std::vector<std::pair<log_level, std::string>> said_;
+};
 
 }  // namespace detail
 
 MEGANEURA_INLINE bool detail::has_known_rates(const device_facts& facts) {
-  constexpr std::uint32_t nvidia = 0x10DE, lavapipe = 13;  // of vendors, and of VkDriverId
-  const auto is_called = [&](const char* name) { return facts.name.find(name) != std::string::npos; };
-  return facts.driver_id == lavapipe || (facts.vendor_id == nvidia && (is_called("H100") || is_called("H200")));
+  constexpr std::uint32_t lavapipe = 13;  // of VkDriverId
+  return facts.driver_id == lavapipe || facts.name == "NVIDIA H100 80GB HBM3" || facts.name == "NVIDIA H200";
 }
 
 MEGANEURA_INLINE device_rates detail::measure_rates(const device& on, bool by_timestamps) {
@@ -44235,7 +44362,9 @@ MEGANEURA_INLINE device_profile profile_of(const device& on) try {
   const rate_measurement wanted = on.rate_option();
   if (wanted == rate_measurement::never) return known;
   if (wanted == rate_measurement::automatic && detail::has_known_rates(on.facts())) return known;
-  const std::optional<device_rates> found = on.rates([&] { return detail::find_rates(on); });
+  detail::rate_finder finder(on);
+  const std::optional<device_rates> found = on.rates([&] { return finder.find(); });
+  finder.say();
   return found ? with_rates(known, *found) : known;
 } catch (...) {
   rethrow_as_error("looking at a device's profile");

@@ -462,7 +462,7 @@ TEST(egraph_plans, long_sums_of_few_results_are_split_by_cost) {
 
 TEST(egraph_plans, split_sums_agree_in_every_layout) {
   fusion::optimize_options options;
-  options.device.compute_units = 48, options.device.split_terms = 2;
+  options.device.compute_units = 500, options.device.split_terms = 2;
   graph g;
   const node_id a = g.parameter("a", dtype::f32, {9, 192, 9}), b = g.parameter("b", dtype::f32, {192, 7, 9, 9});
   g.add_output("batched", g.contract(a, b, "bkt", "knub", "btnu"));

@@ -152,7 +152,9 @@ TEST(runtime_measured_rates, known_devices_are_as_ever_and_others_are_not_known)
   EXPECT_TRUE(detail::has_known_rates(card_called("NVIDIA H100 80GB HBM3", 0x10DE)));
   EXPECT_TRUE(detail::has_known_rates(card_called("NVIDIA H200", 0x10DE)));
   EXPECT_FALSE(detail::has_known_rates(card_called("NVIDIA GeForce RTX 4090", 0x10DE)));
-  EXPECT_FALSE(detail::has_known_rates(card_called("NVIDIA H20", 0x10DE)));
+  for (const char* other :
+       {"NVIDIA H20", "NVIDIA H100 PCIe", "NVIDIA GH200 480GB", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"})
+    EXPECT_FALSE(detail::has_known_rates(card_called(other, 0x10DE))) << other;
   EXPECT_FALSE(detail::has_known_rates(card_called("Radeon H100", 0x1002)));
   EXPECT_FALSE(detail::has_known_rates(card_called("Intel(R) Arc(tm) A770 Graphics", 0x8086)));
   vulkan::device_facts h100 = card_called("NVIDIA H100 80GB HBM3", 0x10DE);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -302,19 +303,13 @@ class extractor {
     known_groups_.swap(groups_);
     find_levels(order_);
     known_ = levels_;
+    before_.assign(g_.class_slots(), unknown);
+    moves_.clear();
   }
   [[nodiscard]] std::uint32_t level_by(enode_id node) const {
     std::uint32_t level = 0;
     for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
-    return level + launches(node);
-  }
-
-  // Keeps what was changed if the whole gets quicker.
-  bool is_quicker() {
-    if (step_seconds() >= total_ - tolerance) return false;
-    ++moved_;
-    find_groups();
-    return true;
+    return level >= cyclic ? cyclic : level + launches(node);
   }
 
   void improve_group(class_id id) {
@@ -324,9 +319,8 @@ class extractor {
       if (node == before) continue;
       const std::uint32_t level = level_by(node);
       const double delta = change(id, node);
-      const bool is_kept =
-          level == known_[id] ? regroup(id, before) : delta + group_cost(id, level) < -tolerance && is_quicker();
-      if (!is_kept) change(id, before);
+      const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
+      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
     }
   }
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -336,36 +330,102 @@ class extractor {
     return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
   }
 
-  // A change that leaves its class at its level changes the groups of what has become live or no longer is, and no
-  // others. It is kept if these get quicker.
-  bool regroup(class_id id, enode_id before) {
-    struct difference {
-      std::uint32_t level;
-      enode_id node;
-      bool is_new;
-    };
-    small_vector<difference, 8> all;
-    const auto note = [&](class_id of, enode_id node, bool is_new) {
-      if (launches(node)) all.push_back({known_[of], node, is_new});
-    };
-    note(id, before, false);
-    note(id, live_[id].node, true);
-    for (class_id each : turned_) {
-      if (known_[each] == cyclic) return false;
-      note(each, live_[each].node, live_[each].uses > 0);
+  // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
+  // longer is, of the class, which is at `level` now, and of what waits for it.
+  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
+    if (level != known_[id] && !follow(id, level)) {
+      forget_moves();
+      return is_quicker();
     }
+    differences_.clear();
+    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+    note(known_[id], live_[id].node, true);
+    bool is_cyclic = false;
+    for (class_id each : turned_) {
+      const bool is_new = live_[each].uses > 0;
+      const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
+      is_cyclic = is_cyclic || at >= cyclic;
+      note(at, live_[each].node, is_new);
+    }
+    for (class_id each : moves_) {
+      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+      note(before_[each], live_[each].node, false);
+      note(known_[each], live_[each].node, true);
+    }
+    const bool is_kept = !is_cyclic && regroup();
+    if (is_kept) {
+      ++moved_;
+      find_ways(id, before);
+      for (class_id each : moves_) before_[each] = unknown;
+      moves_.clear();
+    }
+    forget_moves();
+    return is_kept;
+  }
+  // The same by all groups.
+  bool is_quicker() {
+    if (step_seconds() >= total_ - tolerance) return false;
+    ++moved_;
+    find_groups();
+    return true;
+  }
+
+  // Finds the levels of all that waits for a class, which is at `level` now. False where there is no end to it, as
+  // where a kernel would wait for itself.
+  bool follow(class_id id, std::uint32_t level) {
+    waiting_.clear();
+    move(id, level);
+    for (std::size_t next = 0; next < waiting_.size(); ++next) {
+      if (next > most_followed) return false;
+      const class_id each = waiting_[next];
+      const std::uint32_t found = level_by(live_[each].node);
+      if (found == known_[each]) continue;
+      if (found == cyclic && live_[each].uses > 0) return false;
+      move(each, found);
+    }
+    return true;
+  }
+  void move(class_id id, std::uint32_t level) {
+    if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
+    known_[id] = level;
+    for_readers(id, [&](class_id reader) { waiting_.push_back(reader); });
+  }
+  void forget_moves() {
+    for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
+    moves_.clear();
+  }
+  // Those that read a class as they are chosen now, live or not.
+  template <class Visit>
+  void for_readers(class_id id, const Visit& visit) const {
+    for (class_id reader : classes_[id].readers) {
+      if (live_[reader].node != no_id && reads(live_[reader].node, id)) visit(reader);
+    }
+  }
+
+  struct difference {
+    std::uint32_t level;
+    enode_id node;
+    bool is_new;
+  };
+  void note(std::uint32_t level, enode_id node, bool is_new) {
+    if (launches(node)) differences_.push_back({level, node, is_new});
+  }
+  // Applies the differences to the groups if these get quicker.
+  bool regroup() {
     struct known_time {
       std::uint32_t level;
       double seconds, busy;
     };
     small_vector<known_time, 8> times;
-    for (const difference& each : all) {
+    std::ranges::stable_sort(differences_, {}, &difference::level);
+    for (const difference& each : differences_) {
+      if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
       const group& known = known_groups_[each.level];
-      if (std::ranges::find(times, each.level, &known_time::level) == times.end())
+      if (times.empty() || times.back().level != each.level)
         times.push_back({each.level, known.seconds(launch_), known.busy});
     }
     const auto apply = [&](bool forward) {
-      for (const difference& each : all) {
+      for (const difference& each : differences_) {
         group& changed = known_groups_[each.level];
         each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
       }
@@ -373,14 +433,39 @@ class extractor {
     apply(true);
     double seconds = 0;
     for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
-    if (seconds < -tolerance) {
+    const bool is_kept = seconds < -tolerance;
+    if (is_kept) {
       total_ += seconds;
-      ++moved_;
-      return true;
+    } else {
+      apply(false);
+      for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
     }
-    apply(false);
-    for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
-    return false;
+    while (known_groups_.size() > 1 && known_groups_.back().alone.empty()) known_groups_.pop_back();
+    depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
+    return is_kept;
+  }
+
+  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
+  // next pass finds them all.
+  void find_ways(class_id id, enode_id before) {
+    waiting_.clear();
+    const auto add = [&](enode_id node) {
+      const std::span<const class_id> operands = distinct_operands(node);
+      waiting_.insert(waiting_.end(), operands.begin(), operands.end());
+    };
+    add(before);
+    add(live_[id].node);
+    for (class_id each : turned_) add(live_[each].node);
+    for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
+      const class_id each = waiting_[next];
+      std::uint32_t most = 0;
+      for_readers(each, [&](class_id reader) {
+        if (live_[reader].uses > 0) most = std::max(most, after_[reader] + launches(live_[reader].node));
+      });
+      if (most == after_[each]) continue;
+      after_[each] = most;
+      if (live_[each].node != no_id) add(live_[each].node);
+    }
   }
 
   // Adds one use of a class; what becomes live with it costs.
@@ -481,6 +566,7 @@ class extractor {
     return std::find(operands.begin(), operands.end(), id) != operands.end();
   }
 
+  static constexpr std::size_t most_followed = 256;
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
@@ -498,6 +584,9 @@ class extractor {
   std::vector<class_id> finished_;
   std::vector<group> groups_, known_groups_;  // by level
   std::vector<class_id> turned_;              // became live or no longer are by the last change
+  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
+  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
+  std::vector<difference> differences_;       // of groups
   std::size_t moved_ = 0;
 };
 

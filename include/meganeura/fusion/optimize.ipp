@@ -66,7 +66,7 @@ inline void import_graph(const graph& g, const region_limits& limits, saturated_
   for (node_id effect : g.effects()) result.roots.push_back(result.classes[effect]);
 }
 
-// Where nothing would be cheaper than anything, or nothing could be computed at all.
+// Refuses devices on which nothing can be computed, or by which nothing is cheaper than anything else.
 inline void check(const device_profile& device) {
   const auto expect = [](bool holds, const char* name, double found, const char* what) {
     if (!holds) fail(error_category::invalid_argument, "device_profile::{} is {}; it has to be {}", name, found, what);
@@ -79,6 +79,7 @@ inline void check(const device_profile& device) {
   };
   positive("subgroup_size", device.subgroup_size);
   positive("max_invocations", device.max_invocations);
+  positive("max_shared_bytes", device.max_shared_bytes);
   positive("compute_units", device.compute_units);
   positive("split_terms", static_cast<double>(device.split_terms));
   positive("bandwidth", device.bandwidth);
@@ -93,6 +94,11 @@ inline void check(const device_profile& device) {
   seconds("product_once", device.product_once);
   seconds("vectors_once", device.vectors_once);
   seconds("region_once", device.region_once);
+  for (const auto& [name, costs] : {std::pair("split", &device.split), std::pair("rounded", &device.rounded)}) {
+    for (const double each : {costs->once, costs->wait, costs->multiply, costs->stage, costs->registers, costs->few,
+                              costs->exchange, costs->code})
+      seconds(name, each);
+  }
 }
 
 // With matrix units where they may be used.

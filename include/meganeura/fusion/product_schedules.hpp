@@ -213,8 +213,10 @@ struct product_choice {
     return {seconds / share + device.product_once, seconds / share};
   }
   const product_tiles tiles = tiles_of_product(p, device.compute_units);
-  const double alone = std::max(seconds / tiles.share, static_cast<double>(p.k) * tiles.term);
-  return {alone + device.product_once, seconds / tiles.full_share};
+  // Of several, one computes while another waits.
+  const double filled =
+      tiles.count <= device.compute_units ? static_cast<double>(tiles.count) / device.compute_units : 0;
+  return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
 /// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
@@ -233,8 +235,8 @@ struct product_choice {
 [[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
-/// The same of one product. Where each of a batch has operands of its own, as in attention, whose errors all that
-/// follows has, `fast` rounds them only to save a fourth of the time: others' TF32 leaves attention in f32.
+/// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
+/// to save a fourth of the time: others' TF32 leaves attention in f32.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);

@@ -20,7 +20,7 @@ struct product_tiles {
   double share = 1;
   std::int64_t overhead = 0;
   double full_share = share;  // the same where others fill the last round
-  double term = 0;            // seconds of a term where a multiprocessor has one such workgroup, which waits for each
+  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
 };
 
 /// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
@@ -28,7 +28,7 @@ struct product_tiles {
 inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
                                                {.side = 64, .share = 0.78, .overhead = 110},
                                                {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16, .term = 11.8e-9}};
+                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
 
 /// The best of them for `batch` products of [m, n] results, sums of k terms each.
 [[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,

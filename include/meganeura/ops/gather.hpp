@@ -66,12 +66,14 @@ template <int Axis, symbolic_shape Shape, value Indices, value Updates>
 /// x with each slice of `updates` added where its index says, or nowhere when that is out of range; those for one place
 /// add up: index_add<0>(x, indices, updates), or index_add(x, indices, updates, 0). torch.index_add.
 /// shapes: x -> x's, updates: what gather(x, indices, axis) has. dtypes: x's and the updates' agree, indices i32.
-/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "updates must have x's dtype and the
-/// shape gather would return".
+/// gradient: to x as it is, to updates gathered. errors: "indices must be i32", "no such axis", "updates must have
+/// x's dtype and the shape gather would return".
 template <value X, value Indices, value Updates, detail::axis_like Axis>
 [[nodiscard]] constexpr auto index_add(X x, Indices indices, Updates updates, Axis axis) {
   MEGANEURA_CHECK(indices.facts().type == dtype::i32, (detail::dtypes_agree<indices.facts().type, dtype::i32>),
                   "meganeura: index_add<axis>(x, indices, updates): indices must be i32", x, indices, updates)
+  MEGANEURA_EXPECT(detail::can_gather(x.facts().shape, indices.facts().shape, detail::axis_of(x, axis)),
+                   "meganeura: index_add<axis>(x, indices, updates): no such axis", x, indices, updates)
   MEGANEURA_EXPECT(
       (updates.facts().type == x.facts().type &&
        detail::can_scatter(x.facts().shape, indices.facts().shape, updates.facts().shape, detail::axis_of(x, axis))),

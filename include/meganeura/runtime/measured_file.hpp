@@ -5,7 +5,10 @@
 #include <meganeura/io/bounded_json.hpp>
 #include <meganeura/io/crc32.hpp>
 #include <meganeura/io/file.hpp>
+#include <meganeura/runtime/device.hpp>
+#include <meganeura/version.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
@@ -17,8 +20,17 @@
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
+/// Of which device, driver and version of the library.
+[[nodiscard]] inline nlohmann::json measured_origin(const device& on) {
+  return {{"device", on.facts().name},
+          {"driver", on.facts().driver},
+          {"driver_version", on.facts().driver_version},
+          {"meganeura",
+           fmt::format("{}.{}.{}", MEGANEURA_VERSION_MAJOR, MEGANEURA_VERSION_MINOR, MEGANEURA_VERSION_PATCH)}};
+}
+
 [[nodiscard]] inline std::string checksum_of(const nlohmann::json& content) {
-  const std::string text = content.dump();
+  const std::string text = content.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return io::crc32(std::as_bytes(std::span(text)));
 }
 
@@ -26,7 +38,7 @@ namespace meganeura::inline MEGANEURA_ABI::detail {
 inline void write_measured(const std::string& path, const nlohmann::json& origin, const char* name,
                            const nlohmann::json& content) {
   const nlohmann::json whole{{"origin", origin}, {name, content}, {"crc32", checksum_of(content)}};
-  const std::string text = whole.dump() + "\n";
+  const std::string text = whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   io::write_file(path, std::span(&bytes, 1));
 }

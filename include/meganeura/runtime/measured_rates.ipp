@@ -28,7 +28,8 @@ namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
 
-// Of what is measured and of its file: raised where either changes, so that everybody measures anew.
+// Of what is measured, of the model that tells rates by it, and of the file: raised where one of them changes, so that
+// everybody measures anew. So does another version of the library.
 inline constexpr int rates_version = 1;
 
 // Each rate is at least and at most this, whatever was measured.
@@ -146,15 +147,21 @@ class rate_meter {
   }
 
   // Seconds of a kernel of one of these sizes, the largest that takes no longer than a millisecond by what smaller ones
-  // took once: large ones fill a device, and slow ones need no more. `work` says how much a size is.
+  // took once: large ones fill a device, and slow ones need no more. The first is one that would take a tenth of that
+  // at the rate estimated, so that few have to be compiled. `work` says how much a size is.
   struct measured_size {
     std::int64_t size;
     double seconds;
   };
   template <class Work, class Make>
-  [[nodiscard]] measured_size measure(std::span<const std::int64_t> sizes, const Work& work, const Make& kernel) const {
+  [[nodiscard]] measured_size measure(std::span<const std::int64_t> sizes, double estimated, const Work& work,
+                                      const Make& kernel) const {
     constexpr double bearable = 1e-3, least = 1e-6;
-    for (std::int64_t size = sizes.front();;) {
+    std::int64_t size = sizes.front();
+    for (const std::int64_t each : sizes) {
+      if (work(each) <= estimated * bearable / 10) size = each;
+    }
+    for (bool is_first = true;; is_first = false) {
       const measured_kernel made = make(kernel(size));
       const auto record = [&](vulkan::recorder& r, int) {
         made.dispatch(r);
@@ -165,7 +172,7 @@ class rate_meter {
       const vulkan::recording once = r.finish();
       (void)run(once);
       const double seconds = std::max({run(once), submission_, least});
-      std::int64_t next = size;
+      std::int64_t next = is_first && seconds > bearable ? sizes.front() : size;  // far slower than was estimated
       for (const std::int64_t each : sizes) {
         if (each > next && seconds * work(each) / work(size) <= bearable) next = each;
       }
@@ -195,7 +202,8 @@ class rate_meter {
     scalar_builder b;
     const scalar_program sum = b.finish(b.binary(scalar_op::add, b.argument(0, dtype::f32), b.argument(1, dtype::f32)));
     const auto bytes = [](std::int64_t size) { return 12 * static_cast<double>(size); };
-    const auto [size, seconds] = measure(sizes, bytes, [&](std::int64_t each) { return pointwise(sum, 2, each); });
+    const auto [size, seconds] =
+        measure(sizes, estimate_.bandwidth, bytes, [&](std::int64_t each) { return pointwise(sum, 2, each); });
     return bytes(size) / seconds;
   }
 
@@ -209,7 +217,8 @@ class rate_meter {
     for (int i = 0; i < steps; ++i) y = b.binary(scalar_op::add, b.binary(scalar_op::multiply, y, x), x);
     const scalar_program chain = b.finish(y);
     const auto flops = [](std::int64_t size) { return 2.0 * steps * static_cast<double>(size); };
-    const auto [size, seconds] = measure(sizes, flops, [&](std::int64_t each) { return pointwise(chain, 1, each); });
+    const auto [size, seconds] =
+        measure(sizes, estimate_.scalar_flops, flops, [&](std::int64_t each) { return pointwise(chain, 1, each); });
     return flops(size) / seconds;
   }
 
@@ -249,8 +258,8 @@ class rate_meter {
       if (!schedule_of(side, arithmetic)) return 0;
     }
     const auto flops = [](std::int64_t side) { return 2.0 * std::pow(static_cast<double>(side), 3); };
-    const auto [side, seconds] =
-        measure(sides, flops, [&](std::int64_t each) { return product(each, *schedule_of(each, arithmetic)); });
+    const auto [side, seconds] = measure(
+        sides, estimated, flops, [&](std::int64_t each) { return product(each, *schedule_of(each, arithmetic)); });
     const double told = arithmetic == product_arithmetic::fma
                             ? fusion::multiply_add_time(square(side), estimate_).alone
                             : fusion::unit_time(*schedule_of(side, arithmetic), square(side), estimate_).alone;
@@ -304,18 +313,19 @@ class rate_meter {
   const device_facts& facts = on.facts();
   const device_profile made_for = make_device_profile(facts);
   const bool has_units = made_for.matrix_units == matrix_units::cooperative;
-  return {{"device", facts.name},
-          {"vendor_id", facts.vendor_id},
-          {"device_id", facts.device_id},
-          {"driver", facts.driver},
-          {"driver_version", facts.driver_version},
-          {"kernels",
-           fmt::format("subgroups of {}, workgroups of {}, {} bytes of their memory, {} bytes a binding, {}",
-                       made_for.subgroup_size, made_for.max_invocations, made_for.max_shared_bytes,
-                       made_for.max_binding_bytes,
-                       has_units ? fmt::format("units of {}x{}x{}", made_for.unit.m, made_for.unit.n, made_for.unit.k)
-                                 : "no matrix units")},
-          {"measurement", rates_version}};
+  nlohmann::json origin = measured_origin(on);
+  origin.update(
+      {{"vendor_id", facts.vendor_id},
+       {"device_id", facts.device_id},
+       {"kernels",
+        fmt::format("subgroups of {}{}{}, workgroups of {}, {} bytes of their memory, {} bytes a binding, {}",
+                    made_for.subgroup_size, made_for.subgroup_arithmetic ? " that add up" : "",
+                    made_for.subgroup_shuffle ? " and shuffle" : "", made_for.max_invocations,
+                    made_for.max_shared_bytes, made_for.max_binding_bytes,
+                    has_units ? fmt::format("units of {}x{}x{}", made_for.unit.m, made_for.unit.n, made_for.unit.k)
+                              : "no matrix units")},
+       {"measurement", rates_version}});
+  return origin;
 }
 
 inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = {
@@ -325,58 +335,66 @@ inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = 
     {"matrix_flops", &device_rates::matrix_flops},
 };
 
-// Never a reason not to make a program.
-inline void save_rates_quietly(const device_rates& rates, const std::string& path, const device& on) {
-  std::error_code problem;  // one of the folder shows when the file is written
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), problem);
-  try {
-    save_rates(rates, path, on);
-  } catch (const error& refused) {
-    write_log(on.log(), log_level::warning, "the rates of {} are not stored and will be measured again: {}",
-              on.facts().name, refused.what());
-  }
-}
+// Never a reason not to make a program. What is to be said is said by profile_of, which holds no lock then.
+class rate_finder {
+ public:
+  explicit rate_finder(const device& on) : on_(on) {}
 
-[[nodiscard]] inline std::optional<device_rates> read_rates_quietly(const std::string& path, const device& on) {
-  std::error_code unknown;
-  if (path.empty() || (!std::filesystem::exists(path, unknown) && !unknown)) return {};
-  try {
-    return load_rates(path, on);
-  } catch (const error& problem) {
-    write_log(on.log(), log_level::warning, "the stored rates of {} are ignored and measured anew: {}", on.facts().name,
-              problem.what());
-  }
-  return {};
-}
-
-[[nodiscard]] inline std::optional<device_rates> find_rates(const device& on) {
-  const std::string path = rates_file(on);
-  if (std::optional<device_rates> stored = read_rates_quietly(path, on)) return stored;
-  try {
-    stopwatch watch;
-    const device_rates found = meganeura::measure_rates(on);
-    write_log(on.log(), log_level::info,
-              "measured in {:.0f} ms that {} moves {:.3g} bytes and computes {:.3g} scalar operations, {:.3g} of f32 "
-              "products and {:.3g} on matrix units a second, and launches a kernel in {:.3g} us; {}",
-              watch.lap(), on.facts().name, found.bandwidth, found.scalar_flops, found.matmul_flops, found.matrix_flops,
-              found.launch.alone() * 1e6,
-              path.empty() ? "this is kept nowhere, as the cache on disk is off" : "kept in " + path);
-    if (!path.empty()) save_rates_quietly(found, path, on);
+  [[nodiscard]] std::optional<device_rates> find() {
+    const std::string& name = on_.facts().name;
+    std::optional<device_rates> found;
+    std::string path;
+    attempt("the stored rates of {} are ignored and measured anew: {}", [&] {
+      path = rates_file(on_);
+      if (!path.empty() && std::filesystem::exists(path)) found = load_rates(path, on_);
+    });
+    if (found) return found;
+    attempt("{} could not be measured, kernels are chosen by the number of its multiprocessors: {}", [&] {
+      stopwatch watch;
+      found = meganeura::measure_rates(on_);
+      const std::string units =
+          found->matrix_flops > 0 ? fmt::format(" and {:.3g} on matrix units", found->matrix_flops) : "";
+      said_.emplace_back(
+          log_level::info,
+          fmt::format(
+              "measured in {:.0f} ms that {} moves {:.3g} bytes and computes {:.3g} scalar operations, {:.3g} of "
+              "f32 products{} a second, and launches a kernel in {:.3g} us; {}",
+              watch.lap(), name, found->bandwidth, found->scalar_flops, found->matmul_flops, units,
+              found->launch.alone() * 1e6,
+              path.empty() ? "this is kept nowhere, as the cache on disk is off" : "kept in " + path));
+    });
+    if (!found || path.empty()) return found;
+    attempt("the rates of {} are not stored and will be measured again: {}", [&] {
+      std::error_code problem;  // shows when the file is written
+      std::filesystem::create_directories(std::filesystem::path(path).parent_path(), problem);
+      save_rates(*found, path, on_);
+    });
     return found;
-  } catch (const error& problem) {
-    write_log(on.log(), log_level::warning,
-              "{} could not be measured, kernels are chosen by the number of its multiprocessors: {}", on.facts().name,
-              problem.what());
   }
-  return {};
-}
+
+  void say() const {
+    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
+  }
+
+ private:
+  template <class Work>
+  void attempt(const char* otherwise, const Work& work) {
+    try {
+      work();
+    } catch (const std::exception& problem) {
+      said_.emplace_back(log_level::warning, fmt::format(fmt::runtime(otherwise), on_.facts().name, problem.what()));
+    }
+  }
+
+  const device& on_;
+  std::vector<std::pair<log_level, std::string>> said_;
+};
 
 }  // namespace detail
 
 MEGANEURA_INLINE bool detail::has_known_rates(const device_facts& facts) {
-  constexpr std::uint32_t nvidia = 0x10DE, lavapipe = 13;  // of vendors, and of VkDriverId
-  const auto is_called = [&](const char* name) { return facts.name.find(name) != std::string::npos; };
-  return facts.driver_id == lavapipe || (facts.vendor_id == nvidia && (is_called("H100") || is_called("H200")));
+  constexpr std::uint32_t lavapipe = 13;  // of VkDriverId
+  return facts.driver_id == lavapipe || facts.name == "NVIDIA H100 80GB HBM3" || facts.name == "NVIDIA H200";
 }
 
 MEGANEURA_INLINE device_rates detail::measure_rates(const device& on, bool by_timestamps) {
@@ -394,7 +412,9 @@ MEGANEURA_INLINE device_profile profile_of(const device& on) try {
   const rate_measurement wanted = on.rate_option();
   if (wanted == rate_measurement::never) return known;
   if (wanted == rate_measurement::automatic && detail::has_known_rates(on.facts())) return known;
-  const std::optional<device_rates> found = on.rates([&] { return detail::find_rates(on); });
+  detail::rate_finder finder(on);
+  const std::optional<device_rates> found = on.rates([&] { return finder.find(); });
+  finder.say();
   return found ? with_rates(known, *found) : known;
 } catch (...) {
   rethrow_as_error("looking at a device's profile");

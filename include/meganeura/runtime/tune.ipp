@@ -7,7 +7,6 @@
 #include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/tune.hpp>
 #include <meganeura/runtime/tuned_step.hpp>
-#include <meganeura/version.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -99,13 +98,6 @@ inline constexpr const char* precision_names[] = {"exact", "fast"};
   return to_string(product_schedule{arithmetic});
 }
 
-[[nodiscard]] inline nlohmann::json tuned_origin(const device& on) {
-  return {{"device", on.facts().name},
-          {"driver", on.facts().driver},
-          {"meganeura",
-           fmt::format("{}.{}.{}", MEGANEURA_VERSION_MAJOR, MEGANEURA_VERSION_MINOR, MEGANEURA_VERSION_PATCH)}};
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const program_options& options,
@@ -173,7 +165,7 @@ MEGANEURA_INLINE void save_tuned(const fusion::tuned_products& products, const s
                     detail::name_of(s.arithmetic), s.tile_m, s.tile_n, s.tile_k, s.subgroup_m, s.subgroup_n, s.slices,
                     s.depth});
   });
-  detail::write_measured(path, detail::tuned_origin(on), "products", rows);
+  detail::write_measured(path, detail::measured_origin(on), "products", rows);
 } catch (...) {
   rethrow_as_error("saving tuned products");
 }
@@ -183,7 +175,8 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   if (!std::filesystem::exists(path)) return nullptr;
   constexpr const char* what =
       "tuned products, as save_tuned writes them (without the file, products are as the model chooses)";
-  const std::optional<nlohmann::json> content = detail::read_measured(path, detail::tuned_origin(on), "products", what);
+  const std::optional<nlohmann::json> content =
+      detail::read_measured(path, detail::measured_origin(on), "products", what);
   if (!content) return nullptr;
   const nlohmann::json& rows = *content;
   const auto damaged = [&](const char* found) { io::bad_file(path, 0, what, found); };

@@ -10,6 +10,8 @@
 #include <meganeura/vulkan/pipeline_state.hpp>
 #include <meganeura/vulkan/recording_state.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -54,20 +56,23 @@ inline void add_device_track(device_state& state, const log_sink& log) {
 // Ranges, sizes and numbers of buffers may be less than any device's: what needs more is refused where it is met.
 inline void check_at_most(const device_facts& most) {
   const device_facts least = minimum_facts();
-  const auto check = [](const char* name, std::uint64_t found, std::uint64_t needed) {
-    if (found >= needed) return;
+  const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
-         "device_options::at_most has {} = {}, and kernels need {}; begin with minimum_facts() or with the facts of a "
-         "device, and change what is to be less",
-         name, found, needed);
+         "device_options::at_most has {}; begin with minimum_facts() or with the facts of a device, and change what is "
+         "to be less",
+         found);
   };
-  check("api_version", most.api_version, 1U << 22 | 1U << 12);
-  check("has_timeline_semaphore", most.has_timeline_semaphore, 1);
+  const auto check = [&](const std::string& name, std::uint64_t found, std::uint64_t needed) {
+    if (found < needed) refuse(fmt::format("{} = {}, and kernels need {}", name, found, needed));
+  };
+  if (most.api_version < (1U << 22 | 1U << 12)) refuse("an api_version before 1.1");
+  if (!most.has_timeline_semaphore) refuse("no timeline semaphores");
   check("max_shared_bytes", most.max_shared_bytes, least.max_shared_bytes);
   check("max_workgroup_invocations", most.max_workgroup_invocations, least.max_workgroup_invocations);
   for (std::size_t axis = 0; axis < 3; ++axis) {
-    check("max_workgroup_size", most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
-    check("max_workgroup_count", most.max_workgroup_count[axis], least.max_workgroup_count[axis]);
+    check(fmt::format("max_workgroup_size[{}]", axis), most.max_workgroup_size[axis], least.max_workgroup_size[axis]);
+    check(fmt::format("max_workgroup_count[{}]", axis), most.max_workgroup_count[axis],
+          least.max_workgroup_count[axis]);
   }
   check("max_storage_buffers", most.max_storage_buffers, least.max_storage_buffers);
   check("max_texel_buffers", most.max_texel_buffers, least.max_texel_buffers);
@@ -75,9 +80,7 @@ inline void check_at_most(const device_facts& most) {
   check("max_buffer_bytes", most.max_buffer_bytes, widest_load);
   check("max_allocations", most.max_allocations, 1);
   for (const std::uint64_t alignment : {most.storage_alignment, most.texel_alignment, most.uniform_alignment}) {
-    if (!std::has_single_bit(alignment))
-      fail(error_category::invalid_argument, "device_options::at_most has an alignment of {}; it is a power of two",
-           alignment);
+    if (!std::has_single_bit(alignment)) refuse(fmt::format("an alignment of {}, which is no power of two", alignment));
   }
 }
 
@@ -112,7 +115,7 @@ MEGANEURA_INLINE device::device(const device_options& options) try {
   state_ = std::make_shared<detail::device_state>();
   state_->rate_option = options.rates;
   state_->threads = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  const bool is_software = state_->facts.type == device_type::cpu;  // which needs the processor itself
+  const bool is_software = found[chosen].type == device_type::cpu;  // which needs the processor itself
   state_->poll_microseconds = options.poll_microseconds.value_or(is_software ? 0 : 1000);
   if (options.at_most) detail::check_at_most(*options.at_most);
   device_facts facts = options.at_most ? weaker(found[chosen], *options.at_most) : found[chosen];
