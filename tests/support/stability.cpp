@@ -124,8 +124,11 @@ class disturbance {
     key = (key ^ key >> 32) * 0xd6e8feb86659fd93u;
     return key ^ key >> 32;
   }
-  [[nodiscard]] static double any_sign(double x, std::uint64_t key) { return std::copysign(x, key & 1 ? 1 : -1); }
-  [[nodiscard]] static double any_zero(std::uint64_t key) { return any_sign(0, key); }
+  // One number in four gives all the same sign, which chance does not: sums of infinities of one sign are no NaN.
+  [[nodiscard]] double any_sign(double x, std::uint64_t key) const {
+    return std::copysign(x, (number_ % 4 == 3 ? number_ >> 2 : key) & 1 ? 1 : -1);
+  }
+  [[nodiscard]] double any_zero(std::uint64_t key) const { return any_sign(0, key); }
 
   void round(dtype type, double& element) const {
     if (type == dtype::f32 && number_ % 2 == 0) element = as_f32(element);
@@ -247,10 +250,10 @@ class disturbance {
     return overflows || std::fabs(sum) <= errors_ * oracle::ulp(magnitude, dtype::f32);
   }
 
-  // Sums of a few parts of the terms, each as f32 holds it.
+  // Sums of a few parts of the terms, each as f32, or the interpreter, holds it.
   [[nodiscard]] std::vector<double> in_another_order(node_id id) const {
     constexpr std::uint64_t parts = 8;
-    const auto held = [&](double x) { return wide() && std::isinf(as_f32(x)) ? x : as_f32(x); };
+    const auto held = [&](double x) { return wide() ? x : as_f32(x); };
     const bool products = graph_[id].kind == op::contract || graph_[id].kind == op::convolution;
     std::vector<double> sums(static_cast<std::size_t>(graph_[id].extents.elements()), -0.0);
     for (std::uint64_t part = 0; part < parts; ++part) {
