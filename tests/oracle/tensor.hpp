@@ -70,7 +70,7 @@ struct float_layout {
   const int exponent = static_cast<int>(bits >> l.fraction_bits) & ((1 << l.exponent_bits) - 1);
   const int fraction = static_cast<int>(bits & ((1u << l.fraction_bits) - 1));
   const double sign = (bits >> (l.exponent_bits + l.fraction_bits) & 1) != 0 ? -1 : 1;
-  if (exponent > 2 * l.bias()) return fraction != 0 ? NAN : sign * INFINITY;
+  if (exponent > 2 * l.bias()) return std::copysign(fraction != 0 ? NAN : INFINITY, sign);
   const int whole = exponent == 0 ? fraction : fraction + (1 << l.fraction_bits);
   return sign * std::ldexp(whole, std::max(exponent, 1) - l.bias() - l.fraction_bits);
 }

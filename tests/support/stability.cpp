@@ -12,7 +12,10 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
 
@@ -20,17 +23,19 @@ namespace {
 
 // Makes an interpreter compute like some device: every operation is off by up to `errors` times what Vulkan permits
 // (oracle/precision.hpp), in a direction that hangs on `number`, and sums in proportion to the magnitude of their
-// terms. What is nothing but rounding is zero at times; zeros of a sum or of an extremum of zeros have either sign; a
-// result beyond f32 is infinite, a denormal one may be zero; a tap of a convolution outside of its input may count as
-// zero times an infinite factor. Equal operands give equal results, since every right form gives them such, so a value
-// still equals the maximum it was taken from; what needs not be rounded is left alone. Results of additions are off in
-// proportion to their operands if sums may be taken in another order, that is, unless `exact`. Even numbers round to
-// f32, so that what is equal there alone is found, odd ones do not, so that no rounding hides an error.
+// terms; one that cancels is taken in another order. What is nothing but rounding is zero at times; zeros of a sum or
+// of an extremum of zeros have either sign, and so has a NaN that was computed; both may have another one at each use
+// of a sum. A result beyond f32 is infinite, a denormal one may be zero, and so may be what a product passes through; a
+// tap of a convolution outside of its input may count as zero times an infinite factor. Equal operands give equal
+// results, since every right form gives them such, so a value still equals the maximum it was taken from; what needs
+// not be rounded is left alone. Results of additions are off in proportion to their operands if sums may be taken in
+// another order, that is, unless `exact`. Even numbers round to f32, so that what is equal there alone is found, odd
+// ones do not, so that no rounding hides an error.
 class disturbance {
  public:
   disturbance(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
               precision products)
-      : graph_(g), run_(run), linear_(g), exact_(exact), number_(number), errors_(errors), products_(products) {}
+      : graph_(g), run_(run), exact_(exact), number_(number), errors_(errors), products_(products) {}
 
   void operator()(const scalar_node& n, double a, double b, double& result) const {
     if (!is_float(n.type)) return;
@@ -51,21 +56,31 @@ class disturbance {
     round(n.type, result);
   }
 
-  void operator()(node_id id, oracle::tensor<double>& value) {
+  void operator()(node_id id, oracle::tensor<double>& value) const {
+    if (graph_[id].kind == op::map) draw_signs_anew(id, value);
     if (!is_float(value.type)) return;
     const node& n = graph_[id];
     const bool scan = n.kind == op::cumulative;
     const bool product = (n.kind == op::reduce && graph_.get<reduce_attribute>(id).kind == reduce_kind::product) ||
                          (scan && graph_.get<cumulative_attribute>(id).kind == reduce_kind::product);
     if (adds(id)) {
-      const auto magnitudes = terms(id, [](double x) { return std::fabs(x); });
+      const auto magnitudes = terms(id, [](double x, auto...) { return std::fabs(x); });
       const std::vector<bool> open = open_taps(id);
+      std::optional<std::vector<double>> reordered;
       for (std::size_t i = 0; i < value.values.size(); ++i) {
+        double& element = value.values[i];
+        const double magnitude = magnitudes.values[i];
         const std::uint64_t key = draw(static_cast<std::uint64_t>(id), i, 0);
-        move_sum(value.values[i], value.type, magnitudes.values[i], false, key);
-        const double off = n.kind == op::contract ? oracle::unit_error(products_) * magnitudes.values[i] : 0;
-        if (off > 0 && std::isfinite(off)) move(value.values[i], off, key >> 7);
-        if (!open.empty() && open[i] && (key >> 5 & 1)) value.values[i] = NAN;
+        if (cancels(element, magnitude) && (element == 0 || (key >> 8 & 1))) {
+          if (!reordered) reordered = in_another_order(id);
+          element = (*reordered)[i];
+          if (element == 0) element = any_zero(key);
+        } else {
+          move_sum(element, value.type, magnitude, false, key);
+        }
+        const double off = n.kind == op::contract ? oracle::unit_error(products_) * magnitude : 0;
+        if (off > 0 && std::isfinite(off)) move(element, off, key >> 7);
+        if (!open.empty() && open[i] && (key >> 5 & 1)) element = NAN;
       }
     } else if (n.kind == op::reduce || n.kind == op::window_reduce || scan) {
       const auto& from = run_.value(graph_.operand(id, 0)).values;
@@ -76,18 +91,31 @@ class disturbance {
       const double factors = scan      ? static_cast<double>(value.extents[graph_.get<cumulative_attribute>(id).axis])
                              : product ? static_cast<double>(from.size()) / static_cast<double>(value.values.size())
                                        : 0;
+      const auto is_large = [](double x) { return std::isfinite(x) && std::fabs(x) >= 1; };
+      oracle::tensor<double> large, others;
+      if (product) {
+        large = terms(id, [&](double x, auto...) { return is_large(x) ? x : 1; });
+        others = terms(id, [&](double x, auto...) { return is_large(x) ? 1 : x; });
+      }
       for (std::size_t i = 0; i < value.values.size(); ++i) {
         double& element = value.values[i];
         const std::uint64_t key = draw(static_cast<std::uint64_t>(id), i, 0);
+        if (product) element = in_another_order(element, large.values[i], others.values[i], key);
         if (element == 0 && any_sign) element = any_zero(key);
-        if (product && std::isfinite(element)) move(element, errors_ * factors * oracle::ulp(element, dtype::f32), key);
+        if (product && std::isfinite(element) && element != 0)
+          move(element, errors_ * factors * oracle::ulp(element, dtype::f32), key);
       }
     } else if (n.kind == op::random && graph_.get<random_attribute>(id).distribution == distribution::normal) {
       for (std::size_t i = 0; i < value.values.size(); ++i)  // sqrt(-2 log u) times a sine
         move(value.values[i], 0x1p-20 * (1 + std::fabs(value.values[i])), draw(static_cast<std::uint64_t>(id), i, 0));
     }
     if (is_narrow(value.type) && (adds(id) || product || n.kind == op::map)) move_narrow(id, value);
-    for (double& element : value.values) round(value.type, element);
+    const bool computes = adds(id) || n.kind == op::reduce || n.kind == op::window_reduce || scan;
+    for (std::size_t i = 0; i < value.values.size(); ++i) {
+      double& element = value.values[i];
+      if (computes && std::isnan(element)) element = any_sign(element, draw(static_cast<std::uint64_t>(id), i, 1));
+      round(value.type, element);
+    }
   }
 
  private:
@@ -96,21 +124,30 @@ class disturbance {
     key = (key ^ key >> 32) * 0xd6e8feb86659fd93u;
     return key ^ key >> 32;
   }
-  [[nodiscard]] static double any_zero(std::uint64_t key) { return key & 1 ? 0.0 : -0.0; }
+  // One number in four gives all the same sign, which chance does not: sums of infinities of one sign are no NaN.
+  [[nodiscard]] double any_sign(double x, std::uint64_t key) const {
+    return std::copysign(x, (number_ % 4 == 3 ? number_ >> 2 : key) & 1 ? 1 : -1);
+  }
+  [[nodiscard]] double any_zero(std::uint64_t key) const { return any_sign(0, key); }
 
   void round(dtype type, double& element) const {
-    if (type == dtype::f32 && number_ % 2 == 0) element = static_cast<double>(static_cast<float>(element));
+    if (type == dtype::f32 && number_ % 2 == 0) element = as_f32(element);
   }
 
   // Half of the errors are the largest that there are, a quarter lie between, a quarter are none.
-  static void move(double& element, double error, std::uint64_t key) {
+  void move(double& element, double error, std::uint64_t key) const {
     if (!std::isfinite(element)) return;
     if (element == 0 && error == 0) return;
     const double part = key & 2 ? 1 : key & 64 ? static_cast<double>(key >> 11) * 0x1p-53 : 0;
-    element = oracle::in_range_of_f32(element + (key & 4 ? part : -part) * error);
+    element += (key & 4 ? part : -part) * error;
+    if (!wide()) element = oracle::in_range_of_f32(element);
     if (std::fabs(element) < 0x1p-126 && (key & 8)) element = std::copysign(0.0, element);
   }
-  [[nodiscard]] static bool is_f32(double x) { return static_cast<double>(static_cast<float>(x)) == x; }
+  // One in four keeps what is beyond f32 and leaves out taps, as the interpreter does: no infinity hides an error
+  // there.
+  [[nodiscard]] bool wide() const { return number_ % 4 == 1; }
+  [[nodiscard]] static double as_f32(double x) { return static_cast<double>(static_cast<float>(x)); }
+  [[nodiscard]] static bool is_f32(double x) { return as_f32(x) == x; }
 
   // A sum whose terms have this magnitude; in their order, if that is `ordered`. One that fits beside them is exact.
   void move_sum(double& sum, dtype type, double magnitude, bool ordered, std::uint64_t key) const {
@@ -175,24 +212,88 @@ class disturbance {
     }
   }
 
-  // The node from operands changed by `change`: a sum of the changed terms. Those of window_scatter's first operand, if
-  // it has two, choose where terms go.
+  // The node by itself on operands changed by `change(element, operand, index)`, stored as `type`.
   template <class Change>
-  [[nodiscard]] oracle::tensor<double> terms(node_id id, Change&& change) {
-    std::vector<oracle::tensor<double>> given;
-    const std::size_t count = graph_.operands(id).size();
-    for (std::size_t k = 0; k < count; ++k) {
-      given.push_back(run_.value(graph_.operand(id, k)));
-      if (!is_float(given[k].type) || (graph_[id].kind == op::window_scatter && k + 1 < count)) continue;
-      for (double& x : given[k].values) x = change(x);
+  [[nodiscard]] oracle::tensor<double> anew(node_id id, dtype type, Change&& change,
+                                            const oracle::scalar_hook<double>& on_scalar = {}) const {
+    graph alone;
+    oracle::tensors<double> given;
+    std::vector<node_id> operands;
+    for (std::size_t k = 0; k < graph_.operands(id).size(); ++k) {
+      const std::string name = std::to_string(k);
+      oracle::tensor<double>& operand = given[name] = run_.value(graph_.operand(id, k));
+      operands.push_back(alone.input(name, operand.type, operand.extents));
+      if (!is_float(operand.type)) continue;
+      for (std::size_t i = 0; i < operand.values.size(); ++i) operand.values[i] = change(operand.values[i], k, i);
     }
-    return linear_.value_from(id, given);
+    const node_id copy = alone.add_node(graph_[id].kind, type, graph_[id].extents, graph_.attribute_of(id), operands);
+    oracle::interpreter<double> run(alone, std::move(given), run_.step);
+    run.on_scalar = on_scalar;
+    return run.value(copy);
+  }
+
+  // A sum or a product of changed terms, in f64. Those of window_scatter's first operand, if it has two, choose where
+  // terms go.
+  template <class Change>
+  [[nodiscard]] oracle::tensor<double> terms(node_id id, Change&& change) const {
+    const bool chooses = graph_[id].kind == op::window_scatter && graph_.operands(id).size() > 1;
+    return anew(id, dtype::f32, [&](double x, std::size_t operand, std::size_t i) {
+      return chooses && operand == 0 ? x : change(x, operand, i);
+    });
+  }
+
+  // Whether so little is left of terms of this magnitude, or so much passed through, that the order in which f32 adds
+  // them decides what.
+  [[nodiscard]] bool cancels(double sum, double magnitude) const {
+    if (!std::isfinite(sum) || magnitude == 0) return false;
+    const bool overflows = !wide() && std::isinf(oracle::in_range_of_f32(magnitude));
+    return overflows || std::fabs(sum) <= errors_ * oracle::ulp(magnitude, dtype::f32);
+  }
+
+  // Sums of a few parts of the terms, each as f32, or the interpreter, holds it.
+  [[nodiscard]] std::vector<double> in_another_order(node_id id) const {
+    constexpr std::uint64_t parts = 8;
+    const auto held = [&](double x) { return wide() ? x : as_f32(x); };
+    const bool products = graph_[id].kind == op::contract || graph_[id].kind == op::convolution;
+    std::vector<double> sums(static_cast<std::size_t>(graph_[id].extents.elements()), -0.0);
+    for (std::uint64_t part = 0; part < parts; ++part) {
+      const auto added = terms(id, [&](double x, std::size_t operand, std::size_t i) {
+        const bool factor = products && operand != (number_ >> 1 & 1);
+        return factor || draw(static_cast<std::uint64_t>(id), operand, i + 2) % parts == part ? x : 0;
+      });
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = held(sums[i] + held(added.values[i]));
+    }
+    return sums;
+  }
+
+  // Of a product that leaves the range of f32 on its way from large factors to others, or from others to large ones.
+  [[nodiscard]] static double in_another_order(double product, double large, double others, std::uint64_t key) {
+    const double most = oracle::in_range_of_f32(large), least = std::fabs(others) < 0x1p-126 ? 0 * others : others;
+    if ((!std::isinf(most) && least != 0) || (key >> 6 & 1)) return product;
+    return least == 0 && (key >> 7 & 1) ? least : most * least;
+  }
+
+  // A sum may be computed anew wherever it is used, and with it the sign of a zero or a NaN.
+  void draw_signs_anew(node_id id, oracle::tensor<double>& value) const {
+    const auto is_open = [](double x) { return x == 0 || std::isnan(x); };
+    std::vector<bool> open;
+    for (node_id operand : graph_.operands(id)) {
+      node_id from = operand;
+      while (graph_[from].kind == op::view || graph_[from].kind == op::stop_gradient) from = graph_.operand(from, 0);
+      const auto& values = run_.value(operand).values;
+      open.push_back(is_float(graph_[from].type) && adds(from) && std::any_of(values.begin(), values.end(), is_open));
+    }
+    if (std::none_of(open.begin(), open.end(), [](bool each) { return each; })) return;
+    const auto change = [&](double x, std::size_t k, std::size_t i) {
+      return open[k] && is_open(x) ? any_sign(x, draw(static_cast<std::uint64_t>(id), k, i)) : x;
+    };
+    value = anew(id, value.type, change, run_.on_scalar);
   }
 
   // Elements of a convolution that miss taps while a factor of the filter (or of y, which the gradient of the filter
   // reads as one) is not finite.
-  [[nodiscard]] std::vector<bool> open_taps(node_id id) {
-    if (graph_[id].kind != op::convolution) return {};
+  [[nodiscard]] std::vector<bool> open_taps(node_id id) const {
+    if (graph_[id].kind != op::convolution || wide()) return {};
     using form = convolution_attribute;
     const form& c = graph_.get<form>(id);
     const auto& factors = run_.value(graph_.operand(id, 1)).values;
@@ -202,13 +303,12 @@ class disturbance {
     if (c.form == form::filter) all = static_cast<double>(first[0]);
     for (int i = 2; i < second.rank(); ++i) all *= static_cast<double>(second[i]);
     std::vector<bool> result;
-    for (double taps : terms(id, [](double) { return 1.0; }).values) result.push_back(taps < all);
+    for (double taps : terms(id, [](double, auto...) { return 1.0; }).values) result.push_back(taps < all);
     return result;
   }
 
   const graph& graph_;
   oracle::interpreter<double>& run_;
-  oracle::interpreter<double> linear_;  // nodes on operands of our choice, undisturbed
   bool exact_;
   std::uint64_t number_;
   double errors_;
@@ -285,7 +385,7 @@ bool has_poles(const graph& g) {
 
 void disturb(const graph& g, oracle::interpreter<double>& run, bool exact, std::uint64_t number, double errors,
              precision products) {
-  const auto how = std::make_shared<disturbance>(g, run, exact, number, errors, products);
+  const auto how = std::make_shared<const disturbance>(g, run, exact, number, errors, products);
   run.on_scalar = [how](const scalar_node& n, dtype, double a, double b, double& result) { (*how)(n, a, b, result); };
   run.on_stored = [how](node_id id, oracle::tensor<double>& value) { (*how)(id, value); };
 }

@@ -38,6 +38,7 @@ TEST(core_dtype, every_narrow_float_is_a_float_and_back) {
       const double expected = oracle::value_of_bits(bits, type);
       ASSERT_TRUE(static_cast<double>(value) == expected || (std::isnan(value) && std::isnan(expected))) << bits;
       ASSERT_EQ(std::signbit(value), (bits & 0x8000) != 0) << bits;
+      ASSERT_EQ(std::signbit(expected), (bits & 0x8000) != 0) << bits;
       if (std::isnan(value))
         ASSERT_GT(format.magnitude(format.encode(value)), format.infinity()) << bits;
       else
