@@ -31,16 +31,13 @@ class comparison {
  public:
   comparison(const nlohmann::json& reference, const mn::program& run, mn::precision precision, bool has_gradients,
              const std::vector<float>& exact)
-      : reference_(reference),
-        run_(run),
-        has_gradients_(has_gradients),
-        is_fast_(precision == mn::precision::fast),
-        exact_(exact.begin(), exact.end()) {
+      : reference_(reference), run_(run), has_gradients_(has_gradients), exact_(exact.begin(), exact.end()) {
     const nlohmann::json& all = reference["deviation"];
-    const nlohmann::json& others = is_fast_ && !all.contains("tf32") ? typical_of_tf32 : all[is_fast_ ? "tf32" : "f32"];
+    const bool is_fast = precision == mn::precision::fast;
+    const nlohmann::json& others = is_fast && !all.contains("tf32") ? typical_of_tf32 : all[is_fast ? "tf32" : "f32"];
     const double output = others["output_rel_l2"], gradient = others["grad_worst_rel_l2"];
-    result_.most_output = is_fast_ ? 1.2 * output : std::max(5e-6, 2 * output);
-    result_.most_gradient = is_fast_ ? gradient : std::max(1e-5, gradient);
+    result_.most_output = is_fast ? 1.2 * output : std::max(5e-6, 2 * output);
+    result_.most_gradient = is_fast ? gradient : std::max(1e-5, gradient);
   }
 
   verdict judge() {
@@ -123,7 +120,7 @@ class comparison {
 
   const nlohmann::json& reference_;
   const mn::program& run_;
-  bool has_gradients_, is_fast_;
+  bool has_gradients_;
   std::vector<double> exact_;
   verdict result_;
 };

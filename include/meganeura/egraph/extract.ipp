@@ -352,15 +352,15 @@ class extractor {
       note(before_[each], live_[each].node, false);
       note(known_[each], live_[each].node, true);
     }
-    const bool is_kept = !is_cyclic && regroup();
-    if (is_kept) {
-      ++moved_;
-      find_ways(id, before);
-      for (class_id each : moves_) before_[each] = unknown;
-      moves_.clear();
+    if (is_cyclic || !regroup()) {
+      forget_moves();
+      return false;
     }
-    forget_moves();
-    return is_kept;
+    ++moved_;
+    find_ways(id, before);
+    for (class_id each : moves_) before_[each] = unknown;
+    moves_.clear();
+    return true;
   }
   // The same by all groups.
   bool is_quicker() {
