@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -33,7 +34,7 @@ namespace mk = meganeura::kernels;
 namespace {
 
 struct options {
-  std::string device, json, only;
+  std::string device, json, only, against;
   std::vector<std::string> sizes, families;
   int runs = 20;
   std::uint64_t cold_bytes = 0;
@@ -469,6 +470,34 @@ void print_in_turn(const nlohmann::json& sizes) {
   }
 }
 
+// What bench/matmul_pytorch.py found of the same sizes, into each of them, and both side by side.
+void set_beside(const nlohmann::json& theirs, nlohmann::json& sizes) {
+  fmt::print(stderr, "\nus in a chain (error), ours | {}, {}\n", theirs.at("framework").get<std::string>(),
+             theirs.at("device").get<std::string>());
+  for (auto& each : sizes) {
+    const auto is_same = [&](const nlohmann::json& other) {
+      return std::ranges::all_of(std::array{"m", "n", "k", "operands"},
+                                 [&](const char* key) { return other.at(key) == each.at(key); });
+    };
+    const auto found = std::ranges::find_if(theirs.at("sizes"), is_same);
+    if (found == theirs.at("sizes").end()) continue;
+    each["pytorch"] = found->at("rows");
+    std::string ours, other;
+    for (const auto& row : each["rows"]) {
+      const std::string family = row["family"];
+      if (family == "Eigen" || row["schedule"] != each["summary"][family]["chosen"]["schedule"]) continue;
+      ours +=
+          fmt::format("  {} {:.1f} ({:.1e})", family, 1e3 * row["median_ms"].get<double>(), row["error"].get<double>());
+    }
+    for (const auto& row : each["pytorch"]) {
+      other += fmt::format("  {} {:.1f} ({:.1e})", row.at("family").get<std::string>(),
+                           1e3 * row.at("median_ms").get<double>(), row.at("error").get<double>());
+    }
+    fmt::print(stderr, "{} x {} x {} {}{}  |{}\n", each["m"].get<int>(), each["n"].get<int>(), each["k"].get<int>(),
+               each["operands"].get<std::string>(), ours, other);
+  }
+}
+
 nlohmann::json measure(const options& o, const mn::device& gpu, const warm_up& load, const size& s, const layout& l,
                        in_turn& later) {
   const operands in = random_operands(s);
@@ -504,6 +533,8 @@ nlohmann::json run(const options& o) {
   const mn::device gpu({.device = o.device});
   nlohmann::json report{{"device", gpu.facts().name}, {"driver", gpu.facts().driver}, {"dtype", "f32 results"}};
   fmt::print(stderr, "{} / {}\n", gpu.facts().name, gpu.facts().driver);
+  nlohmann::json theirs;
+  if (!o.against.empty()) theirs = nlohmann::json::parse(std::ifstream(o.against));
   std::vector<shape> shapes;
   for (const std::string& text : o.sizes) shapes.push_back(parse(text));
   const warm_up load(gpu);
@@ -513,6 +544,7 @@ nlohmann::json run(const options& o) {
     all.time(gpu, load, report["sizes"]);
     print_in_turn(report["sizes"]);
   }
+  if (!o.against.empty()) set_beside(theirs, report["sizes"]);
   return report;
 }
 
@@ -531,6 +563,8 @@ int main(int argc, char** argv) {
   app.add_option("--families", o.families, "of f32, split, rounded, half, region: only these")->delimiter(',');
   app.add_option("--only", o.only, "schedules whose label contains this");
   app.add_flag("--chosen", o.chosen_only, "only the schedule the library would choose");
+  app.add_option("--against", o.against, "what bench/matmul_pytorch.py wrote, to be printed beside")
+      ->check(CLI::ExistingFile);
   app.add_option("--cold", o.cold_bytes, "bytes over which copies of b are read in turn, beyond what caches hold");
   app.add_option("--within", o.within, "only schedules that the model has within so many times its least seconds");
   app.add_flag("--in-turn", o.in_turn, "in the end all sizes and schedules in turn, as in a step");

@@ -16661,7 +16661,8 @@ struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
-  double stage = 0;      // a term of a row
+  double load = 0;       // a term of a row or column of a subgroup's results, from workgroup memory
+  double stage = 0;      // a term of a row, to workgroup memory
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
   double exchange = 0;   // a result on its way out, of each slice
@@ -16703,9 +16704,10 @@ struct device_profile {
   double vectors_once = 1e-6;     // and of one of few rows
   double region_once = 0.8e-6;    // of a region, beside its launch
   double matrix_flops = 275e12;   // of f16 products on matrix units, at best
-  unit_costs split{2.732e-6, 0.0756e-6, 0.4994e-12, 56.34e-12,
-                   53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
-  unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};
+  // As measured on an H100.
+  unit_costs split{2.012e-6, 0.1224e-6, 0.3e-12, 6.913e-12, 35.02e-12, 58.55, 0.7012, 271.3e-12, 4.126e-9};
+  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
+  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
   friend bool operator==(const device_profile&, const device_profile&) = default;
 };
@@ -16725,11 +16727,12 @@ struct device_rates {
 [[nodiscard]] constexpr device_profile with_rates(device_profile device, const device_rates& measured) {
   const double latency = device.launch.group > 0 ? measured.launch.group / device.launch.group : 1;
   const double part = measured.matrix_flops > 0 ? device.matrix_flops / measured.matrix_flops : 1;
-  for (double* once :
-       {&device.product_once, &device.vectors_once, &device.region_once, &device.split.once, &device.rounded.once})
+  for (double* once : {&device.product_once, &device.vectors_once, &device.region_once, &device.split.once,
+                       &device.rounded.once, &device.half.once})
     *once *= latency;
-  for (unit_costs* each : {&device.split, &device.rounded}) {
-    for (double* seconds : {&each->wait, &each->multiply, &each->stage, &each->exchange, &each->code}) *seconds *= part;
+  for (unit_costs* each : {&device.split, &device.rounded, &device.half}) {
+    for (double* seconds : {&each->wait, &each->multiply, &each->load, &each->stage, &each->exchange, &each->code})
+      *seconds *= part;
   }
   if (device.parallel) {
     constexpr device_profile known{};
@@ -18802,18 +18805,21 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
+  bool only_split = false;  // with one term others are quicker
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}}, {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
-    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},    {128, 64, 32, 32, {1}},   {128, 96, 32, 32, {1}},
-    {128, 128, 64, 32, {1}},  {128, 256, 64, 64, {1}}};
+    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}},  {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
+    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},     {64, 128, 32, 64, {1}},   {128, 64, 32, 32, {1}},
+    {128, 64, 64, 32, {1}},   {128, 96, 32, 32, {1}, true}, {128, 128, 64, 32, {1}},  {128, 128, 64, 64, {1}},
+    {128, 256, 64, 64, {1}}};
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
-  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
+  const std::uint32_t elements = s.arithmetic == product_arithmetic::half ? 2 : 1;  // of a register
+  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -18875,7 +18881,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
-    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
+    const bool splits = arithmetic == product_arithmetic::split;
+    if (splits ? t.subgroup_m * t.subgroup_n > largest_split : t.only_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
       for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
@@ -18892,11 +18899,16 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return found;
 }
 
+[[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::split) return device.split;
+  return arithmetic == product_arithmetic::half ? device.half : device.rounded;
+}
+
 /// Rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
-  const unit_costs& costs = split ? device.split : device.rounded;
+  const unit_costs& costs = costs_of(s.arithmetic, device);
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
@@ -18915,9 +18927,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
   const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
-  const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
-  const double work =
-      terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
+  const double loaded = results / s.subgroup_m + results / s.subgroup_n;
+  const double work = terms * (results * costs.multiply + loaded * costs.load) +
+                      steps * s.tile_k * rows * costs.stage;  // also of what is behind k
   const auto shared = [&](double groups_beside) {
     return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
   };
@@ -18977,7 +18989,7 @@ struct product_choice {
 [[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
                                                  const device_profile& device) {
   product_choice best{{}, multiply_add_time(p, device).alone};
-  if (!has_units(device)) return best;
+  if (arithmetic == product_arithmetic::fma || !has_units(device)) return best;
   for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
     const double seconds = unit_time(s, p, device).alone;
     if (seconds < best.seconds) best = {s, seconds};
@@ -33015,9 +33027,10 @@ inline void check(const device_profile& device) {
   seconds("product_once", device.product_once);
   seconds("vectors_once", device.vectors_once);
   seconds("region_once", device.region_once);
-  for (const auto& [name, costs] : {std::pair("split", &device.split), std::pair("rounded", &device.rounded)}) {
-    for (const double each : {costs->once, costs->wait, costs->multiply, costs->stage, costs->registers, costs->few,
-                              costs->exchange, costs->code})
+  for (const auto& [name, costs] :
+       {std::pair("split", &device.split), std::pair("rounded", &device.rounded), std::pair("half", &device.half)}) {
+    for (const double each : {costs->once, costs->wait, costs->multiply, costs->load, costs->stage, costs->registers,
+                              costs->few, costs->exchange, costs->code})
       seconds(name, each);
   }
 }
@@ -52716,41 +52729,56 @@ class cooperative_product {
     for (std::uint32_t kk = 0; kk < share; kk += depth * shape_.k) multiply(slice_ * share + kk, depth);
   }
 
-  // `depth` fragments of k, beginning at kk.
+  // `depth` fragments of k, beginning at kk. The side with fewer fragments stays in registers meanwhile.
   void multiply(const spirv::u32& kk, std::uint32_t depth) {
-    std::vector<operand> high, low;
+    const bool keeps_rows = rows() <= columns();
+    const std::vector<fragments> kept = load_all(keeps_rows, kk, depth);
+    for (std::uint32_t moving = 0; moving < (keeps_rows ? columns() : rows()); ++moving) {
+      const fragments each = load_fragments(!keeps_rows, moving, kk, depth);
+      for (std::uint32_t fixed = 0; fixed < kept.size(); ++fixed) {
+        if (keeps_rows)
+          add_product(fixed * columns() + moving, kept[fixed], each);
+        else
+          add_product(moving * columns() + fixed, each, kept[fixed]);
+      }
+    }
+  }
+  struct fragments {
+    std::vector<operand> high, low;  // of each fragment of k
+  };
+  [[nodiscard]] fragments load_fragments(bool left, std::uint32_t at, const spirv::u32& kk, std::uint32_t depth) const {
+    fragments found;
     for (std::uint32_t d = 0; d < depth; ++d) {
-      for (std::uint32_t i = 0; i < rows(); ++i) {
-        high.push_back(load(left_, 0, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
-        if (splits()) low.push_back(load(left_, 1, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
-      }
+      const auto of = [&](std::uint32_t term) {
+        if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
+        return load(right_, term, column_ + at * shape_.n, kk + d * shape_.k, spirv::matrix_use::b);
+      };
+      found.high.push_back(of(0));
+      if (splits()) found.low.push_back(of(1));
     }
-    for (std::uint32_t j = 0; j < columns(); ++j) {
-      std::vector<operand> b, b_low;
-      for (std::uint32_t d = 0; d < depth; ++d) {
-        b.push_back(load(right_, 0, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
-        if (splits()) b_low.push_back(load(right_, 1, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
-      }
-      for (std::uint32_t i = 0; i < rows(); ++i) {
-        const sums& total = main_[i * columns() + j];
-        if (!splits()) {
-          unit_.multiply_add(total, high[i], b[0]);
-        } else if (s_.keeps_low()) {
-          unit_.add_product(total, high[i], b[0]);
-          unit_.multiply_add(low_[i * columns() + j], high[i], b_low[0]);
-          unit_.multiply_add(low_[i * columns() + j], low[i], b[0]);
-        } else {
-          const sums part = unit_.zero();
-          for (std::uint32_t d = 0; d < depth; ++d) {
-            unit_.multiply_add(part, high[d * rows() + i], b_low[d]);
-            unit_.multiply_add(part, low[d * rows() + i], b[d]);
-          }
-          unit_.scale(part, 1.0f / 2048.0f);
-          for (std::uint32_t d = 0; d < depth; ++d) unit_.multiply_add(part, high[d * rows() + i], b[d]);
-          unit_.add(total, part);
-        }
-      }
+    return found;
+  }
+  [[nodiscard]] std::vector<fragments> load_all(bool left, const spirv::u32& kk, std::uint32_t depth) const {
+    std::vector<fragments> found;
+    for (std::uint32_t i = 0; i < (left ? rows() : columns()); ++i) found.push_back(load_fragments(left, i, kk, depth));
+    return found;
+  }
+  void add_product(std::uint32_t at, const fragments& a, const fragments& b) {
+    if (!splits()) return unit_.multiply_add(main_[at], a.high[0], b.high[0]);
+    if (s_.keeps_low()) {
+      unit_.add_product(main_[at], a.high[0], b.high[0]);
+      unit_.multiply_add(low_[at], a.high[0], b.low[0]);
+      unit_.multiply_add(low_[at], a.low[0], b.high[0]);
+      return;
     }
+    const sums part = unit_.zero();
+    for (std::size_t d = 0; d < a.high.size(); ++d) {
+      unit_.multiply_add(part, a.high[d], b.low[d]);
+      unit_.multiply_add(part, a.low[d], b.high[d]);
+    }
+    unit_.scale(part, 1.0f / 2048.0f);
+    for (std::size_t d = 0; d < a.high.size(); ++d) unit_.multiply_add(part, a.high[d], b.high[d]);
+    unit_.add(main_[at], part);
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {

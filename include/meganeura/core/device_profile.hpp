@@ -33,7 +33,8 @@ struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
   double multiply = 0;   // a term of a result
-  double stage = 0;      // a term of a row
+  double load = 0;       // a term of a row or column of a subgroup's results, from workgroup memory
+  double stage = 0;      // a term of a row, to workgroup memory
   double registers = 0;  // an invocation's, beside sums and what is on its way
   double few = 0;        // how much more work takes that few subgroups share, for 16 / subgroups
   double exchange = 0;   // a result on its way out, of each slice
@@ -75,9 +76,10 @@ struct device_profile {
   double vectors_once = 1e-6;     // and of one of few rows
   double region_once = 0.8e-6;    // of a region, beside its launch
   double matrix_flops = 275e12;   // of f16 products on matrix units, at best
-  unit_costs split{2.732e-6, 0.0756e-6, 0.4994e-12, 56.34e-12,
-                   53.1,     0.5944,    221.7e-12,  2.122e-9};  // both as measured on an H100
-  unit_costs rounded{2.107e-6, 0.2707e-6, 0.1044e-12, 34.37e-12, 45.44, 0.5388, 144.1e-12, 1.537e-9};
+  // As measured on an H100.
+  unit_costs split{2.012e-6, 0.1224e-6, 0.3e-12, 6.913e-12, 35.02e-12, 58.55, 0.7012, 271.3e-12, 4.126e-9};
+  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
+  unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
   friend bool operator==(const device_profile&, const device_profile&) = default;
 };
@@ -97,11 +99,12 @@ struct device_rates {
 [[nodiscard]] constexpr device_profile with_rates(device_profile device, const device_rates& measured) {
   const double latency = device.launch.group > 0 ? measured.launch.group / device.launch.group : 1;
   const double part = measured.matrix_flops > 0 ? device.matrix_flops / measured.matrix_flops : 1;
-  for (double* once :
-       {&device.product_once, &device.vectors_once, &device.region_once, &device.split.once, &device.rounded.once})
+  for (double* once : {&device.product_once, &device.vectors_once, &device.region_once, &device.split.once,
+                       &device.rounded.once, &device.half.once})
     *once *= latency;
-  for (unit_costs* each : {&device.split, &device.rounded}) {
-    for (double* seconds : {&each->wait, &each->multiply, &each->stage, &each->exchange, &each->code}) *seconds *= part;
+  for (unit_costs* each : {&device.split, &device.rounded, &device.half}) {
+    for (double* seconds : {&each->wait, &each->multiply, &each->load, &each->stage, &each->exchange, &each->code})
+      *seconds *= part;
   }
   if (device.parallel) {
     constexpr device_profile known{};

@@ -94,9 +94,10 @@ inline void check(const device_profile& device) {
   seconds("product_once", device.product_once);
   seconds("vectors_once", device.vectors_once);
   seconds("region_once", device.region_once);
-  for (const auto& [name, costs] : {std::pair("split", &device.split), std::pair("rounded", &device.rounded)}) {
-    for (const double each : {costs->once, costs->wait, costs->multiply, costs->stage, costs->registers, costs->few,
-                              costs->exchange, costs->code})
+  for (const auto& [name, costs] :
+       {std::pair("split", &device.split), std::pair("rounded", &device.rounded), std::pair("half", &device.half)}) {
+    for (const double each : {costs->once, costs->wait, costs->multiply, costs->load, costs->stage, costs->registers,
+                              costs->few, costs->exchange, costs->code})
       seconds(name, each);
   }
 }

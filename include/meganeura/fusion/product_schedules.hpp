@@ -48,18 +48,21 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
+  bool only_split = false;  // with one term others are quicker
 };
 inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}}, {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
-    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},    {128, 64, 32, 32, {1}},   {128, 96, 32, 32, {1}},
-    {128, 128, 64, 32, {1}},  {128, 256, 64, 64, {1}}};
+    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}},  {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
+    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},     {64, 128, 32, 64, {1}},   {128, 64, 32, 32, {1}},
+    {128, 64, 64, 32, {1}},   {128, 96, 32, 32, {1}, true}, {128, 128, 64, 32, {1}},  {128, 128, 64, 64, {1}},
+    {128, 256, 64, 64, {1}}};
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
 // What an invocation has of a tile: its sums, and what is on its way for it.
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
-  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / threads;
+  const std::uint32_t elements = s.arithmetic == product_arithmetic::half ? 2 : 1;  // of a register
+  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
@@ -121,7 +124,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
-    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
+    const bool splits = arithmetic == product_arithmetic::split;
+    if (splits ? t.subgroup_m * t.subgroup_n > largest_split : t.only_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
       for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
@@ -138,11 +142,16 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   return found;
 }
 
+[[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::split) return device.split;
+  return arithmetic == product_arithmetic::half ? device.half : device.rounded;
+}
+
 /// Rounds of workgroups that share multiprocessors.
 [[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
                                            const device_profile& device) {
   const bool split = s.arithmetic == product_arithmetic::split;
-  const unit_costs& costs = split ? device.split : device.rounded;
+  const unit_costs& costs = costs_of(s.arithmetic, device);
   const matrix_shape& unit = device.unit;
   const std::uint32_t threads = s.subgroups() * device.subgroup_size;
   const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
@@ -161,9 +170,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
   const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
   const double results = s.tile_m * s.tile_n;
-  const double fragments = 1 + 1.6 / s.subgroup_m + 1.6 / s.subgroup_n;
-  const double work =
-      terms * results * fragments * costs.multiply + steps * s.tile_k * rows * costs.stage;  // also of what is behind k
+  const double loaded = results / s.subgroup_m + results / s.subgroup_n;
+  const double work = terms * (results * costs.multiply + loaded * costs.load) +
+                      steps * s.tile_k * rows * costs.stage;  // also of what is behind k
   const auto shared = [&](double groups_beside) {
     return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
   };
@@ -223,7 +232,7 @@ struct product_choice {
 [[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
                                                  const device_profile& device) {
   product_choice best{{}, multiply_add_time(p, device).alone};
-  if (!has_units(device)) return best;
+  if (arithmetic == product_arithmetic::fma || !has_units(device)) return best;
   for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
     const double seconds = unit_time(s, p, device).alone;
     if (seconds < best.seconds) best = {s, seconds};

@@ -207,41 +207,56 @@ class cooperative_product {
     for (std::uint32_t kk = 0; kk < share; kk += depth * shape_.k) multiply(slice_ * share + kk, depth);
   }
 
-  // `depth` fragments of k, beginning at kk.
+  // `depth` fragments of k, beginning at kk. The side with fewer fragments stays in registers meanwhile.
   void multiply(const spirv::u32& kk, std::uint32_t depth) {
-    std::vector<operand> high, low;
+    const bool keeps_rows = rows() <= columns();
+    const std::vector<fragments> kept = load_all(keeps_rows, kk, depth);
+    for (std::uint32_t moving = 0; moving < (keeps_rows ? columns() : rows()); ++moving) {
+      const fragments each = load_fragments(!keeps_rows, moving, kk, depth);
+      for (std::uint32_t fixed = 0; fixed < kept.size(); ++fixed) {
+        if (keeps_rows)
+          add_product(fixed * columns() + moving, kept[fixed], each);
+        else
+          add_product(moving * columns() + fixed, each, kept[fixed]);
+      }
+    }
+  }
+  struct fragments {
+    std::vector<operand> high, low;  // of each fragment of k
+  };
+  [[nodiscard]] fragments load_fragments(bool left, std::uint32_t at, const spirv::u32& kk, std::uint32_t depth) const {
+    fragments found;
     for (std::uint32_t d = 0; d < depth; ++d) {
-      for (std::uint32_t i = 0; i < rows(); ++i) {
-        high.push_back(load(left_, 0, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
-        if (splits()) low.push_back(load(left_, 1, row_ + i * shape_.m, kk + d * shape_.k, spirv::matrix_use::a));
-      }
+      const auto of = [&](std::uint32_t term) {
+        if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
+        return load(right_, term, column_ + at * shape_.n, kk + d * shape_.k, spirv::matrix_use::b);
+      };
+      found.high.push_back(of(0));
+      if (splits()) found.low.push_back(of(1));
     }
-    for (std::uint32_t j = 0; j < columns(); ++j) {
-      std::vector<operand> b, b_low;
-      for (std::uint32_t d = 0; d < depth; ++d) {
-        b.push_back(load(right_, 0, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
-        if (splits()) b_low.push_back(load(right_, 1, column_ + j * shape_.n, kk + d * shape_.k, spirv::matrix_use::b));
-      }
-      for (std::uint32_t i = 0; i < rows(); ++i) {
-        const sums& total = main_[i * columns() + j];
-        if (!splits()) {
-          unit_.multiply_add(total, high[i], b[0]);
-        } else if (s_.keeps_low()) {
-          unit_.add_product(total, high[i], b[0]);
-          unit_.multiply_add(low_[i * columns() + j], high[i], b_low[0]);
-          unit_.multiply_add(low_[i * columns() + j], low[i], b[0]);
-        } else {
-          const sums part = unit_.zero();
-          for (std::uint32_t d = 0; d < depth; ++d) {
-            unit_.multiply_add(part, high[d * rows() + i], b_low[d]);
-            unit_.multiply_add(part, low[d * rows() + i], b[d]);
-          }
-          unit_.scale(part, 1.0f / 2048.0f);
-          for (std::uint32_t d = 0; d < depth; ++d) unit_.multiply_add(part, high[d * rows() + i], b[d]);
-          unit_.add(total, part);
-        }
-      }
+    return found;
+  }
+  [[nodiscard]] std::vector<fragments> load_all(bool left, const spirv::u32& kk, std::uint32_t depth) const {
+    std::vector<fragments> found;
+    for (std::uint32_t i = 0; i < (left ? rows() : columns()); ++i) found.push_back(load_fragments(left, i, kk, depth));
+    return found;
+  }
+  void add_product(std::uint32_t at, const fragments& a, const fragments& b) {
+    if (!splits()) return unit_.multiply_add(main_[at], a.high[0], b.high[0]);
+    if (s_.keeps_low()) {
+      unit_.add_product(main_[at], a.high[0], b.high[0]);
+      unit_.multiply_add(low_[at], a.high[0], b.low[0]);
+      unit_.multiply_add(low_[at], a.low[0], b.high[0]);
+      return;
     }
+    const sums part = unit_.zero();
+    for (std::size_t d = 0; d < a.high.size(); ++d) {
+      unit_.multiply_add(part, a.high[d], b.low[d]);
+      unit_.multiply_add(part, a.low[d], b.high[d]);
+    }
+    unit_.scale(part, 1.0f / 2048.0f);
+    for (std::size_t d = 0; d < a.high.size(); ++d) unit_.multiply_add(part, a.high[d], b.high[d]);
+    unit_.add(main_[at], part);
   }
   [[nodiscard]] operand load(const cooperative_operand<Element>& from, std::uint32_t term, const spirv::u32& row,
                              const spirv::u32& kk, spirv::matrix_use use) const {
