@@ -2410,6 +2410,8 @@ struct product_schedule {
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// Of f16 in memory.
+  [[nodiscard]] constexpr bool is_half() const { return arithmetic == product_arithmetic::half; }
   /// Of f32 in memory, whose rows have factors.
   [[nodiscard]] constexpr bool is_scaled() const {
     return arithmetic == product_arithmetic::split || arithmetic == product_arithmetic::rounded;
@@ -16705,8 +16707,8 @@ struct device_profile {
   double region_once = 0.8e-6;    // of a region, beside its launch
   double matrix_flops = 275e12;   // of f16 products on matrix units, at best
   // As measured on an H100.
-  unit_costs split{2.012e-6, 0.1224e-6, 0.3e-12, 6.913e-12, 35.02e-12, 58.55, 0.7012, 271.3e-12, 4.126e-9};
-  unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
+  unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 53.1, 0.87, 221.7e-12, 3e-9};
+  unit_costs rounded{4.25e-6, 0.1649e-6, 0.1e-12, 1.872e-12, 17.35e-12, 64.66, 1.115, 121.3e-12, 0.4684e-9};
   unit_costs half{0.55e-6, 0.3496e-6, 0.186e-12, 9.749e-12, 7.365e-12, 33.45, 0.03206, 105.1e-12, 0.5198e-9};
   std::int64_t split_terms = 512;  // least terms of a part of a split sum: fewer do not pay for storing it
   friend bool operator==(const device_profile&, const device_profile&) = default;
@@ -18805,13 +18807,22 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
-  bool only_split = false;  // with one term others are quicker
+  std::optional<product_arithmetic> only{};  // where it is the quickest of some size
 };
-inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}},  {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
-    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},     {64, 128, 32, 64, {1}},   {128, 64, 32, 32, {1}},
-    {128, 64, 64, 32, {1}},   {128, 96, 32, 32, {1}, true}, {128, 128, 64, 32, {1}},  {128, 128, 64, 64, {1}},
-    {128, 256, 64, 64, {1}}};
+inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
+                                             {16, 32, 16, 32, {8}, product_arithmetic::half},
+                                             {32, 32, 16, 16, {2, 3, 4}},
+                                             {32, 32, 16, 32, {4, 6}},
+                                             {32, 64, 32, 32, {4}},
+                                             {64, 32, 16, 32, {2, 4}},
+                                             {64, 64, 32, 32, {1, 2}},
+                                             {64, 128, 32, 64, {1}},
+                                             {128, 64, 32, 32, {1}},
+                                             {128, 64, 64, 32, {1}},
+                                             {128, 96, 32, 32, {1}, product_arithmetic::split},
+                                             {128, 128, 64, 32, {1}},
+                                             {128, 128, 64, 64, {1}},
+                                             {128, 256, 64, 64, {1}}};
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
@@ -18881,8 +18892,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
-    const bool splits = arithmetic == product_arithmetic::split;
-    if (splits ? t.subgroup_m * t.subgroup_n > largest_split : t.only_split) continue;
+    if (t.only && *t.only != arithmetic) continue;
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
       for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
@@ -18985,16 +18996,22 @@ struct product_choice {
   return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
+/// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
+[[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
+                                                  const device_profile& device, product_choice otherwise) {
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+    const double seconds = unit_time(s, p, device).alone;
+    if (seconds < otherwise.seconds) otherwise = {s, seconds};
+  }
+  return otherwise;
+}
+
 /// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
                                                  const device_profile& device) {
-  product_choice best{{}, multiply_add_time(p, device).alone};
-  if (arithmetic == product_arithmetic::fma || !has_units(device)) return best;
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
-    const double seconds = unit_time(s, p, device).alone;
-    if (seconds < best.seconds) best = {s, seconds};
-  }
-  return best;
+  const product_choice plain{{}, multiply_add_time(p, device).alone};
+  if (arithmetic == product_arithmetic::fma || !has_units(device)) return plain;
+  return best_on_units(p, arithmetic, device, plain);
 }
 
 /// What a precision asks of matrix units.
@@ -19002,7 +19019,7 @@ struct product_choice {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
 /// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
-/// to save a fourth of the time: others' TF32 leaves attention in f32.
+/// to save a seventh of the time: others' TF32 leaves attention in f32.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);
@@ -19010,7 +19027,7 @@ struct product_choice {
   const auto seconds = [&](product_arithmetic arithmetic) {
     return best_product(p, arithmetic, device).seconds + device.launch.alone();
   };
-  return seconds(usual) < 0.75 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+  return seconds(usual) < 0.85 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
 }
 
 /// The quickest that the precision allows.
@@ -19018,6 +19035,12 @@ struct product_choice {
                                                  const device_profile& device) {
   if (device.matrix_units != matrix_units::cooperative) return best_product(p, product_arithmetic::fma, device);
   return best_product(p, arithmetic_of(wanted, p, device), device);
+}
+
+/// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
+[[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  return best_on_units(p, product_arithmetic::half, device, {{}, std::numeric_limits<double>::infinity()});
 }
 
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
@@ -19254,7 +19277,9 @@ class implementation_pass {
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
   /// How a product is best computed.
-  [[nodiscard]] const product_choice& best(const product_extents& product);
+  /// The schedule of a product of f32 or f16 operands; of the latter f32 multiply-add stands for none.
+  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
+  [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -19328,7 +19353,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<product_extents, product_choice> products_;  // that were asked for
+  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
@@ -32220,7 +32245,9 @@ template <>
 struct kernel_family<op::matmul> {
   static void make(implementation_pass& pass, enode_id id);
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
-  static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
+  static const char* refuses(dtype result) {
+    return result == dtype::f32 || result == dtype::f16 ? nullptr : "products store f32 and f16 only";
+  }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
@@ -33045,7 +33072,7 @@ inline device_profile device_of(const optimize_options& options) {
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule) return {};
+  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
   if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
@@ -40047,12 +40074,17 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
-  const auto [at, is_new] = products_.try_emplace(product);
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands) {
+  const auto [at, is_new] = products_.try_emplace({product, operands});
   if (!is_new) return at->second;
-  const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
-                                        : std::vector<product_schedule>();
-  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
+  const bool half = operands == dtype::f16;
+  const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
+  const auto forced =
+      options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
+  if (forced.empty()) {
+    return at->second =
+               half ? best_half_product(product, device()) : best_product(product, options_.precision, device());
+  }
   at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }
@@ -40889,12 +40921,13 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
-// Replaces the operand by what its view reads.
-inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
+// Replaces the operand by what its view reads, if that is stored in `type`.
+inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
+                                class_id& source) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
   if (read.bounded) return "the operand has a border";
-  if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
+  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
   const nest before = loops;
   axis_map map;
   index_map composed;
@@ -40910,6 +40943,28 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
   loops.accesses[which] = composed;
   source = g.operand(copy, 0);
   return nullptr;
+}
+
+// Whether neighbours along some axis of `groups` lie in aligned groups of eight.
+[[nodiscard]] inline bool lies_in_eights(const nest& loops, const index_map& read, std::initializer_list<int> groups) {
+  const auto is_multiple = [](std::int64_t number) { return number % 8 == 0; };
+  for (int along = loops.space.rank(); along-- > 0;) {
+    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
+    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
+    bool fits = is_multiple(read.offset);
+    for (int axis = 0; axis < loops.space.rank(); ++axis)
+      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
+    // The last one of its group, as kernels see it.
+    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
+      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Whether matrix units can read f16 operands where they lie.
+[[nodiscard]] inline bool is_half_product(const nest& loops) {
+  return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
 // `accesses` of the loops: the result, both operands, and then what the epilogue reads.
@@ -40945,7 +41000,9 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  value.schedule = pass.best(extents_of(value)).schedule;
+  const bool half = g[g.find(a)].type == dtype::f16;
+  value.schedule = pass.best(extents_of(value), g[g.find(a)].type).schedule;
+  if (half && (!value.schedule.is_on_units() || !is_half_product(loops))) return;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -40955,34 +41012,55 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   pass.note_applied(making(op::matmul));
 }
 
+// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
+struct read_product {
+  nest loops;
+  class_id sources[2];
+  bool through = false, strided = false;
+  bool fits = true;  // both are stored in the dtype asked for
+};
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
+  for (std::size_t side = 0; side < 2; ++side) {
+    class_id& source = found.sources[side];
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source) : no_id;
+    if (copy != no_id) {
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      if (!problem) {
+        pass.note_applied(structural::matmul_view);
+        found.through = true;
+        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
+      } else if (g[source].type == stored) {
+        pass.note_missed({owner, source, structural::matmul_view, problem});
+      }
+    }
+    found.fits &= g[source].type == stored;
+  }
+  return found;
+}
+
 MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
-  if (!product.fits || g[owner].type != dtype::f32) return;  // the kernels of products read and store f32
-  nest loops = product.loops;
-  const nest plain = loops;
-  class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
-  const class_id direct[2] = {sources[0], sources[1]};
-  bool through = false, strided = false;
-  for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
-    const enode_id copy = pass.copy_form(sources[side]);
-    if (copy == no_id) continue;
-    const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
-    if (problem) {
-      pass.note_missed({owner, sources[side], structural::matmul_view, problem});
-      continue;
-    }
-    pass.note_applied(structural::matmul_view);
-    through = true;
-    strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
+  const dtype type = g[owner].type;
+  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
+  // Units round sums on the way, which in f32 is no longer exact.
+  const bool converts = type == dtype::f32 && pass.wanted_precision() == precision::fast;
+  for (const dtype stored : {dtype::f32, dtype::f16}) {
+    if (stored != type && (stored != dtype::f16 || !converts)) continue;
+    const read_product read = read_views(pass, id, product.loops, stored);
+    if (!read.fits) continue;
+    const scalar_program finish = identity_program(type);
+    const rule_mask made = bit(making(op::matmul)),
+                    reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
+    emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
+    // Reading through a view that leaves no unit stride competes with copying the operand first.
+    if (read.strided && stored == type)
+      emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
   }
-  const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask made = bit(making(op::matmul)),
-                  reasons = made | (through ? bit(structural::matmul_view) : rule_mask());
-  emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
-  // Reading through a view that leaves no unit stride competes with copying the operand first.
-  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, made);
 }
 
 // Products over few terms cost less again than they do in memory.
@@ -40997,6 +41075,8 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
                                                              std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
+  const dtype type = g[g.find(g.node(region).owner)].type;
+  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
   nest loops = to_nest(inner);
   epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
@@ -43213,6 +43293,7 @@ class matmul_epilogue {
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {
   std::string name = "matmul_f32";
+  dtype result = dtype::f32;  // f16: on matrix units alone
   std::vector<matmul_axis> batch, m, n, k;
   std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
@@ -50374,9 +50455,11 @@ inline void expect_countable_group(const shape& space, int first, int count) {
 
 MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                     dtype result) {
-  if (types[0] != dtype::f32 || types[1] != dtype::f32 || result != dtype::f32) {
+  const bool half = node.schedule.is_half();
+  const dtype expected = half ? dtype::f16 : dtype::f32;
+  if (types[0] != expected || types[1] != expected || (result != dtype::f32 && (!half || result != dtype::f16))) {
     fail(error_category::unsupported,
-         "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
+         "a matrix product of {} and {} giving {} was asked for; there are those of f32 and, on matrix units, of f16: "
          "cast the operands",
          to_string(types[0]), to_string(types[1]), to_string(result));
   }
@@ -50385,6 +50468,8 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
       fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
   }
   matmul_problem problem;
+  if (half) problem.name = "matmul_f16";
+  problem.result = result;
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
   std::vector<matmul_axis>* groups[] = {&problem.batch, &problem.m, &problem.n, &problem.k};
   const int counts[] = {node.batch_axes, node.m_axes, node.n_axes, node.k_axes};
@@ -52546,9 +52631,9 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
-         extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 && plan.m.size() == 1 && plan.n.size() == 1 &&
-         plan.n[0].stride == 1;
+  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && problem.result == dtype::f32 &&
+         extent_of(problem.m) % s.tile_m == 0 && extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 &&
+         plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
 }
 
 /// One kernel. Element: what workgroup memory is made of. Unit: what multiplies.
@@ -52570,10 +52655,13 @@ class cooperative_product {
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
         epilogue_(bind_epilogue(problem, k)),
-        out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
+    if (problem.result == dtype::f32)
+      out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
+    else
+      narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
@@ -52799,7 +52887,7 @@ class cooperative_product {
       const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
       const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
-      unit_.store(main_[i], out_, offset, plan_.m[0].stride);
+      unit_.store(main_[i], *out_, offset, plan_.m[0].stride);
     }
   }
 
@@ -52914,11 +53002,20 @@ class cooperative_product {
       k_.if_(groups[i].is_one, [&] {
         const std::vector<spirv::f32>& found = groups[i].sums;
         if (found.size() == 1)
-          out_[offsets[i]] = found[0];
+          store_result(offsets[i], found[0]);
         else
-          k_.view<spirv::f32x4>(out_)[offsets[i] / 4] = vector(found[0], found[1], found[2], found[3]);
+          store_result(offsets[i] / 4, vector(found[0], found[1], found[2], found[3]));
       });
     }
+  }
+
+  // One, or four of which `at` counts the groups.
+  template <class Value>
+  void store_result(const spirv::u32& at, const Value& value) {
+    if (narrow_)
+      narrow_->store(at, scalar_value(value));
+    else
+      k_.view<Value>(*out_)[at] = value;
   }
 
   // In f32 from the operands themselves.
@@ -52957,7 +53054,8 @@ class cooperative_product {
   std::uint32_t m_count_, n_count_, k_count_;
   cooperative_operand<Element> left_, right_;
   matmul_epilogue epilogue_;
-  spirv::memory<spirv::f32> out_;
+  std::optional<spirv::memory<spirv::f32>> out_;
+  std::optional<bound_tensor> narrow_;  // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;

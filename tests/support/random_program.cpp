@@ -170,6 +170,51 @@ std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output
   return result;
 }
 
+sample make_product_sample(std::uint64_t seed) {
+  dice d(seed ^ 0xb10c);
+  sample made;
+  graph& g = made.source;
+  const std::vector<std::int64_t> sizes{1, 2, 5, 8, 16, 24, 31, 33, 40, 64, 72, 100};
+  const std::int64_t batch = d.chance(0.2) ? d.between(2, 3) : 0;
+  const bool half = d.chance(0.4), converted = half && d.chance(0.4), whole = d.chance(0.6);  // multiples of eight
+  const auto size = [&] {
+    const std::int64_t any = d.pick(sizes);
+    return whole ? (any + 7) / 8 * 8 : any;
+  };
+  std::int64_t extents[128] = {};
+  extents['b'] = batch, extents['m'] = size(), extents['n'] = size();
+  extents['k'] = d.chance(0.3) ? 8 * d.between(1, 70) : size();
+  // Axes of an operand in some order, and its values.
+  const auto labels_of = [&](const char* all) {
+    std::vector<char> labels(all + (batch ? 0 : 1), all + 3);
+    d.shuffle(labels);
+    return std::string(labels.begin(), labels.end());
+  };
+  const auto leaf = [&](const char* name, const std::string& labels, dtype type) {
+    shape own;
+    for (const char each : labels) own.push_back(extents[static_cast<int>(each)]);
+    made.leaves[name] = oracle::random_tensor(own, seed * 8 + labels.size() + *name % 4, -1, 1, type);
+    return d.chance(0.5) ? g.parameter(name, type, own) : g.input(name, type, own);
+  };
+  const auto in_f32 = [&](node_id id) {
+    scalar_builder build;
+    return g.map(build.finish(build.convert(build.argument(0, g[id].type), dtype::f32)), std::span(&id, 1), dtype::f32);
+  };
+  const std::string of_a = labels_of("bmk"), of_b = labels_of("bnk"), of_y = labels_of("bmn");
+  node_id a = leaf("a", of_a, half ? dtype::f16 : dtype::f32), b = leaf("b", of_b, half ? dtype::f16 : dtype::f32);
+  if (converted) a = in_f32(a), b = in_f32(b);
+  node_id y = g.contract(a, b, of_a, of_b, of_y);
+  const double finish = d.unit();
+  if (finish < 0.2)
+    y = g.map(scalar_op::tanh, {y});
+  else if (finish < 0.4)
+    y = g.add(y, leaf("c", of_y, g[y].type));
+  else if (finish < 0.5 && g[y].type == dtype::f16)
+    y = in_f32(y);
+  g.add_output("y", y);
+  return made;
+}
+
 kernels::step_values training_values(std::uint32_t step) {
   return {.step = step,
           .seed_low = 3,

@@ -27,6 +27,10 @@ struct sample {
 /// value is an ordinary number, of which alone every device promises the same results.
 std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true);
 
+/// One product of sizes around those of matrix units' tiles, of f32, f16 or converted f16, in some order of axes, with
+/// what may stand before and behind it.
+sample make_product_sample(std::uint64_t seed);
+
 /// Of any optimiser, whatever it takes its numbers for: f32 holds them exactly and none is small.
 kernels::step_values training_values(std::uint32_t step);
 

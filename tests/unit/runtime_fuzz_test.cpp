@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Random graphs on the device against the oracle. The same variables as in graph_fuzz_test.cpp.
+#include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/runtime/program.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -22,13 +23,14 @@ using namespace meganeura;
 using support::sample;
 using support::verdict;
 
-void check_on_device(const device& gpu, sample& s, verdict& v) {
+void check_on_device(const device& gpu, sample& s, verdict& v, bool device_costs = true) {
   parameters weights(gpu, s.source);
   for (const plan::named_tensor& each : weights.layout().tensors)
     weights.set_bytes(each.name, support::stored_bytes(s.leaves.at(each.name)));
   program_options options;
   options.optimize = s.optimize, options.plan = s.plan;
   options.precision = s.optimize.precision;
+  options.device_costs = device_costs;
   options.checks = checks::none;  // indices out of range are drawn on purpose: gather reads zeros there
   program run(gpu, s.source, weights, options);
   const kernels::step_values values = support::training_values(1);
@@ -75,6 +77,30 @@ TEST(runtime_fuzz, random_graphs_agree_with_rounded_products) {
   const bool emulates = make_device_profile(gpu.facts()).matrix_units == matrix_units::emulated;
   fuzz_on(gpu, emulates ? 12 : 60,
           [](sample& s, std::uint64_t seed) { s.optimize.schedule = seed, s.optimize.precision = precision::fast; });
+}
+
+// Every schedule that matrix units have of what is multiplied, one after the other, on a device that has such units; a
+// few where a software driver compiles what stands in for them.
+void fuzz_products(const device& gpu, precision wanted, std::uint64_t few) {
+  const device_profile on = make_device_profile(gpu.facts());
+  const bool emulates = on.matrix_units == matrix_units::emulated;
+  const auto all = fusion::product_schedules(fusion::arithmetic_of(wanted), 560, on).size();
+  const support::check run = [&](std::uint64_t seed, int, int, verdict& v) {
+    sample s = support::make_product_sample(seed);
+    s.optimize.schedule = seed * (emulates ? 37 : 1), s.optimize.precision = wanted;
+    s.optimize.device.scalar_flops = 1e6;  // else regions would multiply what is small
+    check_on_device(gpu, s, v, false);
+  };
+  support::fuzz(emulates ? few : all, run,
+                [](int, int, std::uint64_t seed) { return to_text(support::make_product_sample(seed).source); });
+}
+
+TEST(runtime_fuzz, products_agree_by_every_schedule) {
+  fuzz_products(support::shared_unit_device(), precision::exact, 5);
+}
+
+TEST(runtime_fuzz, rounded_products_agree_by_every_schedule) {
+  fuzz_products(support::shared_unit_device<matrix_shape{8, 16, 16}>(), precision::fast, 5);
 }
 
 TEST(runtime_fuzz, random_graphs_agree_by_address) {

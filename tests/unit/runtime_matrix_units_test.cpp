@@ -62,11 +62,12 @@ double worst_error(const graph& g, const program_options& options, std::size_t* 
   const oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves).run();
   double worst = 0;
   for (const graph_output& output : g.outputs()) {
-    const std::vector<float> found = run.output_as<float>(output.name);
+    const node& n = g[output.node];
+    const std::vector<double> found = support::loaded(run.output(output.name), n.type, n.extents).values;
     const std::vector<double>& truth = expected.at(output.name).values;
     double error = 0, norm = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      const double difference = static_cast<double>(found[i]) - truth[i];
+      const double difference = found[i] - truth[i];
       error += difference * difference, norm += truth[i] * truth[i];
     }
     worst = std::max(worst, std::sqrt(error / norm));
@@ -111,6 +112,77 @@ TEST(runtime_matrix_units, who_does_not_want_them_has_none) {
   options.optimize.tolerance = fusion::exactness::exact;
   EXPECT_LE(worst_error(g, options, &on_units), 1e-6);
   EXPECT_EQ(on_units, 0u) << "another order of sums";
+}
+
+// On units although regions would be quicker for sizes of a test.
+program_options forced_half(precision wanted, std::size_t schedule) {
+  program_options options = forced(wanted, schedule);
+  options.device_costs = false;
+  options.optimize.device.scalar_flops = 1e6;
+  return options;
+}
+
+// a [m, k] and b [k, n] or, `turned`, [n, k], of f16; what comes of their product is the output.
+template <class Finish>
+graph half_product(std::int64_t m, std::int64_t n, std::int64_t k, bool turned, const Finish& finish) {
+  graph g;
+  const node_id a = g.input("a", dtype::f16, {m, k});
+  const node_id b = turned ? g.parameter("b", dtype::f16, {n, k}) : g.parameter("b", dtype::f16, {k, n});
+  g.add_output("y", finish(g, a, b, turned ? "jk" : "kj"));
+  return g;
+}
+
+// Rounded once, to f16 or not at all.
+constexpr double half_error = 4e-4;
+
+TEST(runtime_matrix_units, products_of_f16_are_read_where_they_lie) {
+  const auto product = [](graph& g, node_id a, node_id b, const char* labels) {
+    return g.contract(a, b, "ik", labels, "ij");
+  };
+  std::size_t on_units = 0;
+  for (const bool turned : {false, true}) {
+    for (const std::size_t schedule : {0, 5, 11}) {
+      const graph g = half_product(40, 24, 48, turned, product);
+      EXPECT_LE(worst_error(g, forced_half(precision::exact, schedule), &on_units), half_error);
+      EXPECT_EQ(on_units, 1u);
+      EXPECT_LE(worst_error(with_gradients(g), forced_half(precision::exact, schedule), &on_units), half_error);
+      EXPECT_EQ(on_units, 2u) << "b's gradient too";
+    }
+  }
+  // Results need no order of eights, operands do.
+  EXPECT_LE(worst_error(half_product(5, 7, 40, true, product), forced_half(precision::exact, 0), &on_units),
+            half_error);
+  EXPECT_EQ(on_units, 1u);
+  EXPECT_LE(worst_error(half_product(40, 24, 20, false, product), forced_half(precision::exact, 0), &on_units),
+            half_error);
+  EXPECT_EQ(on_units, 0u);
+  EXPECT_LE(worst_error(half_product(40, 28, 48, false, product), forced_half(precision::exact, 0), &on_units),
+            half_error);
+  EXPECT_EQ(on_units, 0u);
+}
+
+TEST(runtime_matrix_units, products_of_f16_end_and_begin_with_what_surrounds_them) {
+  const auto map = [](graph& g, scalar_op op, node_id of, dtype type) {
+    scalar_builder build;
+    const scalar_ref x = build.argument(0, g[of].type);
+    return g.map(build.finish(op == scalar_op::convert ? build.convert(x, type) : build.unary(op, x)),
+                 std::span(&of, 1), type);
+  };
+  std::size_t on_units = 0;
+  const graph activated = half_product(40, 24, 48, false, [&](graph& g, node_id a, node_id b, const char* labels) {
+    return map(g, scalar_op::tanh, g.contract(a, b, "ik", labels, "ij"), dtype::f16);
+  });
+  EXPECT_LE(worst_error(activated, forced_half(precision::exact, 1), &on_units), half_error);
+  EXPECT_EQ(on_units, 1u);
+  // In f32 the units' roundings on the way are `fast`.
+  const graph converted = half_product(40, 24, 48, true, [&](graph& g, node_id a, node_id b, const char* labels) {
+    return g.contract(map(g, scalar_op::convert, a, dtype::f32), map(g, scalar_op::convert, b, dtype::f32), "ik",
+                      labels, "ij");
+  });
+  EXPECT_LE(worst_error(converted, forced_half(precision::fast, 0), &on_units), 1e-6)
+      << "products of f16 are exact in f32";
+  EXPECT_EQ(on_units, 1u);
+  EXPECT_LE(worst_error(converted, forced_half(precision::exact, 0), &on_units), 1e-6);
 }
 
 // On a device with units of its own.

@@ -57,7 +57,9 @@ class implementation_pass {
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
   /// How a product is best computed.
-  [[nodiscard]] const product_choice& best(const product_extents& product);
+  /// The schedule of a product of f32 or f16 operands; of the latter f32 multiply-add stands for none.
+  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
+  [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -131,7 +133,7 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<product_extents, product_choice> products_;  // that were asked for
+  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views

@@ -28,12 +28,17 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product) {
-  const auto [at, is_new] = products_.try_emplace(product);
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands) {
+  const auto [at, is_new] = products_.try_emplace({product, operands});
   if (!is_new) return at->second;
-  const auto forced = options_.schedule ? product_schedules(arithmetic_of(options_.precision), product.k, device())
-                                        : std::vector<product_schedule>();
-  if (forced.empty()) return at->second = best_product(product, options_.precision, device());
+  const bool half = operands == dtype::f16;
+  const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
+  const auto forced =
+      options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
+  if (forced.empty()) {
+    return at->second =
+               half ? best_half_product(product, device()) : best_product(product, options_.precision, device());
+  }
   at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }

@@ -76,7 +76,9 @@ template <>
 struct kernel_family<op::matmul> {
   static void make(implementation_pass& pass, enode_id id);
   static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
-  static const char* refuses(dtype result) { return result == dtype::f32 ? nullptr : "products store f32 only"; }
+  static const char* refuses(dtype result) {
+    return result == dtype::f32 || result == dtype::f16 ? nullptr : "products store f32 and f16 only";
+  }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);

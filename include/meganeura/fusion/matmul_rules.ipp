@@ -37,12 +37,13 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   pass.emit_regions(owner, draft, builder.finish(value), rule);
 }
 
-// Replaces the operand by what its view reads.
-inline const char* read_through(const engine& g, enode_id copy, nest& loops, std::size_t which, class_id& source) {
+// Replaces the operand by what its view reads, if that is stored in `type`.
+inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
+                                class_id& source) {
   const auto& region = g.get<region_attribute>(copy);
   const index_map& read = region.accesses[0];
   if (read.bounded) return "the operand has a border";
-  if (g[g.operand(copy, 0)].type != g[source].type) return "the operand is stored in another dtype";
+  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
   const nest before = loops;
   axis_map map;
   index_map composed;
@@ -58,6 +59,28 @@ inline const char* read_through(const engine& g, enode_id copy, nest& loops, std
   loops.accesses[which] = composed;
   source = g.operand(copy, 0);
   return nullptr;
+}
+
+// Whether neighbours along some axis of `groups` lie in aligned groups of eight.
+[[nodiscard]] inline bool lies_in_eights(const nest& loops, const index_map& read, std::initializer_list<int> groups) {
+  const auto is_multiple = [](std::int64_t number) { return number % 8 == 0; };
+  for (int along = loops.space.rank(); along-- > 0;) {
+    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
+    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
+    bool fits = is_multiple(read.offset);
+    for (int axis = 0; axis < loops.space.rank(); ++axis)
+      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
+    // The last one of its group, as kernels see it.
+    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
+      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Whether matrix units can read f16 operands where they lie.
+[[nodiscard]] inline bool is_half_product(const nest& loops) {
+  return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
 // `accesses` of the loops: the result, both operands, and then what the epilogue reads.
@@ -93,7 +116,9 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  value.schedule = pass.best(extents_of(value)).schedule;
+  const bool half = g[g.find(a)].type == dtype::f16;
+  value.schedule = pass.best(extents_of(value), g[g.find(a)].type).schedule;
+  if (half && (!value.schedule.is_on_units() || !is_half_product(loops))) return;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -103,34 +128,55 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   pass.note_applied(making(op::matmul));
 }
 
+// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
+struct read_product {
+  nest loops;
+  class_id sources[2];
+  bool through = false, strided = false;
+  bool fits = true;  // both are stored in the dtype asked for
+};
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
+  for (std::size_t side = 0; side < 2; ++side) {
+    class_id& source = found.sources[side];
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source) : no_id;
+    if (copy != no_id) {
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      if (!problem) {
+        pass.note_applied(structural::matmul_view);
+        found.through = true;
+        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
+      } else if (g[source].type == stored) {
+        pass.note_missed({owner, source, structural::matmul_view, problem});
+      }
+    }
+    found.fits &= g[source].type == stored;
+  }
+  return found;
+}
+
 MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const contract_loops product = loops_of(g, id);
-  if (!product.fits || g[owner].type != dtype::f32) return;  // the kernels of products read and store f32
-  nest loops = product.loops;
-  const nest plain = loops;
-  class_id sources[2] = {g.operand(id, 0), g.operand(id, 1)};
-  const class_id direct[2] = {sources[0], sources[1]};
-  bool through = false, strided = false;
-  for (std::size_t side = 0; pass.enabled(structural::matmul_view) && side < 2; ++side) {
-    const enode_id copy = pass.copy_form(sources[side]);
-    if (copy == no_id) continue;
-    const char* problem = read_through(g, copy, loops, side + 1, sources[side]);
-    if (problem) {
-      pass.note_missed({owner, sources[side], structural::matmul_view, problem});
-      continue;
-    }
-    pass.note_applied(structural::matmul_view);
-    through = true;
-    strided |= !has_unit_stride(loops.accesses[side + 1], loops.space);
+  const dtype type = g[owner].type;
+  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
+  // Units round sums on the way, which in f32 is no longer exact.
+  const bool converts = type == dtype::f32 && pass.wanted_precision() == precision::fast;
+  for (const dtype stored : {dtype::f32, dtype::f16}) {
+    if (stored != type && (stored != dtype::f16 || !converts)) continue;
+    const read_product read = read_views(pass, id, product.loops, stored);
+    if (!read.fits) continue;
+    const scalar_program finish = identity_program(type);
+    const rule_mask made = bit(making(op::matmul)),
+                    reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
+    emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
+    // Reading through a view that leaves no unit stride competes with copying the operand first.
+    if (read.strided && stored == type)
+      emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
   }
-  const scalar_program stored = identity_program(g[owner].type);
-  const rule_mask made = bit(making(op::matmul)),
-                  reasons = made | (through ? bit(structural::matmul_view) : rule_mask());
-  emit_matmul(pass, owner, loops, sources[0], sources[1], stored, {}, reasons);
-  // Reading through a view that leaves no unit stride competes with copying the operand first.
-  if (strided) emit_matmul(pass, owner, plain, direct[0], direct[1], stored, {}, made);
 }
 
 // Products over few terms cost less again than they do in memory.
@@ -145,6 +191,8 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
                                                              std::size_t operand, enode_id product) {
   const engine& g = pass.graph();
   const auto& inner = g.get<matmul_attribute>(product);
+  const dtype type = g[g.find(g.node(region).owner)].type;
+  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
   nest loops = to_nest(inner);
   epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;

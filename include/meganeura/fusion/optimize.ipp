@@ -112,7 +112,7 @@ inline device_profile device_of(const optimize_options& options) {
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule) return {};
+  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
   if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};

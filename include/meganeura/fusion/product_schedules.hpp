@@ -12,6 +12,8 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
+#include <optional>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -48,13 +50,22 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
-  bool only_split = false;  // with one term others are quicker
+  std::optional<product_arithmetic> only{};  // where it is the quickest of some size
 };
-inline constexpr tile_shape tile_shapes[] = {
-    {16, 32, 16, 32, {4, 8}}, {32, 32, 16, 16, {2, 3, 4}},  {32, 32, 16, 32, {4, 6}}, {32, 64, 32, 32, {4}},
-    {64, 32, 16, 32, {2, 4}}, {64, 64, 32, 32, {1, 2}},     {64, 128, 32, 64, {1}},   {128, 64, 32, 32, {1}},
-    {128, 64, 64, 32, {1}},   {128, 96, 32, 32, {1}, true}, {128, 128, 64, 32, {1}},  {128, 128, 64, 64, {1}},
-    {128, 256, 64, 64, {1}}};
+inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
+                                             {16, 32, 16, 32, {8}, product_arithmetic::half},
+                                             {32, 32, 16, 16, {2, 3, 4}},
+                                             {32, 32, 16, 32, {4, 6}},
+                                             {32, 64, 32, 32, {4}},
+                                             {64, 32, 16, 32, {2, 4}},
+                                             {64, 64, 32, 32, {1, 2}},
+                                             {64, 128, 32, 64, {1}},
+                                             {128, 64, 32, 32, {1}},
+                                             {128, 64, 64, 32, {1}},
+                                             {128, 96, 32, 32, {1}, product_arithmetic::split},
+                                             {128, 128, 64, 32, {1}},
+                                             {128, 128, 64, 64, {1}},
+                                             {128, 256, 64, 64, {1}}};
 inline constexpr std::uint32_t deepest_step = 288;
 inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
 
@@ -124,8 +135,8 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
   for (const detail::tile_shape& t : detail::tile_shapes) {
     if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
-    const bool splits = arithmetic == product_arithmetic::split;
-    if (splits ? t.subgroup_m * t.subgroup_n > largest_split : t.only_split) continue;
+    if (t.only && *t.only != arithmetic) continue;
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
     for (const std::uint32_t slices : t.slices) {
       product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
       for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
@@ -228,16 +239,22 @@ struct product_choice {
   return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
+/// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
+[[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
+                                                  const device_profile& device, product_choice otherwise) {
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+    const double seconds = unit_time(s, p, device).alone;
+    if (seconds < otherwise.seconds) otherwise = {s, seconds};
+  }
+  return otherwise;
+}
+
 /// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
 [[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
                                                  const device_profile& device) {
-  product_choice best{{}, multiply_add_time(p, device).alone};
-  if (arithmetic == product_arithmetic::fma || !has_units(device)) return best;
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
-    const double seconds = unit_time(s, p, device).alone;
-    if (seconds < best.seconds) best = {s, seconds};
-  }
-  return best;
+  const product_choice plain{{}, multiply_add_time(p, device).alone};
+  if (arithmetic == product_arithmetic::fma || !has_units(device)) return plain;
+  return best_on_units(p, arithmetic, device, plain);
 }
 
 /// What a precision asks of matrix units.
@@ -245,7 +262,7 @@ struct product_choice {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
 /// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
-/// to save a fourth of the time: others' TF32 leaves attention in f32.
+/// to save a seventh of the time: others' TF32 leaves attention in f32.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);
@@ -253,7 +270,7 @@ struct product_choice {
   const auto seconds = [&](product_arithmetic arithmetic) {
     return best_product(p, arithmetic, device).seconds + device.launch.alone();
   };
-  return seconds(usual) < 0.75 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+  return seconds(usual) < 0.85 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
 }
 
 /// The quickest that the precision allows.
@@ -261,6 +278,12 @@ struct product_choice {
                                                  const device_profile& device) {
   if (device.matrix_units != matrix_units::cooperative) return best_product(p, product_arithmetic::fma, device);
   return best_product(p, arithmetic_of(wanted, p, device), device);
+}
+
+/// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
+[[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  return best_on_units(p, product_arithmetic::half, device, {{}, std::numeric_limits<double>::infinity()});
 }
 
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().

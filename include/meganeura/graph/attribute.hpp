@@ -178,6 +178,8 @@ struct product_schedule {
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  /// Of f16 in memory.
+  [[nodiscard]] constexpr bool is_half() const { return arithmetic == product_arithmetic::half; }
   /// Of f32 in memory, whose rows have factors.
   [[nodiscard]] constexpr bool is_scaled() const {
     return arithmetic == product_arithmetic::split || arithmetic == product_arithmetic::rounded;

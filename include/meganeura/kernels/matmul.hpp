@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
+#include <meganeura/core/dtype.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/dispatch.hpp>
 #include <meganeura/kernels/strided_operand.hpp>
@@ -62,6 +63,7 @@ class matmul_epilogue {
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {
   std::string name = "matmul_f32";
+  dtype result = dtype::f32;  // f16: on matrix units alone
   std::vector<matmul_axis> batch, m, n, k;
   std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings

@@ -5,6 +5,7 @@
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/kernels/cooperative_operand.hpp>
 #include <meganeura/kernels/matmul_cooperative.hpp>
+#include <meganeura/kernels/tensor_access.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -24,9 +25,9 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && extent_of(problem.m) % s.tile_m == 0 &&
-         extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 && plan.m.size() == 1 && plan.n.size() == 1 &&
-         plan.n[0].stride == 1;
+  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && problem.result == dtype::f32 &&
+         extent_of(problem.m) % s.tile_m == 0 && extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 &&
+         plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
 }
 
 /// One kernel. Element: what workgroup memory is made of. Unit: what multiplies.
@@ -48,10 +49,13 @@ class cooperative_product {
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
         epilogue_(bind_epilogue(problem, k)),
-        out_(k.storage_buffer<spirv::f32>("out", spirv::access::write)),
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
+    if (problem.result == dtype::f32)
+      out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
+    else
+      narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
   }
 
@@ -277,7 +281,7 @@ class cooperative_product {
       const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
       const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
-      unit_.store(main_[i], out_, offset, plan_.m[0].stride);
+      unit_.store(main_[i], *out_, offset, plan_.m[0].stride);
     }
   }
 
@@ -392,11 +396,20 @@ class cooperative_product {
       k_.if_(groups[i].is_one, [&] {
         const std::vector<spirv::f32>& found = groups[i].sums;
         if (found.size() == 1)
-          out_[offsets[i]] = found[0];
+          store_result(offsets[i], found[0]);
         else
-          k_.view<spirv::f32x4>(out_)[offsets[i] / 4] = vector(found[0], found[1], found[2], found[3]);
+          store_result(offsets[i] / 4, vector(found[0], found[1], found[2], found[3]));
       });
     }
+  }
+
+  // One, or four of which `at` counts the groups.
+  template <class Value>
+  void store_result(const spirv::u32& at, const Value& value) {
+    if (narrow_)
+      narrow_->store(at, scalar_value(value));
+    else
+      k_.view<Value>(*out_)[at] = value;
   }
 
   // In f32 from the operands themselves.
@@ -435,7 +448,8 @@ class cooperative_product {
   std::uint32_t m_count_, n_count_, k_count_;
   cooperative_operand<Element> left_, right_;
   matmul_epilogue epilogue_;
-  spirv::memory<spirv::f32> out_;
+  std::optional<spirv::memory<spirv::f32>> out_;
+  std::optional<bound_tensor> narrow_;  // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;

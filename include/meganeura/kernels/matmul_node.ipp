@@ -113,9 +113,11 @@ inline void expect_countable_group(const shape& space, int first, int count) {
 
 MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                     dtype result) {
-  if (types[0] != dtype::f32 || types[1] != dtype::f32 || result != dtype::f32) {
+  const bool half = node.schedule.is_half();
+  const dtype expected = half ? dtype::f16 : dtype::f32;
+  if (types[0] != expected || types[1] != expected || (result != dtype::f32 && (!half || result != dtype::f16))) {
     fail(error_category::unsupported,
-         "a matrix product of {} and {} giving {} was asked for; there are f32 products only: "
+         "a matrix product of {} and {} giving {} was asked for; there are those of f32 and, on matrix units, of f16: "
          "cast the operands",
          to_string(types[0]), to_string(types[1]), to_string(result));
   }
@@ -124,6 +126,8 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
       fail(error_category::internal, "matmul: an epilogue operand has bounds; the rules must not build that");
   }
   matmul_problem problem;
+  if (half) problem.name = "matmul_f16";
+  problem.result = result;
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
   std::vector<matmul_axis>* groups[] = {&problem.batch, &problem.m, &problem.n, &problem.k};
   const int counts[] = {node.batch_axes, node.m_axes, node.n_axes, node.k_axes};
