@@ -470,6 +470,15 @@ void print_in_turn(const nlohmann::json& sizes) {
   }
 }
 
+nlohmann::json read_pytorch(const std::string& file) {
+  const nlohmann::json found = nlohmann::json::parse(std::ifstream(file), nullptr, false);
+  if (!found.is_object() || !found.contains("framework") || !found.contains("device") || !found.contains("sizes")) {
+    mn::fail(mn::error_category::invalid_file,
+             R"({} has no "framework", "device" and "sizes", as bench/matmul_pytorch.py writes them)", file);
+  }
+  return found;
+}
+
 // What bench/matmul_pytorch.py found of the same sizes, into each of them, and both side by side.
 void set_beside(const nlohmann::json& theirs, nlohmann::json& sizes) {
   fmt::print(stderr, "\nus in a chain (error), ours | {}, {}\n", theirs.at("framework").get<std::string>(),
@@ -482,19 +491,22 @@ void set_beside(const nlohmann::json& theirs, nlohmann::json& sizes) {
     const auto found = std::ranges::find_if(theirs.at("sizes"), is_same);
     if (found == theirs.at("sizes").end()) continue;
     each["pytorch"] = found->at("rows");
-    std::string ours, other;
-    for (const auto& row : each["rows"]) {
-      const std::string family = row["family"];
-      if (family == "Eigen" || row["schedule"] != each["summary"][family]["chosen"]["schedule"]) continue;
-      ours +=
-          fmt::format("  {} {:.1f} ({:.1e})", family, 1e3 * row["median_ms"].get<double>(), row["error"].get<double>());
-    }
-    for (const auto& row : each["pytorch"]) {
-      other += fmt::format("  {} {:.1f} ({:.1e})", row.at("family").get<std::string>(),
-                           1e3 * row.at("median_ms").get<double>(), row.at("error").get<double>());
-    }
+    const auto line = [](const nlohmann::json& rows, auto&& is_asked) {
+      std::string text;
+      for (const auto& row : rows) {
+        if (!is_asked(row)) continue;
+        text += fmt::format("  {} {:.1f} ({:.1e})", row.at("family").get<std::string>(),
+                            1e3 * row.at("median_ms").get<double>(), row.at("error").get<double>());
+      }
+      return text;
+    };
+    const auto is_chosen = [&](const nlohmann::json& row) {
+      return row["family"] != "Eigen" &&
+             row["schedule"] == each["summary"][row["family"].get<std::string>()]["chosen"]["schedule"];
+    };
     fmt::print(stderr, "{} x {} x {} {}{}  |{}\n", each["m"].get<int>(), each["n"].get<int>(), each["k"].get<int>(),
-               each["operands"].get<std::string>(), ours, other);
+               each["operands"].get<std::string>(), line(each["rows"], is_chosen),
+               line(each["pytorch"], [](const nlohmann::json&) { return true; }));
   }
 }
 
@@ -534,7 +546,7 @@ nlohmann::json run(const options& o) {
   nlohmann::json report{{"device", gpu.facts().name}, {"driver", gpu.facts().driver}, {"dtype", "f32 results"}};
   fmt::print(stderr, "{} / {}\n", gpu.facts().name, gpu.facts().driver);
   nlohmann::json theirs;
-  if (!o.against.empty()) theirs = nlohmann::json::parse(std::ifstream(o.against));
+  if (!o.against.empty()) theirs = read_pytorch(o.against);
   std::vector<shape> shapes;
   for (const std::string& text : o.sizes) shapes.push_back(parse(text));
   const warm_up load(gpu);

@@ -18777,15 +18777,14 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Bytes of workgroup memory at most on such units, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
-  const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t group = half ? 8 : 4, bytes = 2 * group;
+  const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
   const auto staged = [&](std::uint32_t rows) {
     const std::uint32_t pad = 8 / group;
     return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -18807,7 +18806,7 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
-  std::optional<product_arithmetic> only{};  // where it is the quickest of some size
+  std::optional<product_arithmetic> only{};  // that has it; others have quicker ones
 };
 inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
                                              {16, 32, 16, 32, {8}, product_arithmetic::half},
@@ -18829,7 +18828,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 // What an invocation has of a tile: its sums, and what is on its way for it.
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
-  const std::uint32_t elements = s.arithmetic == product_arithmetic::half ? 2 : 1;  // of a register
+  const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
@@ -19276,8 +19275,7 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
-  /// How a product is best computed.
-  /// The schedule of a product of f32 or f16 operands; of the latter f32 multiply-add stands for none.
+  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
@@ -40963,7 +40961,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
 }
 
 // Whether matrix units can read f16 operands where they lie.
-[[nodiscard]] inline bool is_half_product(const nest& loops) {
+[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
   return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
@@ -41000,9 +40998,9 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  const bool half = g[g.find(a)].type == dtype::f16;
-  value.schedule = pass.best(extents_of(value), g[g.find(a)].type).schedule;
-  if (half && (!value.schedule.is_on_units() || !is_half_product(loops))) return;
+  const dtype stored = g[g.find(a)].type;
+  value.schedule = pass.best(extents_of(value), stored).schedule;
+  if (stored == dtype::f16 && (!value.schedule.is_on_units() || !is_read_in_eights(loops))) return;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -41047,20 +41045,20 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const contract_loops product = loops_of(g, id);
   const dtype type = g[owner].type;
   if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
-  // Units round sums on the way, which in f32 is no longer exact.
-  const bool converts = type == dtype::f32 && pass.wanted_precision() == precision::fast;
-  for (const dtype stored : {dtype::f32, dtype::f16}) {
-    if (stored != type && (stored != dtype::f16 || !converts)) continue;
+  const scalar_program finish = identity_program(type);
+  const rule_mask made = bit(making(op::matmul));
+  const auto emit = [&](dtype stored) {
     const read_product read = read_views(pass, id, product.loops, stored);
-    if (!read.fits) continue;
-    const scalar_program finish = identity_program(type);
-    const rule_mask made = bit(making(op::matmul)),
-                    reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
+    if (!read.fits) return;
+    const rule_mask reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
     emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
     // Reading through a view that leaves no unit stride competes with copying the operand first.
     if (read.strided && stored == type)
       emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
-  }
+  };
+  emit(type);
+  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
+  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
 }
 
 // Products over few terms cost less again than they do in memory.
@@ -53111,7 +53109,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
   }
-  if (s.arithmetic != product_arithmetic::half) return;
+  if (!s.is_half()) return;
   if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "
@@ -53124,8 +53122,8 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
   if (!fusion::fits(s, device)) return false;
-  return s.arithmetic != product_arithmetic::half || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
-                                                      detail::strides_allow(detail::plan_operand(problem, false), 8));
+  return !s.is_half() || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
+                          detail::strides_allow(detail::plan_operand(problem, false), 8));
 }
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,

@@ -30,6 +30,7 @@ struct measured {
   fusion::product_extents extents;
   std::string schedule;
   double microseconds, least;
+  double within = 1.3;  // of the least; more where the model is known to be off
 };
 const std::vector<measured>& shapes() {
   static const std::vector<measured> all{
@@ -46,7 +47,7 @@ const std::vector<measured>& shapes() {
       {{1, 1500, 1536, 384}, "split 128x96x32 32x32", 43.1, 39.6},
       {{1, 1500, 384, 512}, "split 128x64x32 32x32", 21.8, 21.1},
       {{1, 384, 384, 750}, "split 64x32x64 16x32 slices 4", 21.0, 17.6},
-      {{1, 50, 2048, 720}, "split 32x32x128 16x16 slices 4", 14.6, 11.1},
+      {{1, 50, 2048, 720}, "split 32x32x128 16x16 slices 4", 14.6, 11.1, 1.32},
       {{1, 50, 720, 960}, "split 32x32x64 16x16 slices 4", 12.9, 12.0},
       {{1, 2048, 720, 50}, "split 128x96x32 32x32", 12.0, 10.7},
       {{1, 1024, 1024, 1024}, "split 128x64x32 32x32", 35.6, 35.6},
@@ -55,7 +56,7 @@ const std::vector<measured>& shapes() {
       {{1, 128, 49152, 576}, "split 64x128x32 32x64", 100.6, 100.6},
       {{1, 49152, 576, 128}, "split 128x64x32 64x32", 130.6, 130.6},
       {{1, 576, 1536, 128}, "split 128x64x16 32x32", 12.2, 12.2},
-      {{1, 384, 1536, 1500}, "split 128x64x32 32x32", 74.3, 55.0},
+      {{1, 384, 1536, 1500}, "split 128x64x32 32x32", 74.3, 55.0, 1.36},
       {{1, 128, 576, 576}, "rounded 32x32x192 16x16 slices 4 depth 3", 5.7, 5.7},
       {{1, 128, 1536, 576}, "rounded 64x32x192 16x32 slices 4", 8.1, 8.1},
       {{1, 128, 192, 576}, "rounded 32x32x192 16x16 slices 4 depth 3", 5.8, 5.8},
@@ -118,10 +119,9 @@ TEST(fusion_product_schedules, the_model_is_near_what_was_measured) {
     const product_schedule taken = *std::ranges::min_element(all, {}, seconds);
     EXPECT_EQ(to_string(taken), each.schedule) << each.extents.m << "x" << each.extents.n << "x" << each.extents.k;
     const double modelled = 1e6 * (seconds(taken) + on.launch.alone());
-    // Between others of a step it takes up to a microsecond more than without.
-    EXPECT_LT(modelled, each.microseconds * 1.5 + 1) << each.schedule;
+    EXPECT_LT(modelled, each.microseconds * 1.5) << each.schedule;
     EXPECT_GT(modelled, each.microseconds / 1.5) << each.schedule;
-    EXPECT_LE(each.microseconds, each.least * 1.36) << each.schedule;
+    EXPECT_LE(each.microseconds, each.least * each.within) << each.schedule;
   }
 }
 

@@ -56,8 +56,7 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
-  /// How a product is best computed.
-  /// The schedule of a product of f32 or f16 operands; of the latter f32 multiply-add stands for none.
+  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }

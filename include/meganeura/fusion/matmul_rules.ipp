@@ -79,7 +79,7 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
 }
 
 // Whether matrix units can read f16 operands where they lie.
-[[nodiscard]] inline bool is_half_product(const nest& loops) {
+[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
   return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
@@ -116,9 +116,9 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.output.source = 0;
   value.finish.program = finish;
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  const bool half = g[g.find(a)].type == dtype::f16;
-  value.schedule = pass.best(extents_of(value), g[g.find(a)].type).schedule;
-  if (half && (!value.schedule.is_on_units() || !is_half_product(loops))) return;
+  const dtype stored = g[g.find(a)].type;
+  value.schedule = pass.best(extents_of(value), stored).schedule;
+  if (stored == dtype::f16 && (!value.schedule.is_on_units() || !is_read_in_eights(loops))) return;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
@@ -163,20 +163,20 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const contract_loops product = loops_of(g, id);
   const dtype type = g[owner].type;
   if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
-  // Units round sums on the way, which in f32 is no longer exact.
-  const bool converts = type == dtype::f32 && pass.wanted_precision() == precision::fast;
-  for (const dtype stored : {dtype::f32, dtype::f16}) {
-    if (stored != type && (stored != dtype::f16 || !converts)) continue;
+  const scalar_program finish = identity_program(type);
+  const rule_mask made = bit(making(op::matmul));
+  const auto emit = [&](dtype stored) {
     const read_product read = read_views(pass, id, product.loops, stored);
-    if (!read.fits) continue;
-    const scalar_program finish = identity_program(type);
-    const rule_mask made = bit(making(op::matmul)),
-                    reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
+    if (!read.fits) return;
+    const rule_mask reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
     emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
     // Reading through a view that leaves no unit stride competes with copying the operand first.
     if (read.strided && stored == type)
       emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
-  }
+  };
+  emit(type);
+  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
+  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
 }
 
 // Products over few terms cost less again than they do in memory.

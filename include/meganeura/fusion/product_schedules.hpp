@@ -20,15 +20,14 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 /// Bytes of workgroup memory at most on such units, however the operands lie.
 [[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
-  const bool half = s.arithmetic == product_arithmetic::half;
-  const std::uint32_t group = half ? 8 : 4, bytes = 2 * group;
+  const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
   const auto staged = [&](std::uint32_t rows) {
     const std::uint32_t pad = 8 / group;
     return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (half ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -50,7 +49,7 @@ namespace detail {
 struct tile_shape {
   std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
   std::initializer_list<std::uint32_t> slices;
-  std::optional<product_arithmetic> only{};  // where it is the quickest of some size
+  std::optional<product_arithmetic> only{};  // that has it; others have quicker ones
 };
 inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
                                              {16, 32, 16, 32, {8}, product_arithmetic::half},
@@ -72,7 +71,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 // What an invocation has of a tile: its sums, and what is on its way for it.
 [[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
   const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
-  const std::uint32_t elements = s.arithmetic == product_arithmetic::half ? 2 : 1;  // of a register
+  const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
   return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
 }
 [[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {

@@ -505,7 +505,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
   }
-  if (s.arithmetic != product_arithmetic::half) return;
+  if (!s.is_half()) return;
   if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "
@@ -518,8 +518,8 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
   if (!fusion::fits(s, device)) return false;
-  return s.arithmetic != product_arithmetic::half || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
-                                                      detail::strides_allow(detail::plan_operand(problem, false), 8));
+  return !s.is_half() || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
+                          detail::strides_allow(detail::plan_operand(problem, false), 8));
 }
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,
