@@ -958,6 +958,23 @@ static_assert(
 }
 [[nodiscard]] constexpr double lowest(dtype type) { return is_signed(type) ? -highest(type) - 1 : 0; }
 
+/// The least number that a float dtype rounds to infinity: half a step beyond its last.
+[[nodiscard]] constexpr double overflow(dtype type) {
+  const auto exponent = static_cast<std::uint64_t>(1024 - info(type).least_exponent);  // as a double has it
+  return __builtin_bit_cast(double, exponent << 52) * (2 - 1 / (highest(type) + 1));
+}
+/// Whether a constant of it can be this number: whole and within the range of an integer dtype; of a float one all but
+/// what it would round to infinity.
+[[nodiscard]] constexpr bool holds(dtype type, double value) {
+  if (is_float(type)) {
+    const double size = value < 0 ? -value : value;
+    return !(size >= overflow(type)) || size == __builtin_inf();
+  }
+  if (!is_integer(type)) return true;
+  return value >= lowest(type) && value <= highest(type) &&
+         static_cast<double>(static_cast<std::int64_t>(value)) == value;
+}
+
 [[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {
@@ -3375,7 +3392,10 @@ struct mnist_data {
   MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
-                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
+                  "meganeura: " call                                                               \
+                  ": the dtype does not hold that number (an integer whole ones within "           \
+                  "its range, f16 none beyond 65504); cast it to f32",                             \
+                  a, b)
 #define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
   MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
@@ -4401,21 +4421,16 @@ constexpr typed_node constant_node(double value, dtype type) {
   return result;
 }
 
-// Integers hold whole numbers within their range; a NaN compares false.
-constexpr bool holds(dtype type, double value) {
-  if (!is_integer(type)) return true;
-  return value >= lowest(type) && value <= highest(type) &&
-         static_cast<double>(static_cast<std::int64_t>(value)) == value;
-}
-
 // Its arguments are what a compiler shows.
 template <dtype Type, number Value>
 inline constexpr bool dtype_holds = holds(Type, Value.value);
 
 template <number Value, dtype Type>
 constexpr auto constant_leaf() {
-  static_assert(dtype_holds<Type, Value>,
-                "meganeura: constant<value, dtype>: an integer dtype holds whole numbers within its range");
+  static_assert(
+      dtype_holds<Type, Value>,
+      "meganeura: constant<value, dtype>: the dtype does not hold that number; an integer holds whole ones within "
+      "its range, f16 none beyond 65504");
   return apply<constant_node(Value.value, Type)>();
 }
 
@@ -4528,7 +4543,7 @@ template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 
 /// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
-/// errors: "an integer dtype holds whole numbers within its range".
+/// errors: "the dtype does not hold that number".
 template <detail::number Value, dtype Type = dtype::f32>
 inline constexpr auto constant = detail::constant_leaf<Value, Type>();
 
@@ -5565,11 +5580,14 @@ inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
 inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
-// What a compiler goes on with behind such a mistake, so that there is no second one.
+// What a compiler goes on with behind such a mistake, so that there is no second one. Of what it refused: there is
+// none, and no time spent on it, before there is a mistake.
+template <class Refused>
 struct nothing {
   static constexpr auto forward(value auto x) { return x; }
 };
-using empty_model = model<nothing, input<"x", dtype::f32, dims<1>>>;
+template <class Refused>
+using empty_model = model<nothing<Refused>, input<"x", dtype::f32, dims<1>>>;
 // A function: Clang 14 takes no class of which a static_assert failed.
 template <class... Inputs>
 constexpr bool expect_inputs() {
@@ -5584,7 +5602,7 @@ constexpr bool expect_inputs() {
 /// Without inputs there is nothing to compute from.
 template <class Module, class... Inputs>
   requires(!detail::are_inputs<Inputs...>)
-struct model<Module, Inputs...> : detail::empty_model {
+struct model<Module, Inputs...> : detail::empty_model<Module> {
   using refused = std::bool_constant<detail::expect_inputs<Inputs...>()>;
 };
 
@@ -5704,7 +5722,6 @@ constexpr void check_bound(const bound_input<Name, T>& input) {
 }  // namespace meganeura::inline MEGANEURA_ABI
 // What a model's symbols are worth, from whatever lists them.
 
-#include <ranges>
 #include <tuple>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -5718,8 +5735,10 @@ concept symbol_pair = requires(const T& pair) {
 };
 
 template <class T>
-concept symbol_list = std::ranges::input_range<T> &&
-    (std::same_as<std::ranges::range_value_t<T>, symbol_extent> || symbol_pair<std::ranges::range_value_t<T>>);
+concept symbol_list = requires(const T& list) {
+  requires std::same_as<std::iter_value_t<decltype(std::begin(list))>, symbol_extent> ||
+      symbol_pair<std::iter_value_t<decltype(std::begin(list))>>;
+};
 
 }  // namespace detail
 
@@ -7330,8 +7349,10 @@ template <value A, detail::axis_like Axis, class Low, class High, class Number =
 [[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
   MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
                    "meganeura: pad<axis, low, high>(x): x has no such axis, or a border is negative", x)
-  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
-                   "meganeura: pad<axis, low, high, value>(x): an integer takes whole numbers within its range", x)
+  MEGANEURA_EXPECT(holds(x.facts().type, detail::number(filling).value),
+                   "meganeura: pad<axis, low, high, value>(x): the dtype does not hold that number (an integer whole "
+                   "ones within its range, f16 none beyond 65504)",
+                   x)
   return detail::make<detail::describe_pad>(x, axis, low, high, filling);
 }
 template <int Axis, int Low, int High, detail::number Value = 0.0, value A>
@@ -8181,7 +8202,7 @@ struct trained_from {
 };
 template <class Model, class Loss>
 struct trained_from<Model, Loss, false> {
-  using type = trained_model<empty_model, loss<no_loss>>;
+  using type = trained_model<empty_model<Model>, loss<no_loss>>;
 };
 template <class Model, class Loss>
 using trained = typename trained_from<Model, Loss>::type;
@@ -14501,11 +14522,14 @@ template <value A>
 }
 
 /// A number in x's shape and dtype, full_like<1.5>(x), or full_like(x, 1.5); zeros_like and ones_like are two of them.
-/// errors: "an integer takes whole numbers within its range".
+/// errors: "the dtype does not hold that number".
 template <value A, class Number>
 [[nodiscard]] constexpr auto full_like(A x, Number filling) {
-  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
-                   "meganeura: full_like<value>(x): an integer takes whole numbers within its range", x)
+  MEGANEURA_EXPECT(
+      holds(x.facts().type, detail::number(filling).value),
+      "meganeura: full_like<value>(x): the dtype does not hold that number (an integer whole ones within its range, "
+      "f16 none beyond 65504)",
+      x)
   return detail::layer<layers::full_like>(fixed_text<"">{}, x, filling);
 }
 template <detail::number Value, value A>
@@ -16658,7 +16682,8 @@ struct matrix_shape {
   return suits(unit.m) && suits(unit.n) && suits(unit.k) && unit.m * unit.n % subgroup_size == 0;
 }
 
-/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
+/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other,
+/// but for `registers` and `few`, which are a number and a share.
 struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
@@ -16705,7 +16730,7 @@ struct device_profile {
   double product_once = 2e-6;     // of a product of f32 multiply-adds, beside its launch: its first terms' way
   double vectors_once = 1e-6;     // and of one of few rows
   double region_once = 0.8e-6;    // of a region, beside its launch
-  double matrix_flops = 275e12;   // of f16 products on matrix units, at best
+  double matrix_flops = 275e12;   // of products on matrix units whose operands are rounded to f16, at best
   // As measured on an H100.
   unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 53.1, 0.87, 221.7e-12, 3e-9};
   unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};
@@ -16750,323 +16775,11 @@ struct device_rates {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Fusion: a region being put together from a root operation and the regions its operands hold.
-// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
-/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
-/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
-/// anything.
-struct nest {
-  shape space{};
-  std::uint8_t group[max_rank]{};
-  small_vector<index_map, 8> accesses{};
-
-  [[nodiscard]] int count(std::uint8_t wanted) const;
-};
-
-/// target index j = start[j] + sum over k of step[j][k] * reader index k.
-struct axis_map {
-  std::int64_t start[max_rank]{};
-  std::int64_t step[max_rank][max_rank]{};
-};
-
-/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
-[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
-
-/// Adds a last axis that no access depends on.
-[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
-
-/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
-/// allows.
-void normalise(nest& loops);
-
-/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
-/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
-/// access only indices inside its box count. False when the solution is not affine.
-[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
-                               bool may_split, axis_map& result);
-
-/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
-/// are not a box of the reader's axes.
-[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
-                                  const shape& reader, index_map& result);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-// The e-graph's names, as everything here is written with them.
-// Where rounding decides: a value that reaches a discontinuous function may be spelled in one way only.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
-// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
-// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
-// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
-// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
-// arithmetic is the same wherever it is repeated: kernels round after every operation.
-
-/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
-/// two values it compares is a minimum or a maximum and continuous.
-[[nodiscard]] program_flags deciding_nodes(const scalar_program& program);
-/// The same, by argument.
-[[nodiscard]] program_flags deciding_arguments(const scalar_program& program);
-
-/// Follows values that come out differently where they are computed again: sums and products along rows, and the
-/// arguments marked in `unstable`.
-struct stability {
-  bool result = false;    // the program's result is such a value
-  bool decision = false;  // a discontinuous function inside depends on one
-};
-[[nodiscard]] stability trace_unstable(const scalar_program& program, std::span<const bool> unstable);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
-// A set of numbers below `Count`, one bit each: std::bitset that a compiler evaluates.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-template <std::size_t Count>
-class bit_set {
- public:
-  static constexpr std::size_t size = Count;
-
-  constexpr bit_set() = default;
-  /// The set of one number.
-  [[nodiscard]] static constexpr bit_set of(std::size_t number) {
-    bit_set result;
-    result.words_[number / 64] = std::uint64_t{1} << number % 64;
-    return result;
-  }
-  [[nodiscard]] static constexpr bit_set all() {
-    bit_set result;
-    for (std::size_t i = 0; i < Count; ++i) result |= of(i);
-    return result;
-  }
-
-  [[nodiscard]] constexpr bool operator[](std::size_t number) const { return words_[number / 64] >> number % 64 & 1; }
-
-  constexpr bit_set& operator|=(const bit_set& other) {
-    for (std::size_t i = 0; i < word_count; ++i) words_[i] |= other.words_[i];
-    return *this;
-  }
-  /// Those of this set that are not in the other.
-  constexpr bit_set& operator-=(const bit_set& other) {
-    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= ~other.words_[i];
-    return *this;
-  }
-  constexpr bit_set& operator&=(const bit_set& other) {
-    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= other.words_[i];
-    return *this;
-  }
-  [[nodiscard]] friend constexpr bit_set operator|(bit_set a, const bit_set& b) { return a |= b; }
-  [[nodiscard]] friend constexpr bit_set operator&(bit_set a, const bit_set& b) { return a &= b; }
-  friend constexpr bool operator==(const bit_set&, const bit_set&) = default;
-
- private:
-  static constexpr std::size_t word_count = ceil_div<std::size_t>(Count, 64);
-  std::uint64_t words_[word_count]{};
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-using class_id = strong_id<struct class_kind>;
-using enode_id = strong_id<struct enode_kind>;
-using shape_id = strong_id<struct shape_kind>;
-using class_list = small_vector<class_id, 8>;
-using node_list = small_vector<enode_id, 6>;
-using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
-
-/// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
-inline constexpr int head_count = op_count + scalar_op_count;
-static_assert(head_count <= 256, "a node keeps its head in a byte");
-[[nodiscard]] constexpr int head_of(op kind) { return static_cast<int>(kind); }
-[[nodiscard]] constexpr int head_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
-
-struct enode {
-  op kind{};
-  dtype type = dtype::f32;
-  std::uint8_t head = 0;
-  bool dead = false;    // found equal to another node while repairing congruence
-  shape_id extents{0};  // interned: part of a node's identity, as a view's attribute lacks it
-  attribute_id attribute{0};
-  std::uint32_t first_operand = 0;
-  std::uint32_t operand_count = 0;
-  class_id owner = no_id;
-  path_id path;  // no part of its identity
-  rule_mask reasons;
-};
-
-struct eclass {
-  node_list nodes{};
-  node_list parents{};          // nodes with this class as an operand, dead ones among them
-  bit_set<head_count> heads{};  // of its nodes
-  shape_id extents{0};
-  path_id path;  // of the first node that came in
-  dtype type = dtype::f32;
-  bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
-  std::optional<double> constant{};  // every element has this value
-};
-
-/// Ids are given in order of insertion and every table is walked in that order, so equal inputs give equal graphs.
-class engine {
- public:
-  [[nodiscard]] class_id find(class_id id) const;
-  /// Nodes added from now on are of this path.
-  void at(path_id path) { path_ = path; }
-  /// The class of this node, made if there is none. Operands need not be canonical.
-  class_id add(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const class_id> operands,
-               rule_mask reasons = {});
-  /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
-  enode_id add_to(class_id target, op kind, attribute_ref value, std::span<const class_id> operands,
-                  rule_mask reasons = {});
-  /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
-  bool merge(class_id a, class_id b);
-  /// Forgets a node that another member of its class is better than in every respect.
-  void retire(enode_id id);
-  /// Restores congruence: equal operations on equal operands are in one class again.
-  void rebuild();
-
-  [[nodiscard]] const enode& node(enode_id id) const { return nodes_[id]; }
-  [[nodiscard]] std::span<const class_id> operands(enode_id id) const {
-    return {operands_.data() + nodes_[id].first_operand, nodes_[id].operand_count};
-  }
-  [[nodiscard]] class_id operand(enode_id id, std::size_t index) const { return find(operands(id)[index]); }
-  /// Of a canonical id.
-  [[nodiscard]] const eclass& operator[](class_id id) const { return classes_[id]; }
-  [[nodiscard]] const shape& extents(class_id id) const { return shapes_[classes_[id].extents]; }
-  /// The reference lives until the next node is added.
-  template <class Attribute>
-  [[nodiscard]] const Attribute& get(enode_id id) const {
-    return std::get<Attribute>(attributes_[nodes_[id].attribute]);
-  }
-  [[nodiscard]] const attribute& attribute_of(enode_id id) const { return attributes_[nodes_[id].attribute]; }
-  [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
-  [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
-  /// Whether something decided depends on what node `id` reads from this class.
-  [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
-  /// Whether any class decides something.
-  [[nodiscard]] bool any_decides() const { return any_decides_; }
-
-  /// Nodes whose surroundings changed up to `depth` levels below them since the last call, in order, each once.
-  [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
-
- private:
-  shape_id intern(const shape& extents);
-  enode_id find_node(const enode& key, std::span<const class_id> operands, std::uint64_t hash) const;
-  enode_id append(enode key, std::span<const class_id> operands, std::uint64_t hash, class_id owner);
-  enode make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons);
-  void analyse(enode_id id);
-  [[nodiscard]] class_list deciding_operands(enode_id id) const;
-  void mark_decisive(class_id id);
-  void repair(class_id id);
-  class_list canonical(std::span<const class_id> operands) const;
-
-  std::vector<enode> nodes_;
-  std::vector<class_id> operands_;
-  std::vector<eclass> classes_;
-  mutable std::vector<class_id> links_;
-  hash_index<enode_id> ids_;
-  std::vector<shape> shapes_;
-  hash_index<shape_id> shape_ids_;
-  attribute_pool attributes_;
-  std::vector<class_id> unions_;  // classes to repair
-  std::vector<enode_id> dirty_;
-  std::vector<class_id> changed_;
-  bool any_decides_ = false;
-  path_id path_ = path_pool::root;
-};
-
-/// The value of a program whose arguments are constants.
-[[nodiscard]] double evaluate(const scalar_program& program, std::span<const double> arguments);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// The promise a rewrite rule makes about numbers.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
-/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
-/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
-/// a known approximation.
-enum class exactness : std::uint8_t { exact, reassociates, approximate };
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Extraction: one node for each needed class, with shared values counted once.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-struct extraction {
-  std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
-  std::vector<class_id> order;          // live classes, operands before users
-  double seconds = 0;                   // predicted for the whole, group by group
-  std::size_t groups = 0;               // the kernels on the longest way through it
-  int passes = 0;                       // of the repair
-  std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
-  std::size_t moved = 0;                // changes for the groups' sake
-};
-
-/// Of a node; infinite for what no kernel computes.
-using node_time = std::function<kernel_time(enode_id)>;
-/// What a growth asks of the choice.
-struct choice_so_far {
-  std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
-  std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
-};
-/// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
-/// classes of these the nodes that name them, each of which it offers.
-using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
-
-/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
-/// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
-/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
-/// possible. Errors: internal when a root has no kernel.
-[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                 const node_time& time, const launch_time& launch, const growth& grow = {},
-                                 int max_passes = 8);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-using egraph::class_id;
-using egraph::class_list;
-using egraph::eclass;
-using egraph::engine;
-using egraph::enode;
-using egraph::enode_id;
-using egraph::exactness;
-using egraph::extraction;
-using egraph::node_list;
-using egraph::rule_mask;
-
-using egraph::deciding_arguments;
-using egraph::stability;
-using egraph::trace_unstable;
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Fusion: how large a kernel may become.
 
 #include <limits>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// A region with the classes its accesses' sources name: a region e-node by value.
-struct region_form {
-  region_attribute loops;
-  class_list operands;
-};
-
-/// A region e-node by reference: valid until the next node is added.
-struct region_view {
-  const region_attribute& loops;
-  std::span<const class_id> operands;
-};
 
 /// What a fused kernel may have at most.
 struct region_limits {
@@ -17076,101 +16789,7 @@ struct region_limits {
   std::int64_t tensor_bytes = std::numeric_limits<std::int64_t>::max();  // that a kernel binds
 };
 
-/// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
-[[nodiscard]] nest to_nest(const region_attribute& region);
-/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
-[[nodiscard]] nest to_nest(const matmul_attribute& product);
-
-/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes
-/// it.
-class region_draft {
- public:
-  static constexpr std::uint8_t outer = 0, row = 1;
-
-  nest loops;  // accesses[0]: output
-  bool per_row = false;
-
-  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
-
-  /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
-  void add_read(class_id source, dtype type, const index_map& how);
-  void add_constant(double value, dtype type);
-  void add_index(const index_map& how);
-
-  [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
-  /// The class argument `index` reads; no_id for constants and indices.
-  [[nodiscard]] class_id source(std::size_t index) const {
-    return slots_[index].kind == slot::read ? read_of(slots_[index].first).source : no_id;
-  }
-
-  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
-  /// the same (axes may have been split).
-  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
-
-  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
-  /// the root alone has to have a kernel.
-  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
-  /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
-  /// `number[i]` is argument i.
-  [[nodiscard]] const char* finish_several(std::span<const tensor_spec> types, region_form& result,
-                                           std::vector<std::size_t>& number) const;
-  /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
-  [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;
-
- private:
-  struct box {  // the value is valid where low <= coordinate < high
-    std::size_t coordinate = 0;
-    std::int64_t low = 0, high = 0;
-  };
-  struct slot {
-    enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
-    dtype type = dtype::f32;
-    double value = 0;                         // of the constant, or outside of the box
-    std::size_t place = 0;                    // of the read in loops.accesses, also when it is inlined
-    std::size_t first = 0, reads = 0;         // what it reads now: loops.accesses[first], ...
-    const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
-    std::size_t first_box = 0, boxes = 0;
-  };
-  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
-  [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
-  [[nodiscard]] const char* claim_rows(const int* axes, int count);
-  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
-  struct distinct_reads {
-    nest loops;                            // accesses: outputs; then each read once
-    small_vector<class_id, 16> sources{};  // of the reads
-    small_vector<int, 16> argument{};      // by position in the draft's accesses
-  };
-  // `outputs`: places in `loops.accesses`.
-  [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
-  // The loops and operands of a region with this program; outputs come first among the loops' accesses.
-  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads&& all, region_form& result, nest& kept,
-                                         bool limited) const;
-  [[nodiscard]] std::size_t buffers() const;
-
-  struct read_source {
-    class_id source = no_id;  // no_id: the index itself
-    dtype type = dtype::f32;
-  };
-  [[nodiscard]] const read_source& read_of(std::size_t access) const { return reads_[access - 1]; }
-  void push_read(const index_map& how, const read_source& what) {
-    loops.accesses.push_back(how);
-    reads_.push_back(what);
-  }
-  template <class Visit>  // position in loops.accesses
-  void for_each_read(const Visit& visit) const {
-    for (const slot& s : slots_) {
-      for (std::size_t i = 0; i < s.reads; ++i) visit(s.first + i);
-    }
-  }
-
-  const region_limits* limits_;
-  small_vector<read_source, 8> reads_;  // of loops.accesses[i + 1]
-  small_vector<slot, 8> slots_;
-  small_vector<box, 4> boxes_;  // of the slots
-};
-
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 // A finished shader module as data: words plus what a pipeline and a limit check need to know about them.
 
@@ -17513,10 +17132,7 @@ class pipeline {
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
 // A fixed list of dispatches and copies: recorded once, submitted any number of times.
-// A device's timestamps as lengths, and as times of the host.
-
-#include <cmath>
-#include <mutex>
+// When something ran, as the host saw it.
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
 
@@ -17525,70 +17141,6 @@ namespace meganeura::inline MEGANEURA_ABI::vulkan {
 struct host_interval {
   std::int64_t submitted = 0, ended = 0;
 };
-
-namespace detail {
-
-/// Ticks count up to 2^bits and begin again.
-class tick_length {
- public:
-  tick_length(double nanoseconds, std::uint32_t bits) : nanoseconds_(nanoseconds), unused_(64 - std::min(bits, 64U)) {}
-  explicit tick_length(const device_facts& facts) : tick_length(facts.timestamp_period, facts.timestamp_bits) {}
-
-  /// From one to the other; less than 0 where `to` is the earlier one of two that are less than half a turn apart.
-  [[nodiscard]] double nanoseconds(std::uint64_t from, std::uint64_t to) const {
-    if (unused_ == 64) return 0;
-    const auto ticks = static_cast<std::int64_t>((to - from) << unused_) >> unused_;
-    return static_cast<double>(ticks) * nanoseconds_;
-  }
-
- private:
-  double nanoseconds_;
-  std::uint32_t unused_;  // upper bits
-};
-
-/// One moment on both clocks: ticks, and nanoseconds of CLOCK_MONOTONIC.
-struct clock_moment {
-  std::uint64_t ticks = 0;
-  std::int64_t host = 0;
-};
-
-struct tick_interval {
-  std::uint64_t first = 0, last = 0;
-};
-
-/// Where the ticks of one device lie on the host's clock. What runs on a device runs one after the other, so that no
-/// interval begins before an earlier one has ended; threads may ask for intervals in any order.
-class device_clock {
- public:
-  /// The host's time of an interval's first tick. By `sample`, both clocks at some moment; without one, by what was
-  /// found before, as far as that is between submission and the end that the host saw.
-  [[nodiscard]] std::int64_t begin_on_host(const tick_length& unit, const tick_interval& ran, const host_interval& seen,
-                                           const std::optional<clock_moment>& sample) {
-    const std::lock_guard lock(mutex_);
-    const std::int64_t length = std::llround(unit.nanoseconds(ran.first, ran.last));
-    const auto by = [&](const clock_moment& known) -> std::int64_t {
-      return known.host + std::llround(unit.nanoseconds(known.ticks, ran.first));
-    };
-    std::int64_t begin = seen.ended - length;
-    if (sample)
-      begin = by(*sample);
-    else if (latest_)
-      begin = std::clamp<std::int64_t>(by(*latest_), seen.submitted, std::max(seen.submitted, begin));
-    if (latest_) {
-      const bool is_later = seen.submitted >= latest_->host || unit.nanoseconds(latest_->ticks, ran.first) >= 0;
-      if (!is_later) return begin;
-      begin = std::max(begin, latest_->host);
-    }
-    latest_ = clock_moment{ran.last, begin + length};
-    return begin;
-  }
-
- private:
-  std::mutex mutex_;
-  std::optional<clock_moment> latest_;  // the latest end
-};
-
-}  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 
@@ -18280,8 +17832,8 @@ class parameters {
   void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
-  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
-  /// parameter that is not a float.
+  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values, a
+  /// parameter that is not a float, or a finite value that would be rounded to infinity.
   void set(std::string_view name, std::span<const float> values);
   /// errors: invalid_argument for an unknown name, a tensor that holds no floats or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
@@ -18290,12 +17842,13 @@ class parameters {
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file, or several by their index or the folder that has it (see io::safetensors_set): F64,
-  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, I64 whose values fit for i32, the
-  /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
-  /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
-  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
-  /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
-  /// without `strict`, for a file that has nothing of the model, or of which nothing fits.
+  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be (a number that would become infinite
+  /// is refused), I64 whose values fit for i32, the same dtype for others. Header, names, shapes and dtypes are checked
+  /// before anything is changed. Tensors are then read one by one: an error of the disk or of memory half-way leaves
+  /// each parameter with all of its old or all of its new values. errors: io; out_of_memory; invalid_file for a damaged
+  /// file, or with one sentence naming the first mis-shaped, mistyped, missing and extra tensors, and names without '*'
+  /// in `rename` and `ignore` that nothing has; without `strict`, for a file that has nothing of the model, or of which
+  /// nothing fits.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;
@@ -18600,21 +18153,6 @@ template <class Model>
 // Running any graph forward on a device.
 // A graph made ready to run on one device: optimised, planned, generated, recorded. What sessions and trainers share.
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
-// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
-// How long a node takes on a device: a roofline over bytes and operations.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
-[[nodiscard]] kernel_time node_time(const engine& g, enode_id id, const device_profile& device);
-[[nodiscard]] kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
-                                      std::int64_t result_bytes, const device_profile& device);
-/// Scalar operations of one evaluation.
-[[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-// Schedules of products on matrix units: what there is to choose from, and how long each takes.
 // How precisely products are computed: what a user allows.
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -18625,794 +18163,34 @@ namespace meganeura::inline MEGANEURA_ABI {
 enum class precision : std::uint8_t {
   exact,  // errors at or below those of f32 arithmetic; on matrix units three products of f16 terms make one
   fast    // errors at or below those of TF32: operands are rounded to 11 bits, sums are f32. Several times as fast;
-          // products of a batch, as attention has, are as in exact where that takes less than a third longer
+          // products of a batch, as attention has, are as in exact where rounding would save less than 22 %
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+// The promise a rewrite rule makes about numbers.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
+/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
+/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
+/// a known approximation.
+enum class exactness : std::uint8_t { exact, reassociates, approximate };
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-  std::int64_t overhead = 0;
-  double full_share = share;  // the same where others fill the last round
-  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
-/// an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
-                                               {.side = 64, .share = 0.78, .overhead = 110},
-                                               {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
-
-/// The best of them for `batch` products of [m, n] results, sums of k terms each.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k, std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.full_share = tiles.share * filled * adding;
-    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-/// `batch` products of [m, n] results, sums of k terms each.
-struct product_extents {
-  std::int64_t batch = 1, m = 1, n = 1, k = 1;
-  friend auto operator<=>(const product_extents&, const product_extents&) = default;
-};
-
-/// Rows that share one reading of the other operand, the matrix.
-inline constexpr std::int64_t most_vector_rows = 8;
-inline constexpr std::uint32_t vector_reads = 8;  // of 16 bytes, on an invocation's way together
-inline constexpr double vector_share = 0.5;       // of a device's best rate, as product_tiles::share
-
-/// How columns and terms of the matrix lie on invocations.
-struct vector_tiles {
-  std::int64_t columns = 4;  // of an invocation
-  std::int64_t lanes = 32;   // that share columns, each with a part of the terms
-  std::int64_t beside = 4;   // such groups of lanes in a workgroup
-};
-
-[[nodiscard]] constexpr bool has_few_rows(const product_extents& p) { return std::min(p.m, p.n) <= most_vector_rows; }
-
-/// `along_k`: neighbouring terms of the matrix are neighbours in memory, else neighbouring columns are. So many lanes
-/// that the device is filled, for several rows four times over, unless some would have too little to read. Within 25 %
-/// of the best of some 80 for sixteen sizes on an H100, most within 10 %.
-[[nodiscard]] constexpr vector_tiles tiles_of_vectors(const product_extents& p, bool along_k,
-                                                      const device_profile& device) {
-  const std::int64_t rows = std::min(p.m, p.n), columns = p.batch * std::max(p.m, p.n), units = device.compute_units;
-  const std::int64_t full = 384 * units, fours = ceil_div<std::int64_t>(p.k, 4), reads = along_k ? fours : p.k;
-  const std::int64_t most = rows > 2 ? 256 : 512;  // with more, registers run out
-  vector_tiles found;
-  if (along_k) {
-    if (rows > 2) found.columns = 2;
-    // An invocation of few columns reads the rows too often, but there are more of them.
-    const auto most_invocations = [&] {
-      return columns / found.columns * std::min(most, ceil_div(fours, found.columns));
-    };
-    while (found.columns > 1 && most_invocations() < full) found.columns /= 2;
-    found.beside = 1;
-  } else {
-    found.beside = 8;  // 128 bytes, and 32 at least
-    while (found.beside > 2 && columns / (4 * found.beside) < units) found.beside /= 2;
-  }
-  const auto groups = ceil_div(columns, found.columns);
-  const auto bounded = [&](std::int64_t lanes) {
-    return std::min(lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(fours))));
-  };
-  found.lanes = bounded(std::max<std::int64_t>(device.subgroup_size / found.beside, 1));
-  const std::int64_t enough = along_k && rows > 2 ? 4 * full : full, least = along_k ? 2 : 4;
-  while (found.lanes * found.beside < most && groups * found.lanes < enough && reads >= least * found.lanes)
-    found.lanes *= 2;
-  const auto beside_in = [&](std::int64_t invocations) { return found.lanes * found.beside < invocations; };
-  while (beside_in(device.subgroup_size) || (along_k && beside_in(128) && groups >= 2 * found.beside * units))
-    found.beside *= 2;
-  return found;
-}
-
-[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  product_extents found;
-  found.batch = extent(product.batch_axes);
-  found.m = extent(product.m_axes);
-  found.n = extent(product.n_axes);
-  found.k = extent(product.k_axes);
-  return found;
-}
-
-[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
-}
-
-/// A convolution as such: a product each group, of the channels that one side of it has.
-[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
-                                                   const shape& y) {
-  using meganeura::detail::images_as_groups;
-  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
-  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
-  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
-  const std::int64_t in = w[1], out = w[0] / c.groups;
-  switch (c.form) {
-    case convolution_attribute::output:
-      return {c.groups, out, out_size, taps * in};
-    case convolution_attribute::input:
-      return {c.groups, in, in_size, taps * out};
-    case convolution_attribute::filter:
-      return {c.groups, out, in * taps, out_size};
-  }
-  return {};
-}
-
-/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
-[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  return p.m >= 8 || c.form == convolution_attribute::filter;
-}
-
-/// Of a device's best rate, what the product reaches there.
-[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p, compute_units).share;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Bytes of workgroup memory at most on such units, however the operands lie.
-[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
-  const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
-  const auto staged = [&](std::uint32_t rows) {
-    const std::uint32_t pad = 8 / group;
-    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
-  };
-  const std::uint32_t exchange =
-      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
-}
-
-/// Whether there are units that kernels of products can use.
-[[nodiscard]] constexpr bool has_units(const device_profile& device) {
-  return device.matrix_units != matrix_units::none && is_usable(device.unit, device.subgroup_size);
-}
-
-/// Whether the device has room for it.
-[[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
-  return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
-         s.subgroups() * device.subgroup_size <= device.max_invocations;
-}
-
-/// Results of a subgroup where operands are split: with more, registers run out.
-inline constexpr std::uint32_t largest_split = 2048;
-
-namespace detail {
-
-struct tile_shape {
-  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
-  std::initializer_list<std::uint32_t> slices;
-  std::optional<product_arithmetic> only{};  // that has it; others have quicker ones
-};
-inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
-                                             {16, 32, 16, 32, {8}, product_arithmetic::half},
-                                             {32, 32, 16, 16, {2, 3, 4}},
-                                             {32, 32, 16, 32, {4, 6}},
-                                             {32, 64, 32, 32, {4}},
-                                             {64, 32, 16, 32, {2, 4}},
-                                             {64, 64, 32, 32, {1, 2}},
-                                             {64, 128, 32, 64, {1}},
-                                             {128, 64, 32, 32, {1}},
-                                             {128, 64, 64, 32, {1}},
-                                             {128, 96, 32, 32, {1}, product_arithmetic::split},
-                                             {128, 128, 64, 32, {1}},
-                                             {128, 128, 64, 64, {1}},
-                                             {128, 256, 64, 64, {1}}};
-inline constexpr std::uint32_t deepest_step = 288;
-inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
-
-// What an invocation has of a tile: its sums, and what is on its way for it.
-[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
-  const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
-  const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
-  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
-}
-[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
-  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
-}
-
-/// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
-[[nodiscard]] inline std::uint64_t emulated_iterations(const product_schedule& s, std::int64_t k,
-                                                       const device_profile& device) {
-  const auto terms = static_cast<std::uint64_t>(k), steps = ceil_div<std::uint64_t>(terms, s.tile_k);
-  const std::uint64_t results = s.subgroup_m * s.subgroup_n / device.subgroup_size;
-  const std::uint64_t products = s.arithmetic == product_arithmetic::split ? 3 : 1;
-  const std::uint64_t a_unit =
-      device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
-  const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
-  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
-  const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
-  return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
-}
-
-[[nodiscard]] inline bool ends_in_time(const product_schedule& s, std::int64_t k, const device_profile& device) {
-  return device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0 ||
-         emulated_iterations(s, k, device) <= device.max_loop_iterations;
-}
-
-/// Terms of a step: the two deepest powers of two that the device has room for, and where slices share a step those of
-/// which k is a multiple, as nearly as can be. (In large tiles steps of 96 terms took a fifth longer than those of 64.)
-[[nodiscard]] inline small_vector<std::uint32_t, 4> steps_of(product_schedule s, std::int64_t k,
-                                                             const device_profile& device) {
-  small_vector<std::uint32_t, 4> found;
-  const std::uint32_t least = device.unit.k * s.slices;
-  const auto add = [&](std::uint32_t tile_k) {
-    s.tile_k = tile_k;
-    const bool is_taken = fits(s, device) && std::ranges::find(found, tile_k) == found.end();
-    if (is_taken) found.push_back(tile_k);
-    return is_taken;
-  };
-  int taken = 0;
-  for (std::int64_t steps = ceil_div<std::int64_t>(k, deepest_step); s.slices > 1 && taken < 2; ++steps) {
-    const auto tile_k = static_cast<std::uint32_t>(ceil_div<std::int64_t>(ceil_div(k, steps), least) * least);
-    taken += add(tile_k);
-    if (tile_k == least) break;
-  }
-  taken = 0;
-  for (std::uint32_t tile_k = 128; tile_k >= least && taken < 2; tile_k /= 2) {
-    if (tile_k % least == 0 && (tile_k < 2 * k || tile_k == least)) taken += add(tile_k);
-  }
-  return found;
-}
-
-}  // namespace detail
-
-/// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
-[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
-                                                                     const device_profile& device) {
-  std::vector<product_schedule> found;
-  // One total takes as many terms at a time as a unit: longer sums round too often, and are left to those that have
-  // totals of totals.
-  if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
-  for (const detail::tile_shape& t : detail::tile_shapes) {
-    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
-    if (t.only && *t.only != arithmetic) continue;
-    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
-    for (const std::uint32_t slices : t.slices) {
-      product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
-      for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
-        s.tile_k = tile_k;
-        const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
-        const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
-        for (s.depth = 1; s.depth <= deepest; ++s.depth) {
-          const bool is_taken = s.depth <= 3 || s.depth == steps;
-          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
-        }
-      }
-    }
-  }
-  return found;
-}
-
-[[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
-  if (arithmetic == product_arithmetic::split) return device.split;
-  return arithmetic == product_arithmetic::half ? device.half : device.rounded;
-}
-
-/// Rounds of workgroups that share multiprocessors.
-[[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
-                                           const device_profile& device) {
-  const bool split = s.arithmetic == product_arithmetic::split;
-  const unit_costs& costs = costs_of(s.arithmetic, device);
-  const matrix_shape& unit = device.unit;
-  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
-  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
-  // What a multiprocessor of the hardware measured has room for.
-  const double beside =
-      std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
-                                         65536 / (threads * registers)})));
-  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
-  const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
-  const double together = std::min(each, beside);
-  const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
-
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
-  // Groups of four that invocations stage, each as many as any.
-  const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
-  const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
-  const double results = s.tile_m * s.tile_n;
-  const double loaded = results / s.subgroup_m + results / s.subgroup_n;
-  const double work = terms * (results * costs.multiply + loaded * costs.load) +
-                      steps * s.tile_k * rows * costs.stage;  // also of what is behind k
-  const auto shared = [&](double groups_beside) {
-    return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
-  };
-  // A loop's instructions come once, those of one that is written out once a step.
-  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
-  const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  return {
-      costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
-      static_cast<double>(tiles) / device.compute_units * shared(beside)};
-}
-
-/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
-[[nodiscard]] constexpr double product_flops(product_arithmetic arithmetic, const device_profile& device) {
-  if (arithmetic == product_arithmetic::fma) return device.matmul_flops;
-  return device.matrix_flops / (arithmetic == product_arithmetic::split ? 3 : 1);
-}
-
-/// A schedule with its seconds alone, beside launch and bytes.
-struct product_choice {
-  product_schedule schedule;
-  double seconds = 0;
-};
-
-/// Whether f32 multiply-add reads the larger operand once, for all of few rows, instead of both in tiles.
-[[nodiscard]] constexpr bool takes_vectors(const product_extents& p, const device_profile& device) {
-  return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
-}
-
-/// Of f32 multiply-add, beside bytes.
-[[nodiscard]] constexpr kernel_time multiply_add_time(const product_extents& p, const device_profile& device) {
-  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  if (takes_vectors(p, device)) {
-    const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
-    const double occupancy = columns * std::min(static_cast<double>(p.k), 1024.0) / device.full_occupancy;
-    // Its bytes count once more only where too few are on their way.
-    const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
-    // Rows of a region read one row as quickly, and take in more of what is around.
-    const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
-    // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
-    const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
-    const double busy = 2 * terms / (device.matmul_flops * share);
-    return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
-  }
-  const double seconds = 2 * terms / device.matmul_flops;
-  if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
-    const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
-    return {seconds / share + device.product_once, seconds / share};
-  }
-  const product_tiles tiles = tiles_of_product(p, device.compute_units);
-  // Of several, one computes while another waits.
-  const double filled =
-      tiles.count <= device.compute_units ? static_cast<double>(tiles.count) / device.compute_units : 0;
-  return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
-}
-
-/// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
-[[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
-                                                  const device_profile& device, product_choice otherwise) {
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
-    const double seconds = unit_time(s, p, device).alone;
-    if (seconds < otherwise.seconds) otherwise = {s, seconds};
-  }
-  return otherwise;
-}
-
-/// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
-[[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
-                                                 const device_profile& device) {
-  const product_choice plain{{}, multiply_add_time(p, device).alone};
-  if (arithmetic == product_arithmetic::fma || !has_units(device)) return plain;
-  return best_on_units(p, arithmetic, device, plain);
-}
-
-/// What a precision asks of matrix units.
-[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
-  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
-}
-/// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
-/// to save more than a fifth of the time: others' TF32 leaves attention in f32.
-[[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
-                                                      const device_profile& device) {
-  const product_arithmetic usual = arithmetic_of(wanted);
-  if (usual != product_arithmetic::rounded || p.batch == 1 || !has_units(device)) return usual;
-  const auto seconds = [&](product_arithmetic arithmetic) {
-    return best_product(p, arithmetic, device).seconds + device.launch.alone();
-  };
-  return seconds(usual) < 0.78 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
-}
-
-/// The quickest that the precision allows.
-[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
-                                                 const device_profile& device) {
-  if (device.matrix_units != matrix_units::cooperative) return best_product(p, product_arithmetic::fma, device);
-  return best_product(p, arithmetic_of(wanted, p, device), device);
-}
-
-/// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
-[[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
-  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
-  return best_on_units(p, product_arithmetic::half, device, {{}, std::numeric_limits<double>::infinity()});
-}
-
-/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
-[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
-                                      const device_profile& device) {
-  const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
-  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
-// that implement a primitive, and what they end with, stands in kernel_family.hpp.
-// The affine maps of views: the one of a dense tensor, and one after another.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
-[[nodiscard]] view_attribute dense_view(const shape& extents);
-
-/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
-/// shape between them. Returns false when the composition is not affine.
-[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
-                           const shape& middle, view_attribute& result);
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
-/// then pattern rules.
-enum class structural : std::uint8_t {
-  map_to_region,
-  view_to_region,
-  reduce_to_region,
-  pad_to_region,
-  concat_to_region,
-  constant_to_region,
-  iota_to_region,
-  contract_to_region,
-  fuse_view,       // read through a view
-  fuse_pointwise,  // a producer with one consumer
-  fuse_rows,       // a producer with row reductions, kept inside the row
-  recompute,       // a producer with more consumers, computed again in this one
-  matmul_view,
-  relu_mask,
-  split_sum,      // a product with few results and a long sum
-  split_filter,   // the gradient of a small filter over several images
-  split_reduce,   // few long rows
-  merge_regions,  // values computed from the same operands as results of one kernel
-};
-
-namespace detail {
-
-inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
-
-// How many kinds before this one implement a primitive.
-constexpr int implementations_before(int kind) {
-  int count = 0;
-  for (int i = 0; i < kind; ++i) count += has_epilogue(static_cast<op>(i)) ? 1 : 0;
-  return count;
-}
-
-}  // namespace detail
-
-inline constexpr int structural_count = detail::rules_by_name + 2 * detail::implementations_before(op_count);
-
-/// What makes nodes of such a kind: "contract_to_matmul".
-[[nodiscard]] constexpr structural making(op kind) {
-  return static_cast<structural>(detail::rules_by_name + 2 * detail::implementations_before(static_cast<int>(kind)));
-}
-/// What fuses a region into them: "matmul_epilogue".
-[[nodiscard]] constexpr structural ending(op kind) {
-  return static_cast<structural>(static_cast<int>(making(kind)) + 1);
-}
-
-[[nodiscard]] std::string to_string(structural rule);
-[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
-
-class implementation_pass;
-
-namespace detail {
-
-// A rule adds to the class of node `id`, whose op is `root`, through the pass; *_rules.ipp define them.
-template <structural Rule, op Root>
-struct structural_rule {
-  static constexpr structural rule = Rule;
-  static constexpr op root = Root;
-};
-
-struct map_to_region : structural_rule<structural::map_to_region, op::map> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-struct view_to_region : structural_rule<structural::view_to_region, op::view> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
-struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
-struct product_epilogue {
-  static constexpr op root = op::region;
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
-// and x itself need not be kept.
-struct relu_mask : structural_rule<structural::relu_mask, op::map> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
-// and then the sum of the parts in order.
-struct split_sum : structural_rule<structural::split_sum, op::contract> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// Likewise a filter's gradient: its parts are those of each image.
-struct split_filter : structural_rule<structural::split_filter, op::convolution> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-// Rows too few to occupy the device, likewise; what does not divide is a part of its own.
-struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
-  static void apply(implementation_pass& pass, enode_id id);
-};
-
-// Rules that are tried in turn at a node.
-template <class... Rules>
-struct rule_list {
-  template <class Pass>
-  static void apply(Pass& pass, enode_id id) {
-    (try_rule<Rules>(pass, id), ...);
-  }
-
- private:
-  template <class Rule, class Pass>
-  static void try_rule(Pass& pass, enode_id id) {
-    if (pass.graph().node(id).kind != Rule::root) return;
-    if constexpr (requires { Rule::rule; }) {
-      if (!pass.enabled(Rule::rule)) return;
-    }
-    Rule::apply(pass, id);
-  }
-};
-
-using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
-                            iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue>;
-
-// ---- what the rules share -------------------------------------------------------------------------------------------
-
-inline bool is_copy(const region_attribute& region) {
-  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1 &&
-         region.accesses[0].source >= 0;
-}
-
-inline scalar_program identity_program(dtype type) {
-  scalar_builder builder;
-  return builder.finish(builder.argument(0, type));
-}
-
-inline index_map dense_access(const shape& extents) {
-  const view_attribute dense = dense_view(extents);
-  index_map result;
-  std::copy(dense.strides, dense.strides + max_rank, result.strides);
-  return result;
-}
-
-// What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
-inline bool is_forward(const index_map& access) {
-  return access.offset >= 0 && *std::min_element(access.strides, access.strides + max_rank) >= 0;
-}
-inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
-
-inline void flat_loops(region_draft& draft, const shape& extents) {
-  draft.loops.space = {extents.elements()};
-  draft.loops.accesses = {dense_access(draft.loops.space)};
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
-inline constexpr std::size_t concat_pieces = 6;
-
-/// A fusion that was tried and refused.
-struct missed_fusion {
-  class_id consumer = no_id, producer = no_id;
-  structural rule{};
-  const char* guard = nullptr;
-};
-
-/// optimize_options for this pass.
-struct implementation_options {
-  rule_mask enabled = rule_mask::all();
-  region_limits limits;
-  std::size_t forms = 16;  // region forms of one class
-  device_profile device;
-  meganeura::precision precision = meganeura::precision::exact;
-  std::optional<std::size_t> schedule{};  // see optimize_options
-  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
-};
-
-/// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
-class implementation_pass {
- public:
-  implementation_pass(engine& g, const implementation_options& options) : g_(g), options_(options) {}
-  void run(std::span<const class_id> roots);
-  /// Structural rules from primitives to primitives; before `run`.
-  void rewrite_masks() { rewrite<detail::relu_mask>(); }
-  /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>(); }
-
-  /// Classes in the order they were visited: operands before users.
-  [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
-  [[nodiscard]] const std::vector<missed_fusion>& missed() const { return missed_; }
-  /// How often each structural rule made something.
-  [[nodiscard]] const std::vector<std::size_t>& applied() const { return applied_; }
-
-  // What the rules are written with.
-  [[nodiscard]] engine& graph() { return g_; }
-  [[nodiscard]] const region_limits& limits() const { return options_.limits; }
-  [[nodiscard]] const device_profile& device() const { return options_.device; }
-  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
-  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
-  [[nodiscard]] precision wanted_precision() const { return options_.precision; }
-  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
-  /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
-  void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
-  [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
-  void add_operand(region_draft& draft, class_id operand, const index_map& how);
-  /// Of the primitive being implemented.
-  [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
-  /// The region form of a class that only moves data, if it has one.
-  [[nodiscard]] enode_id copy_form(class_id id) const;
-  /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
-  [[nodiscard]] bool decides_by_product(enode_id product) const;
-  /// Whether readers have to find the value rounded to its dtype, and with that stored.
-  [[nodiscard]] bool rounds(class_id id) const;
-  /// Distinct consumers, seen through views.
-  [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
-  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
-  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
-  [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
-  void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
-  void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
-
- private:
-  // A rule from primitives to primitives, at every node that there is so far.
-  template <class Rule>
-  void rewrite() {
-    if (!enabled(Rule::rule)) return;
-    const auto count = static_cast<enode_id>(g_.node_count());
-    for (enode_id id{0}; id < count; ++id) {
-      if (g_.node(id).kind != Rule::root || g_.node(id).dead) continue;
-      g_.at(g_.node(id).path);
-      Rule::apply(*this, id);
-    }
-    g_.rebuild();
-  }
-
-  enum class choice : std::uint8_t { leaf, conservative, greedy };
-  using choice_list = small_vector<choice, 16>;
-  struct class_forms {
-    enode_id conservative = no_id, greedy = no_id;
-    double conservative_cost = 0;
-  };
-  struct producer {  // an argument of the draft in work, if it reads a class
-    class_id id = no_id;
-    choice conservative = choice::leaf, greedy = choice::leaf, other = choice::leaf;
-  };
-  void visit(class_id root);
-  void count_uses(std::span<const class_id> roots);
-  void find_outlets(std::span<const class_id> roots);
-  void implement(class_id id);
-  [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
-  void note_unstable(class_id id);
-  [[nodiscard]] stability trace(enode_id region) const;
-  [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
-  [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
-  [[nodiscard]] bool narrows(enode_id node) const;
-  [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
-  void note_kernel(class_id id, std::span<const enode_id> nodes);
-  [[nodiscard]] region_view form_of(enode_id id) const;
-  enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
-  enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
-                       std::span<const producer> producers, choice_list choices);
-  // False, with fewer `choices`, where some have to be taken back.
-  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
-                                      rule_mask& reasons);
-  // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
-  [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
-                                            std::size_t which);
-  void keep(class_id owner, enode_id node, bool conservative);
-  [[nodiscard]] class_forms& forms(class_id id);
-  [[nodiscard]] const class_forms& forms(class_id id) const;
-
-  engine& g_;
-  implementation_options options_;
-  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
-  std::vector<class_id> order_;
-  std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
-  std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
-  std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
-  std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
-  struct outlet {                             // the nearest value that all that is made of one goes through
-    class_id id = no_id;                      // none: it goes several ways to the end
-    std::uint32_t steps = 0;                  // from there to the end, by such values
-  };
-  std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
-  std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
-  std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
-  std::vector<class_forms> forms_;
-  region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
-  region_form form_;
-  rule_mask reasons_;
-  std::vector<missed_fusion> missed_;
-  std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-// Schedules of products that were measured on a device, for those that the model of costs would choose.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// A schedule for each size and precision that is known. Which products a plan has stays what the model of costs makes
-/// it; a schedule that the device does not offer is ignored. So results differ in rounding at most.
-class tuned_products {
- public:
-  void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
-    schedules_[{wanted, of}] = schedule;
-  }
-  /// Null where none is known.
-  [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
-    const auto at = schedules_.find({wanted, of});
-    return at == schedules_.end() ? nullptr : &at->second;
-  }
-  [[nodiscard]] std::size_t size() const { return schedules_.size(); }
-  /// f(extents, precision, schedule) of each, in a fixed order.
-  template <class Function>
-  void each(const Function& f) const {
-    for (const auto& [of, schedule] : schedules_) f(of.second, of.first, schedule);
-  }
-
- private:
-  std::map<std::pair<precision, product_extents>, product_schedule> schedules_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
+class tuned_products;
 
 /// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
 /// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};            // names of rules left out, structural or pattern
-  bool algebra = true;                            // pattern rules
-  bool fusion = true;                             // fuse_*, recompute
-  bool epilogues = true;                          // *_epilogue
-  exactness tolerance = exactness::reassociates;  // rules that change more are left out
+  std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
+  bool algebra = true;                                            // pattern rules
+  bool fusion = true;                                             // fuse_*, recompute
+  bool epilogues = true;                                          // *_epilogue
+  egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
   std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
@@ -19431,6 +18209,14 @@ struct optimize_options {
   bool explain = false;                           // write optimize_report::explain
 };
 
+/// What kernels are chosen for: with matrix units where they may be used.
+[[nodiscard]] inline device_profile device_of(const optimize_options& options) {
+  device_profile on = options.device;
+  const bool may = options.matrix_units && options.tolerance != egraph::exactness::exact;
+  if (!may) on.matrix_units = matrix_units::none;
+  return on;
+}
+
 struct rule_report {
   std::string name;
   std::size_t matches = 0, applied = 0;
@@ -19448,19 +18234,6 @@ struct optimize_report {
   std::string
       explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
 };
-
-/// What a graph became before extraction: every way that was found to compute it.
-struct saturated_graph {
-  engine graph;
-  std::vector<class_id> classes;  // of each node of the source
-  std::vector<class_id> roots;    // outputs, then effects
-  std::vector<class_id> order;    // classes the roots reach, operands before users
-  std::vector<missed_fusion> missed;
-};
-[[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
-
-/// One way for each value; kernels with several results are added to `all` where they may be better.
-[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node
@@ -19729,140 +18502,6 @@ void set_times(std::span<profiled_dispatch> dispatches, std::span<const vulkan::
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
-// Internal: what a program writes into a trace: the parts of its build, submissions, waits and dispatches.
-// A trace of what a process does when, in the JSON trace-event format that ui.perfetto.dev opens.
-
-#include <ctime>
-#include <thread>
-
-namespace meganeura::inline MEGANEURA_ABI::io {
-
-/// Nanoseconds of CLOCK_MONOTONIC, the clock of traces: those of several processes fit together.
-[[nodiscard]] inline std::int64_t monotonic_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
-}
-
-/// `text` as JSON writes it, in quotes; what is no UTF-8 is replaced.
-[[nodiscard]] std::string json_text(std::string_view text);
-
-/// A slice of a track; times in nanoseconds of CLOCK_MONOTONIC.
-struct trace_slice {
-  std::uint32_t track = 0;
-  std::string_view name, category;
-  std::int64_t begin = 0, end = 0;
-  std::string_view arguments{};  // members of a JSON object, R"("bytes":12,"module":"fc1")"
-};
-
-/// An arrow from a moment within one slice to one within another.
-struct trace_arrow {
-  std::uint64_t id = 0;
-  std::uint32_t from_track = 0, to_track = 0;
-  std::int64_t from = 0, to = 0;
-};
-
-inline constexpr std::uint64_t most_trace_events = 1'000'000;
-
-/// One file of one process, written as things happen: what a killed process leaves is read as well. All members may be
-/// called from several threads, and none throws: where writing fails, the log of who wrote has a warning, and the trace
-/// ends there. After so many events there is a last one that says so.
-class trace_file {
- public:
-  /// The process's trace of that path, begun by the first call and ended when the process is. A file that was there is
-  /// replaced. Where another process is writing it, the name gets this one's number, "trace.4711.json". Null where it
-  /// cannot be written, of which the log has a warning.
-  [[nodiscard]] static std::shared_ptr<trace_file> open(const std::string& path, std::uint64_t most_events,
-                                                        const log_sink& log) noexcept;
-  ~trace_file();
-  trace_file(const trace_file&) = delete;
-  trace_file& operator=(const trace_file&) = delete;
-
-  /// False once it is full or could not be written.
-  [[nodiscard]] bool is_open() const { return is_open_; }
-  [[nodiscard]] const std::string& path() const { return path_; }
-  /// A number for what is told apart by one: programs, arrows.
-  [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
-
-  /// A track of its own, for a device.
-  [[nodiscard]] std::uint32_t add_track(std::string_view name, const log_sink& log) noexcept;
-  /// The calling thread's.
-  [[nodiscard]] std::uint32_t thread_track(const log_sink& log) noexcept;
-  /// Side by side in the file, whoever writes at the same time.
-  void write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows, const log_sink& log) noexcept;
-  /// Ends it; nothing is written after that.
-  void close() noexcept;
-
- private:
-  trace_file(std::string path, int file, std::uint64_t most_events);
-  // Does what appends and flushes; where memory is short, what was not written yet is left out.
-  template <class Work>
-  void locked(const Work& work) noexcept;
-  // The following expect `mutex_` to be held.
-  [[nodiscard]] std::uint32_t add_track_locked(std::string_view name, const log_sink& log);
-  void append(std::string_view event);
-  void append(const trace_slice& slice);
-  void append(const trace_arrow& arrow);
-  void flush(const log_sink& log);
-  void end() noexcept;
-
-  std::mutex mutex_;
-  std::string path_;
-  int file_;
-  long process_;
-  std::uint64_t most_events_, events_ = 0;
-  std::string pending_;       // not yet in the file
-  std::int64_t written_ = 0;  // bytes, whole events
-  std::uint32_t tracks_ = 0;
-  std::map<std::thread::id, std::uint32_t> threads_;
-  std::atomic<std::uint64_t> numbers_{0};
-  std::atomic<bool> is_open_{true};
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-/// Whether programs on that device write one.
-[[nodiscard]] inline bool has_trace(const device& on) { return on.trace() && on.trace()->is_open(); }
-
-/// Steps are written once somebody has waited for them, those that nobody waited for at the end. Nothing is thrown: a
-/// trace that cannot be written stops no program. Moments are nanoseconds of CLOCK_MONOTONIC.
-class program_trace {
- public:
-  /// `dispatches` in the order in which they are timed; none where they are not.
-  program_trace(const device& on, std::vector<profiled_dispatch> dispatches);
-  ~program_trace();
-  program_trace(const program_trace&) = delete;
-  program_trace& operator=(const program_trace&) = delete;
-
-  /// What was done one after the other, from `begin` on; before it, what making the graph took.
-  void built(std::int64_t begin, const build_times& times) noexcept;
-  /// From `begin` to now.
-  void submitted(const vulkan::recording& commands, std::uint64_t step, std::int64_t begin) noexcept;
-  /// From `begin` to now, when the step has ended.
-  void waited(std::uint64_t step, std::int64_t begin) noexcept;
-
- private:
-  struct step_under_way {
-    vulkan::recording commands;
-    std::uint64_t step = 0;
-    std::int64_t submitted = 0;
-    std::uint32_t thread = 0;  // that submitted it
-  };
-  void write_step(const step_under_way& ended, std::int64_t seen);
-
-  device device_;
-  std::shared_ptr<io::trace_file> file_;
-  std::uint64_t number_;  // of the program
-  std::mutex mutex_;
-  std::vector<profiled_dispatch> dispatches_;
-  std::vector<std::string> fixed_;  // arguments of each that are the same in every step
-  std::vector<step_under_way> steps_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
-
 namespace meganeura::inline MEGANEURA_ABI {
 
 /// How a graph becomes a program, and what of it can be seen. Defaults are for speed.
@@ -19878,6 +18517,16 @@ struct program_options {
                          // cost nothing
 };
 
+namespace detail {
+// What a span sees.
+template <class T>
+concept contiguous = requires(const T& range) {
+  std::span(range);
+};
+template <contiguous T>
+using element_of = typename decltype(std::span(std::declval<const T&>()))::value_type;
+}  // namespace detail
+
 /// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them. dtypes:
 /// the input's own; f32 for floats of any width, which are rounded to the nearest of the input's.
 struct input_values {
@@ -19889,10 +18538,10 @@ struct input_values {
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
   /// {"x", pixels}: any contiguous range of float or integers of 32 or 8 bits.
-  template <std::ranges::contiguous_range Range>
+  template <detail::contiguous Range>
   input_values(std::string_view of, const Range& range)
-      : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
-    static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
+      : input_values(of, detail::dtype_of<detail::element_of<Range>>, std::as_bytes(std::span(range))) {
+    static_assert(detail::dtype_of<detail::element_of<Range>> != dtype::boolean,
                   "meganeura: input_values(name, range): elements must be float or integers of 32 or 8 bits; give "
                   "others as their dtype and bytes");
   }
@@ -19901,6 +18550,11 @@ struct input_values {
 class program;
 
 namespace detail {
+
+class program_trace;
+
+/// How a program of that device is optimised: by its costs and limits.
+[[nodiscard]] fusion::optimize_options optimization_on(const device& on, const program_options& options);
 
 // The program of a graph, and the graph's parameters and what it keeps where there are none yet. `before`: what making
 // the graph took, with which the program's times begin.
@@ -19919,11 +18573,11 @@ class program {
   /// parameters; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {},
           optimizer_moments moments = {});
-  program(program&&) = default;  // every call of one that was moved from throws invalid_argument
-  program& operator=(program&&) = default;
+  program(program&&) noexcept;  // every call of one that was moved from throws invalid_argument
+  program& operator=(program&&) noexcept;
   program(const program&) = delete;  // two copies would write into one set of slots
   program& operator=(const program&) = delete;
-  ~program() = default;
+  ~program();
 
   /// Copies one input's values, see input_values, for the next step; the span may go afterwards. A step reuses no older
   /// values: an input not set since the last step is an error of `submit`. An input that no output depends on may be
@@ -20724,6 +19378,8 @@ concept nearly_optimizer = !optimizer_definition<T> && !std::same_as<T, optimize
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+
+#include <cmath>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -22284,6 +20940,8 @@ MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
 
 #include <fmt/ranges.h>
 
+#include <ranges>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
@@ -23637,6 +22295,19 @@ struct primitive_rule<op::custom_gradient> {
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
 // Definitions for graph/graph.hpp: maps and views, which check their operands here, and primitives by their rules.
+// The affine maps of views: the one of a dense tensor, and one after another.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// The dense row-major strides of a shape, with stride 0 for extent 1 (the canonical form of views and accesses).
+[[nodiscard]] view_attribute dense_view(const shape& extents);
+
+/// The map of `outer` after `inner`, when it is affine again: reading outer(inner(x)) directly from x. `middle` is the
+/// shape between them. Returns false when the composition is not affine.
+[[nodiscard]] bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                           const shape& middle, view_attribute& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -24916,6 +23587,8 @@ class random_numbers {
 
 #include <condition_variable>
 #include <exception>
+#include <mutex>
+#include <thread>
 
 namespace meganeura::inline MEGANEURA_ABI::data {
 namespace detail {
@@ -26838,1733 +25511,6 @@ MEGANEURA_INLINE void write_safetensors(const std::string& path, std::span<const
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
-// Definitions for fusion/affine.hpp.
-// A stable sort of few elements that needs no memory: std::stable_sort asks for some.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-/// As std::stable_sort(first, last, before); n^2 moves in the worst case.
-template <class Iterator, class Before>
-void insertion_sort(Iterator first, Iterator last, const Before& before) {
-  for (Iterator next = first; next != last; ++next)
-    std::rotate(std::upper_bound(first, next, *next, before), next, next + 1);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
-  return static_cast<int>(std::count(group, group + space.rank(), wanted));
-}
-
-namespace detail {
-
-inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-template <class T>
-void insert_at(T (&values)[max_rank], int at, T value) {
-  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
-  values[at] = value;
-}
-
-// What says nothing is zero, so that equal accesses are equal.
-inline void clear_unused(index_map& access, int rank) {
-  access.bounded &= (1u << rank) - 1;
-  for (int i = 0; i < max_rank; ++i) {
-    if (i >= rank) access.strides[i] = 0;
-    if (!(access.bounded >> i & 1)) access.low[i] = access.high[i] = 0;
-  }
-}
-
-// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
-inline void reorder(nest& loops, const int* order, int count) {
-  bool same = count == loops.space.rank();
-  for (int i = 0; i < count; ++i) same = same && order[i] == i;
-  if (same) {
-    for (index_map& access : loops.accesses) clear_unused(access, count);
-    return;
-  }
-  const nest from = loops;
-  loops.space = {};
-  for (int i = 0; i < count; ++i) {
-    loops.space.push_back(from.space[order[i]]);
-    loops.group[i] = from.group[order[i]];
-  }
-  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
-    index_map& to = loops.accesses[a];
-    const index_map& old = from.accesses[a];
-    to.bounded = 0;
-    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
-    for (int i = 0; i < count; ++i) {
-      to.strides[i] = old.strides[order[i]];
-      if (!(old.bounded >> order[i] & 1)) continue;
-      to.bounded |= 1u << i;
-      to.low[i] = old.low[order[i]];
-      to.high[i] = old.high[order[i]];
-    }
-  }
-}
-
-inline bool mergeable(const nest& loops, int axis) {
-  if (loops.group[axis] != loops.group[axis + 1]) return false;
-  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
-    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
-  });
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
-  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
-  for (const index_map& a : loops.accesses) {
-    if (a.bounded >> axis & 1) return false;
-  }
-  for (index_map& a : loops.accesses) {
-    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
-    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
-    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
-    detail::insert_at(a.low, axis, std::int64_t{0});
-    detail::insert_at(a.high, axis, std::int64_t{0});
-  }
-  detail::insert_at(loops.group, axis, loops.group[axis]);
-  shape split;
-  for (int i = 0; i < loops.space.rank(); ++i) {
-    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
-    if (i == axis) split.push_back(inner);
-  }
-  loops.space = split;
-  return true;
-}
-
-MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
-  if (loops.space.rank() == max_rank) return false;
-  loops.group[loops.space.rank()] = group;
-  loops.space.push_back(extent);
-  return true;
-}
-
-MEGANEURA_INLINE void normalise(nest& loops) {
-  int order[max_rank]{}, count = 0;
-  for (int i = 0; i < loops.space.rank(); ++i) {
-    if (loops.space[i] != 1) order[count++] = i;
-  }
-  insertion_sort(order, order + count, [&](int x, int y) {
-    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
-    for (const index_map& a : loops.accesses) {
-      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
-      if (sx != sy) return sx > sy;
-    }
-    return false;
-  });
-  detail::reorder(loops, order, count);
-  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
-    if (!detail::mergeable(loops, axis)) continue;
-    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
-    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
-    loops.space.set(axis, 1);
-    loops.space.set(axis + 1, merged);
-    count = 0;
-    for (int i = 0; i < loops.space.rank(); ++i) {
-      if (i != axis) order[count++] = i;
-    }
-    detail::reorder(loops, order, count);
-  }
-}
-
-namespace detail {
-
-// The digits of a flat distance along the target's axes, largest stride first.
-struct target_axes {
-  int order[max_rank]{};
-  int count = 0;
-  const index_map* layout = nullptr;
-
-  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
-    for (int j = 0; j < axes; ++j) {
-      if (target[j] > 1) order[count++] = j;
-    }
-    insertion_sort(order, order + count,
-                   [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
-  }
-  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
-    for (int i = 0; i < count; ++i) {
-      const std::int64_t unit = layout->strides[order[i]];
-      if (unit == 0) return false;  // the layout repeats elements: no inverse
-      out[order[i]] = distance / unit;
-      distance %= unit;
-    }
-    return distance == 0;
-  }
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
-                                  const index_map& layout, bool may_split, axis_map& result) {
-  const detail::target_axes digits(target, axes, layout);
-  for (int attempts = 0; attempts <= max_rank; ++attempts) {
-    const index_map& from = reader.accesses[which];
-    result = {};
-    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
-    for (int k = 0; k < reader.space.rank(); ++k) {
-      const bool bounded = from.bounded >> k & 1;
-      corner[k] = bounded ? from.low[k] : 0;
-      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
-      base += corner[k] * from.strides[k];
-    }
-    if (!digits.digits(base, result.start)) return false;
-    std::int64_t low[max_rank], high[max_rank];
-    std::copy(result.start, result.start + max_rank, low);
-    std::copy(result.start, result.start + max_rank, high);
-    for (int k = 0; k < reader.space.rank(); ++k) {
-      if (extent[k] <= 1 || from.strides[k] == 0) continue;
-      std::int64_t steps[max_rank]{};
-      if (!digits.digits(from.strides[k], steps)) return false;
-      for (int j = 0; j < axes; ++j) {
-        result.step[j][k] = steps[j];
-        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
-      }
-    }
-    int split = -1;
-    std::int64_t inner = 0;
-    for (int j = 0; j < axes && split < 0; ++j) {
-      if (low[j] >= 0 && high[j] < target[j]) continue;
-      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
-      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
-        const std::int64_t step = std::abs(result.step[j][k]);
-        if (step == 0 || target[j] % step != 0) continue;
-        inner = target[j] / step;
-        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
-      }
-      if (split < 0) return false;
-    }
-    if (split < 0) {
-      for (int j = 0; j < axes; ++j) {
-        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
-      }
-      return true;
-    }
-    if (!may_split || !split_axis(reader, split, inner)) return false;
-  }
-  return false;
-}
-
-namespace detail {
-
-// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
-inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
-                   std::int64_t low, std::int64_t high) {
-  std::int64_t first = 0, last = 0;  // first <= i < last
-  if (step > 0) {
-    first = -floor_divide(start - low, step);
-    last = -floor_divide(start - high, step);
-  } else {
-    first = floor_divide(start - high, -step) + 1;
-    last = floor_divide(start - low, -step) + 1;
-  }
-  const bool bounded = result.bounded >> k & 1;
-  first = std::max(first, bounded ? result.low[k] : 0);
-  last = std::min(last, bounded ? result.high[k] : extent);
-  if (first >= last) return false;
-  if (first == 0 && last == extent) return true;
-  result.bounded |= 1u << k;
-  result.low[k] = first;
-  result.high[k] = last;
-  return true;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
-                                     const index_map& outer, const shape& reader, index_map& result) {
-  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
-  std::copy(outer.low, outer.low + max_rank, result.low);
-  std::copy(outer.high, outer.high + max_rank, result.high);
-  if (inner.bounded) result.fill = inner.fill;
-  for (int j = 0; j < target_rank; ++j) {
-    result.offset += map.start[j] * inner.strides[j];
-    int dependent = -1, dependents = 0;
-    std::int64_t low = map.start[j], high = map.start[j];
-    for (int k = 0; k < reader.rank(); ++k) {
-      const std::int64_t step = map.step[j][k];
-      if (step == 0) continue;
-      result.strides[k] += step * inner.strides[j];
-      dependent = k;
-      ++dependents;
-      const bool boxed = outer.bounded >> k & 1;
-      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
-      low += std::min(step * first, step * last);
-      high += std::max(step * first, step * last);
-    }
-    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
-    if (dependents != 1) return false;
-    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
-                        inner.high[j])) {
-      return false;
-    }
-  }
-  for (int k = 0; k < reader.rank(); ++k) {
-    if (reader[k] == 1) result.strides[k] = 0;
-  }
-  return true;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Definitions for egraph/continuity.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-namespace detail {
-
-// Floats in, a jump somewhere in what comes out.
-inline bool jumps(const scalar_program& program, const scalar_node& node) {
-  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
-  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
-}
-
-// x < y ? x : y, in any order: at the jump both are the same.
-inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
-  const scalar_node& condition = program.nodes[select.operands[0]];
-  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
-  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
-  return std::is_permutation(compared, compared + 2, picked);
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
-  const std::span<const scalar_node> nodes = program.nodes;
-  program_flags deciding(nodes.size(), false);
-  const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
-  if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
-  program_flags harmless(nodes.size(), true);
-  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
-    const bool result_of_program = i + 1 == nodes.size();
-    const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
-    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
-      const scalar_ref operand = nodes[i].operands[k];
-      const bool picked =
-          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
-      if (!picked) harmless[operand] = false;
-      if (jump || deciding[i]) deciding[operand] = true;
-    }
-  }
-  return deciding;
-}
-
-MEGANEURA_INLINE program_flags deciding_arguments(const scalar_program& program) {
-  const program_flags nodes = deciding_nodes(program);
-  program_flags result(static_cast<std::size_t>(program.arguments()), false);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
-    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
-  }
-  return result;
-}
-
-MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, std::span<const bool> unstable) {
-  const std::span<const scalar_node> nodes = program.nodes;
-  const auto starts = [&](const scalar_node& node) {
-    if (node.op != scalar_op::argument)
-      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
-    const auto index = static_cast<std::size_t>(node.value);
-    return index < unstable.size() && unstable[index];
-  };
-  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
-  if (first == nodes.size()) return {};
-  program_flags moves(nodes.size(), false);
-  for (std::size_t i = first; i < nodes.size(); ++i) {
-    bool found = starts(nodes[i]);
-    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
-    moves[i] = found;
-  }
-  stability found;
-  found.result = moves.back();
-  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
-  const program_flags deciding = deciding_nodes(program);
-  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
-  return found;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for egraph/egraph.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const double> arguments) {
-  small_vector<double, 16> values;
-  for (const scalar_node& node : program.nodes) {
-    double value = node.value;
-    if (node.op == scalar_op::argument) {
-      value = arguments[static_cast<std::size_t>(node.value)];
-    } else if (node.op != scalar_op::constant) {
-      value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
-                                  node.type, program.nodes[node.operands[0]].type);
-      value = rounded_to(value, node.type);
-    }
-    values.push_back(value);
-  }
-  return values.back();
-}
-
-namespace detail {
-
-inline std::uint64_t hash_node(const enode& key, std::span<const class_id> operands) {
-  std::uint64_t hash = hash_combine(static_cast<std::uint64_t>(key.kind) << 8 | static_cast<std::uint64_t>(key.type),
-                                    static_cast<std::uint64_t>(key.extents) << 32 | key.attribute);
-  for (class_id operand : operands) hash = hash_combine(hash, operand);
-  return hash;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE class_id engine::find(class_id id) const {
-  while (links_[id] != id) id = links_[id] = links_[links_[id]];  // path halving
-  return id;
-}
-
-MEGANEURA_INLINE shape_id engine::intern(const shape& extents) {
-  std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
-  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
-  const shape_id known = shape_ids_.find(key, [&](shape_id id) { return shapes_[id] == extents; });
-  if (known != no_id) return known;
-  const auto id = static_cast<shape_id>(shapes_.size());
-  shapes_.push_back(extents);
-  shape_ids_.insert(key, id);
-  return id;
-}
-
-MEGANEURA_INLINE class_list engine::canonical(std::span<const class_id> operands) const {
-  class_list result(operands.begin(), operands.end());
-  for (class_id& operand : result) operand = find(operand);
-  return result;
-}
-
-MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
-                                            std::uint64_t hash) const {
-  return ids_.find(hash, [&](enode_id id) {
-    const enode& known = nodes_[id];
-    return !known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
-           known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands);
-  });
-}
-
-MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons) {
-  int head = head_of(kind);
-  if (const auto* map = value.get_if<map_attribute>()) {
-    const scalar_op last = map->program.nodes.back().op;
-    if (map->program.is_single(last)) head = head_of(last);
-  }
-  return {.kind = kind,
-          .type = type,
-          .head = static_cast<std::uint8_t>(head),
-          .extents = extents,
-          .attribute = attributes_.intern(value),
-          .path = path_,
-          .reasons = reasons};
-}
-
-MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> operands, std::uint64_t hash,
-                                         class_id owner) {
-  const auto id = static_cast<enode_id>(nodes_.size());
-  key.owner = owner;
-  key.first_operand = static_cast<std::uint32_t>(operands_.size());
-  key.operand_count = static_cast<std::uint32_t>(operands.size());
-  nodes_.push_back(key);
-  operands_.insert(operands_.end(), operands.begin(), operands.end());
-  for (class_id operand : operands) {
-    node_list& parents = classes_[operand].parents;
-    if (parents.empty() || parents.back() != id) parents.push_back(id);
-  }
-  ids_.insert(hash, id);
-  classes_[owner].nodes.push_back(id);
-  classes_[owner].heads |= bit_set<head_count>::of(key.head);
-  dirty_.push_back(id);
-  analyse(id);
-  for (class_id operand : deciding_operands(id)) mark_decisive(operand);
-  return id;
-}
-
-MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, attribute_ref value,
-                                      std::span<const class_id> operands, rule_mask reasons) {
-  const enode key = make_key(kind, type, intern(extents), value, reasons);
-  const class_list children = canonical(operands);
-  const std::uint64_t hash = detail::hash_node(key, children);
-  const enode_id known = find_node(key, children, hash);
-  if (known != no_id) return find(nodes_[known].owner);
-  const auto owner = static_cast<class_id>(classes_.size());
-  classes_.push_back({.extents = key.extents, .path = path_, .type = type});
-  links_.push_back(owner);
-  append(key, children, hash, owner);
-  return owner;
-}
-
-MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, attribute_ref value,
-                                         std::span<const class_id> operands, rule_mask reasons) {
-  target = find(target);
-  const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
-  const class_list children = canonical(operands);
-  const std::uint64_t hash = detail::hash_node(key, children);
-  const enode_id known = find_node(key, children, hash);
-  if (known != no_id) {
-    merge(target, nodes_[known].owner);
-    return known;
-  }
-  changed_.push_back(target);
-  return append(key, children, hash, target);
-}
-
-MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
-  a = find(a);
-  b = find(b);
-  if (a == b) return false;
-  if (classes_[a].extents != classes_[b].extents || classes_[a].type != classes_[b].type) {
-    fail(error_category::internal, "e-graph: a rule equated {} {} with {} {}", to_string(classes_[a].type),
-         to_string(extents(a)), to_string(classes_[b].type), to_string(extents(b)));
-  }
-  if (classes_[a].decides != classes_[b].decides) mark_decisive(classes_[a].decides ? b : a);
-  if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
-  eclass &kept = classes_[a], &gone = classes_[b];
-  links_[b] = a;
-  kept.nodes.append(gone.nodes.begin(), gone.nodes.end());
-  kept.parents.append(gone.parents.begin(), gone.parents.end());
-  kept.heads |= gone.heads;
-  if (!kept.constant) kept.constant = gone.constant;
-  gone.nodes = {};
-  gone.parents = {};
-  unions_.push_back(a);
-  changed_.push_back(a);
-  return true;
-}
-
-MEGANEURA_INLINE void engine::retire(enode_id id) {
-  nodes_[id].dead = true;
-  node_list& members = classes_[find(nodes_[id].owner)].nodes;
-  members.erase_from(std::remove(members.begin(), members.end(), id));
-}
-
-MEGANEURA_INLINE void engine::repair(class_id id) {
-  const node_list parents = std::move(classes_[id].parents);
-  node_list kept;
-  for (enode_id parent : parents) {
-    enode& node = nodes_[parent];
-    if (node.dead) continue;
-    const class_list children = canonical(operands(parent));
-    if (!std::ranges::equal(children, operands(parent))) {
-      const std::uint64_t hash = detail::hash_node(node, children);
-      const enode_id known = find_node(node, children, hash);
-      std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
-      if (known != no_id && known != parent) {
-        node.dead = true;
-        merge(node.owner, nodes_[known].owner);
-        continue;
-      }
-      if (known == no_id) ids_.insert(hash, parent);
-    }
-    kept.push_back(parent);
-  }
-  // A merge above may have moved this class.
-  node_list& now = classes_[find(id)].parents;
-  now.append(kept.begin(), kept.end());
-  std::sort(now.begin(), now.end());
-  now.erase_from(std::unique(now.begin(), now.end()));
-  for (enode_id parent : kept) analyse(parent);
-}
-
-MEGANEURA_INLINE void engine::rebuild() {
-  while (!unions_.empty()) {
-    std::vector<class_id> todo = std::move(unions_);
-    unions_.clear();
-    for (class_id& id : todo) id = find(id);
-    std::sort(todo.begin(), todo.end());
-    todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
-    for (class_id id : todo) repair(find(id));
-    for (class_id id : todo) {
-      node_list& nodes = classes_[find(id)].nodes;
-      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
-    }
-  }
-}
-
-MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
-  const class_list found = deciding_operands(id);
-  return std::find(found.begin(), found.end(), operand) != found.end();
-}
-
-MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
-  any_decides_ = true;
-  class_list todo = {id};
-  while (!todo.empty()) {
-    eclass& next = classes_[find(todo.back())];
-    todo.pop_back();
-    if (next.decides) continue;
-    next.decides = true;
-    bool state = false;
-    for (enode_id node : next.nodes) {
-      const auto all = operands(node);
-      todo.append(all.begin(), all.end());
-      state = state || nodes_[node].kind == op::state;
-    }
-    for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
-      if (nodes_[next.parents[i]].kind != op::assign) continue;
-      const class_list carried = deciding_operands(next.parents[i]);
-      todo.append(carried.begin(), carried.end());
-    }
-  }
-}
-
-MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
-  std::vector<enode_id> result = std::move(dirty_);
-  dirty_.clear();
-  std::vector<class_id> level = std::move(changed_);
-  changed_.clear();
-  for (class_id& id : level) {
-    id = find(id);
-    result.insert(result.end(), classes_[id].nodes.begin(), classes_[id].nodes.end());
-  }
-  for (int d = 0; d < depth; ++d) {
-    std::sort(level.begin(), level.end());
-    level.erase(std::unique(level.begin(), level.end()), level.end());
-    std::vector<class_id> next;
-    for (class_id id : level) {
-      for (enode_id parent : classes_[id].parents) {
-        if (nodes_[parent].dead) continue;
-        result.push_back(parent);
-        next.push_back(find(nodes_[parent].owner));
-      }
-    }
-    level = std::move(next);
-  }
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  std::erase_if(result, [&](enode_id node) { return nodes_[node].dead; });
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-
-// What each kind of node tells the e-graph of its value: a constant, and the operands it decides something by.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
-
-/// `constant`: the value of every element, as far as those of the operands tell it. `deciding`: operands on which a
-/// comparison or a choice in the node depends.
-template <op Kind>
-struct node_analysis {
-  static std::optional<double> constant(const engine&, enode_id) { return {}; }
-  static class_list deciding(const engine&, enode_id) { return {}; }
-};
-using no_analysis = node_analysis<op::input>;
-
-template <>
-struct node_analysis<op::constant> : no_analysis {
-  static std::optional<double> constant(const engine& g, enode_id id) { return g.get<constant_attribute>(id).value; }
-};
-
-template <>
-struct node_analysis<op::view> : no_analysis {
-  static std::optional<double> constant(const engine& g, enode_id id) { return g[g.operand(id, 0)].constant; }
-};
-
-template <>
-struct node_analysis<op::reduce> {
-  static std::optional<double> constant(const engine& g, enode_id id) {
-    const class_id from = g.operand(id, 0);
-    const reduce_kind kind = g.get<reduce_attribute>(id).kind;
-    if (!g[from].constant) return {};
-    if (kind == reduce_kind::max || kind == reduce_kind::min) return g[from].constant;
-    if (kind != reduce_kind::sum) return {};
-    const std::int64_t results = g.extents(g.find(g.node(id).owner)).elements();
-    const auto terms = static_cast<double>(g.extents(from).elements() / results);
-    return meganeura::evaluate(scalar_op::multiply, *g[from].constant, terms, 0, g.node(id).type);
-  }
-  static class_list deciding(const engine& g, enode_id id) {
-    const class_id from = g.operand(id, 0);
-    if (!is_arg(g.get<reduce_attribute>(id).kind) || !is_float(g[from].type)) return {};
-    return {from};  // which of its elements is the largest
-  }
-};
-
-template <>
-struct node_analysis<op::map> {
-  static std::optional<double> constant(const engine& g, enode_id id) {
-    small_vector<double, 8> values;
-    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
-      const std::optional<double>& value = g[g.operand(id, i)].constant;
-      if (!value) return {};
-      values.push_back(*value);
-    }
-    return evaluate(g.get<map_attribute>(id).program, values);
-  }
-  static class_list deciding(const engine& g, enode_id id) {
-    const program_flags decides = deciding_arguments(g.get<map_attribute>(id).program);
-    class_list found;
-    for (std::size_t i = 0; i < g.node(id).operand_count && i < decides.size(); ++i) {
-      if (decides[i]) found.push_back(g.operand(id, i));
-    }
-    return found;
-  }
-};
-
-template <>
-struct node_analysis<op::window_scatter> : no_analysis {
-  static class_list deciding(const engine& g, enode_id id) {
-    if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
-    return {g.operand(id, 0)};  // where the maximum is
-  }
-};
-
-template <>
-struct node_analysis<op::cumulative> : no_analysis {
-  static class_list deciding(const engine& g, enode_id id) {
-    const class_id from = g.operand(id, 0);
-    if (!is_arg(g.get<cumulative_attribute>(id).kind) || !is_float(g[from].type)) return {};
-    return {from};
-  }
-};
-
-template <>
-struct node_analysis<op::argsort> : no_analysis {
-  static class_list deciding(const engine& g, enode_id id) {
-    const class_id from = g.operand(id, 0);
-    if (!is_float(g[from].type)) return {};
-    return {from};
-  }
-};
-
-template <>
-struct node_analysis<op::assign> : no_analysis {
-  static class_list deciding(const engine& g, enode_id id) {
-    if (!g[g.operand(id, 0)].decides) return {};
-    return {g.operand(id, 1)};  // the next step decides by what is stored
-  }
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
-
-// Definitions for egraph/extract.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::egraph {
-
-namespace detail {
-
-class extractor {
- public:
-  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
-            const launch_time& launch)
-      : g_(g),
-        time_of_(time),
-        launch_(launch),
-        classes_(g.class_slots()),
-        time_(g.node_count()),
-        cost_(g.node_count(), -1),
-        live_(g.class_slots()) {
-    std::vector<bool> listed(g.class_slots(), false);
-    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
-      if (!listed[g.find(id)]) order_.push_back(g.find(id));
-      listed[g.find(id)] = true;
-    }
-    for (class_id id : roots) roots_.push_back(g.find(id));
-    list_operands();
-    rank_classes();
-    choose_first();
-  }
-
-  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
-  /// chosen now.
-  bool offer(class_id several) {
-    cost_.resize(g_.node_count(), 0);
-    time_.resize(g_.node_count());
-    live_.resize(g_.class_slots());
-    classes_.resize(g_.class_slots());
-    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
-    list_operands();
-    order_.push_back(several);
-    const enode_id region = g_[several].nodes.front();
-    find_cost(region);
-    live_[several].node = region;
-    classes_[several].candidates = {region};
-    classes_[several].rank = 0;
-    note_reader(several, region);
-    for (enode_id node = first; node < g_.node_count(); ++node) {
-      if (node == region) continue;
-      const class_id value = g_.find(g_.node(node).owner);
-      classes_[value].candidates.push_back(node);
-      note_reader(value, node);
-    }
-    improve_shared(several);
-    return live_[several].uses > 0;
-  }
-
-  [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
-
-  void repair(int max_passes, int& passes) {
-    for (class_id root : roots_) total_ += acquire(root);
-    for (passes = 0; passes < max_passes; ++passes) {
-      const double before = total_;
-      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
-      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
-      if (total_ >= before * (1 - 1e-12)) break;
-    }
-  }
-
-  /// The same with what groups take, which no sum over kernels tells.
-  void repair_groups(int max_passes) {
-    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
-    for (int pass = 0; pass < max_passes; ++pass) {
-      find_groups();
-      const std::size_t before = moved_;
-      for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
-      if (moved_ == before) break;
-    }
-  }
-
-  [[nodiscard]] extraction result() const {
-    extraction made;
-    made.seconds = total_, made.groups = depth_, made.moved = moved_;
-    made.chosen.assign(g_.class_slots(), no_id);
-    std::vector<class_id> live;
-    for (class_id id : order_) {
-      if (live_[id].uses == 0) continue;
-      made.chosen[id] = live_[id].node;
-      live.push_back(id);
-    }
-    std::stable_sort(live.begin(), live.end(),
-                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<bool> listed(g_.class_slots());
-    std::vector<class_id> waiting;
-    for (class_id id : live) list(id, waiting, listed, made.order);
-    return made;
-  }
-
- private:
-  // After what it reads: what has several results may read values of a higher rank than those it computes.
-  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
-            std::vector<class_id>& order) const {
-    for (waiting.push_back(id); !waiting.empty();) {
-      const class_id next = waiting.back();
-      const std::size_t before = waiting.size();
-      for (class_id operand : distinct_operands(live_[next].node)) {
-        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
-      }
-      if (waiting.size() > before) continue;
-      if (!listed[next]) order.push_back(next);
-      listed[next] = true;
-      waiting.pop_back();
-    }
-  }
-
-  // The operands of nodes that are new.
-  void list_operands() {
-    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
-      for (class_id operand : g_.operands(node)) {
-        operand = g_.find(operand);
-        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
-        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
-      }
-      first_operand_.push_back(operands_.size());
-    }
-  }
-
-  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
-  struct class_choice {
-    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
-    node_list candidates;
-    class_list readers;  // classes with a candidate reading this one
-  };
-  struct live_class {
-    enode_id node = no_id;
-    std::uint32_t uses = 0;
-  };
-
-  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
-  void rank_classes() {
-    std::uint32_t next = 0;
-    std::vector<class_id> waiting = order_;
-    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
-      before = waiting.size();
-      std::erase_if(waiting, [&](class_id id) {
-        for (enode_id node : g_[id].nodes) {
-          if (g_.node(node).dead || !usable(node, next)) continue;
-          if (cost_[node] < 0) find_cost(node);
-          if (std::isinf(cost_[node])) continue;
-          classes_[id].candidates.push_back(node);
-        }
-        if (classes_[id].candidates.empty()) return false;
-        classes_[id].rank = next++;
-        for (enode_id node : classes_[id].candidates) note_reader(id, node);
-        return true;
-      });
-    }
-    for (class_id root : roots_) {
-      if (classes_[root].rank != unranked) continue;
-      const enode& node = g_.node(g_[root].nodes.front());
-      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
-           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
-    }
-  }
-
-  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
-    for (class_id operand : g_.operands(node)) {
-      if (classes_[g_.find(operand)].rank >= rank) return false;
-    }
-    return true;
-  }
-
-  void note_reader(class_id id, enode_id node) {
-    for (class_id operand : g_.operands(node)) {
-      class_list& readers = classes_[g_.find(operand)].readers;
-      if (readers.empty() || readers.back() != id) readers.push_back(id);
-    }
-  }
-
-  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
-    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
-  }
-
-  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
-  // it, costs would double with each layer of a residual model and soon mean nothing.
-  void choose_first() {
-    std::vector<class_id> by_rank;
-    for (class_id id : order_) {
-      if (classes_[id].rank != unranked) by_rank.push_back(id);
-    }
-    std::sort(by_rank.begin(), by_rank.end(),
-              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
-    std::vector<double> share(g_.class_slots());
-    for (class_id id : by_rank) {
-      double least = std::numeric_limits<double>::infinity();
-      for (enode_id node : classes_[id].candidates) {
-        double cost = cost_[node];
-        for (class_id operand : distinct_operands(node)) cost += share[operand];
-        if (cost >= least) continue;
-        least = cost;
-        live_[id].node = node;
-      }
-      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
-    }
-  }
-
-  void find_cost(enode_id node) {
-    time_[node] = time_of_(node);
-    cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
-    if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
-  }
-  [[nodiscard]] bool launches(enode_id node) const {
-    const op_stage stage = info(g_.node(node).kind).stage;
-    return stage != op_stage::leaf && stage != op_stage::projection;
-  }
-
-  // ---- groups
-
-  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
-  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
-  // before users.
-  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
-  void find_levels(std::span<const class_id> from) {
-    for (class_id id : from) {
-      if (classes_[id].rank != unranked) pending_.push_back(id);
-      while (!pending_.empty()) {
-        const class_id next = pending_.back();
-        if (levels_[next] <= cyclic) {
-          pending_.pop_back();
-          continue;
-        }
-        levels_[next] = open;
-        std::uint32_t level = 0;
-        for (class_id operand : distinct_operands(live_[next].node)) {
-          if (levels_[operand] == unknown) pending_.push_back(operand);
-          level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
-        }
-        if (level == unknown) continue;
-        levels_[next] = level == cyclic ? cyclic : level + launches(live_[next].node);
-        finished_.push_back(next);
-      }
-    }
-  }
-  void forget_levels() {
-    levels_.assign(g_.class_slots(), unknown);
-    finished_.clear();
-  }
-
-  // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
-  // the first one's data.
-  struct group {
-    std::multiset<double> alone, idle;
-    double busy = 0;
-    void add(const kernel_time& kernel) {
-      alone.insert(kernel.alone);
-      idle.insert(kernel.alone - kernel.busy);
-      busy += kernel.busy;
-    }
-    void remove(const kernel_time& kernel) {
-      alone.erase(alone.find(kernel.alone));
-      idle.erase(idle.find(kernel.alone - kernel.busy));
-      busy -= kernel.busy;
-    }
-    [[nodiscard]] double seconds(const launch_time& launch) const {
-      if (alone.empty()) return 0;
-      const auto dispatches = static_cast<double>(alone.size()) * launch.dispatch;
-      return launch.group + dispatches + std::max(*alone.rbegin(), busy + *idle.begin());
-    }
-  };
-  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
-  [[nodiscard]] double step_seconds() {
-    forget_levels();
-    find_levels(roots_);
-    groups_.assign(1, {});
-    for (class_id id : finished_) {
-      if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
-      if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
-      if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
-    }
-    double seconds = 0;
-    for (const group& each : groups_) seconds += each.seconds(launch_);
-    return seconds;
-  }
-
-  // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
-  // one to the end.
-  void find_groups() {
-    total_ = step_seconds();
-    depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
-    after_.assign(g_.class_slots(), 0);
-    for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
-      const enode_id node = live_[finished_[i]].node;
-      for (class_id operand : distinct_operands(node))
-        after_[operand] = std::max(after_[operand], after_[finished_[i]] + launches(node));
-    }
-    known_groups_.swap(groups_);
-    find_levels(order_);
-    known_ = levels_;
-    before_.assign(g_.class_slots(), unknown);
-    moves_.clear();
-  }
-  [[nodiscard]] std::uint32_t level_by(enode_id node) const {
-    std::uint32_t level = 0;
-    for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
-    return level >= cyclic ? cyclic : level + launches(node);
-  }
-
-  void improve_group(class_id id) {
-    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
-    for (enode_id node : classes_[id].candidates) {
-      const enode_id before = live_[id].node;
-      if (node == before) continue;
-      const std::uint32_t level = level_by(node);
-      const double delta = change(id, node);
-      const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
-      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
-    }
-  }
-  // What the groups cost that the longest way has more where a class moves to that level.
-  [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
-    const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
-    const double more = level > now + slack ? level - now - slack : 0;
-    return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
-  }
-
-  // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
-  // longer is, of the class, which is at `level` now, and of what waits for it.
-  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
-    if (level != known_[id] && !follow(id, level)) {
-      forget_moves();
-      return is_quicker();
-    }
-    differences_.clear();
-    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
-    note(known_[id], live_[id].node, true);
-    bool is_cyclic = false;
-    for (class_id each : turned_) {
-      const bool is_new = live_[each].uses > 0;
-      const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
-      is_cyclic = is_cyclic || at >= cyclic;
-      note(at, live_[each].node, is_new);
-    }
-    for (class_id each : moves_) {
-      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
-      note(before_[each], live_[each].node, false);
-      note(known_[each], live_[each].node, true);
-    }
-    if (is_cyclic || !regroup()) {
-      forget_moves();
-      return false;
-    }
-    ++moved_;
-    find_ways(id, before);
-    for (class_id each : moves_) before_[each] = unknown;
-    moves_.clear();
-    return true;
-  }
-  // The same by all groups.
-  bool is_quicker() {
-    if (step_seconds() >= total_ - tolerance) return false;
-    ++moved_;
-    find_groups();
-    return true;
-  }
-
-  // Finds the levels of all that waits for a class, which is at `level` now. False where there is no end to it, as
-  // where a kernel would wait for itself.
-  bool follow(class_id id, std::uint32_t level) {
-    waiting_.clear();
-    move(id, level);
-    for (std::size_t next = 0; next < waiting_.size(); ++next) {
-      if (next > most_followed) return false;
-      const class_id each = waiting_[next];
-      const std::uint32_t found = level_by(live_[each].node);
-      if (found == known_[each]) continue;
-      if (found == cyclic && live_[each].uses > 0) return false;
-      move(each, found);
-    }
-    return true;
-  }
-  void move(class_id id, std::uint32_t level) {
-    if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
-    known_[id] = level;
-    for_readers(id, [&](class_id reader) { waiting_.push_back(reader); });
-  }
-  void forget_moves() {
-    for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
-    moves_.clear();
-  }
-  // Those that read a class as they are chosen now, live or not.
-  template <class Visit>
-  void for_readers(class_id id, const Visit& visit) const {
-    for (class_id reader : classes_[id].readers) {
-      if (live_[reader].node != no_id && reads(live_[reader].node, id)) visit(reader);
-    }
-  }
-
-  struct difference {
-    std::uint32_t level;
-    enode_id node;
-    bool is_new;
-  };
-  void note(std::uint32_t level, enode_id node, bool is_new) {
-    if (launches(node)) differences_.push_back({level, node, is_new});
-  }
-  // Applies the differences to the groups if these get quicker.
-  bool regroup() {
-    struct known_time {
-      std::uint32_t level;
-      double seconds, busy;
-    };
-    small_vector<known_time, 8> times;
-    std::ranges::stable_sort(differences_, {}, &difference::level);
-    for (const difference& each : differences_) {
-      if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
-      const group& known = known_groups_[each.level];
-      if (times.empty() || times.back().level != each.level)
-        times.push_back({each.level, known.seconds(launch_), known.busy});
-    }
-    const auto apply = [&](bool forward) {
-      for (const difference& each : differences_) {
-        group& changed = known_groups_[each.level];
-        each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
-      }
-    };
-    apply(true);
-    double seconds = 0;
-    for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
-    const bool is_kept = seconds < -tolerance;
-    if (is_kept) {
-      total_ += seconds;
-    } else {
-      apply(false);
-      for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
-    }
-    while (known_groups_.size() > 1 && known_groups_.back().alone.empty()) known_groups_.pop_back();
-    depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
-    return is_kept;
-  }
-
-  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
-  // next pass finds them all.
-  void find_ways(class_id id, enode_id before) {
-    waiting_.clear();
-    const auto add = [&](enode_id node) {
-      const std::span<const class_id> operands = distinct_operands(node);
-      waiting_.insert(waiting_.end(), operands.begin(), operands.end());
-    };
-    add(before);
-    add(live_[id].node);
-    for (class_id each : turned_) add(live_[each].node);
-    for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
-      const class_id each = waiting_[next];
-      std::uint32_t most = 0;
-      for_readers(each, [&](class_id reader) {
-        if (live_[reader].uses > 0) most = std::max(most, after_[reader] + launches(live_[reader].node));
-      });
-      if (most == after_[each]) continue;
-      after_[each] = most;
-      if (live_[each].node != no_id) add(live_[each].node);
-    }
-  }
-
-  // Adds one use of a class; what becomes live with it costs.
-  double acquire(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
-      const class_id next = pending_.back();
-      pending_.pop_back();
-      if (live_[next].uses++ == 0) cost += turn(next);
-    }
-    return cost;
-  }
-  double release(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
-      const class_id next = pending_.back();
-      pending_.pop_back();
-      if (--live_[next].uses == 0) cost += turn(next);
-    }
-    return cost;
-  }
-  double turn(class_id id) {
-    const enode_id node = live_[id].node;
-    const std::span<const class_id> operands = distinct_operands(node);
-    pending_.insert(pending_.end(), operands.begin(), operands.end());
-    turned_.push_back(id);
-    return cost_[node];
-  }
-
-  // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
-  double change(class_id id, enode_id node) {
-    turned_.clear();
-    double delta = cost_[node] - cost_[live_[id].node];
-    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
-    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
-    live_[id].node = node;
-    return delta;
-  }
-
-  template <class Allowed>
-  double change_to_best(class_id id, Allowed allowed) {
-    const enode_id before = live_[id].node;
-    enode_id best = allowed(before) ? before : no_id;
-    double best_delta = 0, delta = 0;
-    for (enode_id node : classes_[id].candidates) {
-      if (node == live_[id].node || !allowed(node)) continue;
-      delta += change(id, node);
-      if (best != no_id && delta >= best_delta - tolerance) continue;
-      best = node;
-      best_delta = delta;
-    }
-    if (best == no_id) best = before;
-    if (live_[id].node != best) change(id, best);
-    return best == before ? 0 : best_delta;
-  }
-
-  void improve(class_id id) {
-    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
-    total_ += change_to_best(id, [](enode_id) { return true; });
-  }
-
-  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
-  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
-  void improve_shared(class_id id) {
-    const class_choice& shared = classes_[id];
-    if (shared.readers.size() < 2 || shared.rank == unranked) return;
-    const bool was_live = live_[id].uses > 0;
-    struct step {
-      class_id reader;
-      enode_id before;
-    };
-    small_vector<step, 16> undo;
-    double delta = was_live ? 0 : acquire(id);  // held while the readers decide
-    for (class_id reader : shared.readers) {
-      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
-      undo.push_back({reader, live_[reader].node});
-      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
-      if (live_[reader].node == undo.back().before) undo.pop_back();
-    }
-    if (!was_live) delta -= release(id);
-    if (delta < -tolerance) {
-      total_ += delta;
-      return;
-    }
-    while (!undo.empty()) {
-      const auto [reader, node] = undo.back();
-      if (live_[reader].uses > 0) {
-        change(reader, node);
-      } else {
-        live_[reader].node = node;
-      }
-      undo.pop_back();
-    }
-  }
-
-  [[nodiscard]] bool reads(enode_id node, class_id id) const {
-    const std::span<const class_id> operands = distinct_operands(node);
-    return std::find(operands.begin(), operands.end(), id) != operands.end();
-  }
-
-  static constexpr std::size_t most_followed = 256;
-  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
-  const engine& g_;
-  const node_time& time_of_;
-  launch_time launch_;
-  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
-  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
-  std::vector<class_choice> classes_;
-  std::vector<kernel_time> time_;
-  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
-  std::vector<live_class> live_;
-  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
-  double total_ = 0;               // of what is live, first each kernel for itself, then group by group
-  std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
-  std::uint32_t depth_ = 0;
-  std::vector<class_id> finished_;
-  std::vector<group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;              // became live or no longer are by the last change
-  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
-  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
-  std::vector<difference> differences_;       // of groups
-  std::size_t moved_ = 0;
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
-                                    const node_time& time, const launch_time& launch, const growth& grow,
-                                    int max_passes) {
-  detail::extractor work(g, order, roots, time, launch);
-  int passes = 0;
-  work.repair(max_passes, passes);
-  std::size_t offered = 0, merged = 0;
-  const auto offer = [&](class_id several) {
-    ++offered;
-    const bool taken = work.offer(several);
-    merged += taken;
-    return taken;
-  };
-  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
-  work.repair_groups(max_passes);
-  extraction result = work.result();
-  result.offered = offered;
-  result.merged = merged;
-  result.passes = passes;
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
-// Definitions for fusion/region.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
-  nest loops{.space = region.space};
-  for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
-  loops.accesses.push_back(region.output);
-  loops.accesses.append(region.accesses.begin(), region.accesses.end());
-  return loops;
-}
-
-MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
-  nest loops{.space = product.space};
-  const int counts[] = {product.batch_axes, product.m_axes, product.n_axes, product.k_axes};
-  for (int group = 0, axis = 0; group < 4; ++group) {
-    for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
-  }
-  loops.accesses = {product.output, product.a, product.b};
-  loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
-  return loops;
-}
-
-// ---- arguments ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
-  const std::size_t at = loops.accesses.size();
-  slots_.push_back({.kind = slot::read, .type = compute_type(type), .place = at, .first = at, .reads = 1});
-  push_read(how, {source, compute_type(type)});
-}
-
-MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
-  slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
-}
-
-MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
-
-// ---- inlining -------------------------------------------------------------------------------------------------------
-
-namespace detail {
-
-// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
-inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
-                                 const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank() - form.row_axes;
-  for (int j = first; j < form.space.rank(); ++j) {
-    int match = -1;
-    for (int k = 0; k < reader.space.rank(); ++k) {
-      if (map.step[j][k] == 0) continue;
-      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
-        return "rows are not read whole";
-      }
-      match = k;
-    }
-    if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank(); ++other) {
-      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
-    }
-    axes[j - first] = match;
-  }
-  return nullptr;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
-  const int rows = loops.count(row);
-  if (rows == 0 && count > 0) {
-    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
-    return nullptr;
-  }
-  if (rows != count) return "the rows are other axes";
-  for (int i = 0; i < count; ++i) {
-    if (loops.group[axes[i]] != row) return "the rows are other axes";
-  }
-  return nullptr;
-}
-
-// A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
-MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
-                                                          int (&axes)[max_rank]) {
-  const region_attribute& inner = form.loops;
-  const int count = inner.row_axes, first = inner.space.rank() - count;
-  std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
-  const bool have_rows = loops.count(row) > 0;
-  small_vector<int, max_rank> free;  // axes the read does not depend on
-  std::int64_t free_elements = 1;
-  for (int k = 0; k < loops.space.rank(); ++k) {
-    const index_map& from = loops.accesses[which];
-    if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
-    if (have_rows && loops.group[k] != row) continue;
-    free.push_back(k);
-    free_elements *= loops.space[k];
-  }
-  if (!have_rows && free.empty()) {
-    per_row = true;
-    for (int j = 0; j < count; ++j) {
-      axes[j] = loops.space.rank();
-      if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
-    }
-    return nullptr;
-  }
-  if (have_rows && free_elements != length) return "the rows have another length";
-  // The last run of free axes with the row's length, refined from the inside to the row's extents.
-  for (std::size_t end = free.size(); end-- > 0;) {
-    std::int64_t product = 1;
-    std::size_t begin = end + 1;
-    while (begin > 0 && product < length) product *= loops.space[free[--begin]];
-    if (product != length) continue;
-    int at = static_cast<int>(end);
-    for (int j = inner.space.rank() - 1; j >= first; --j) {
-      if (at < static_cast<int>(begin)) return "row extents differ";
-      const int axis = free[static_cast<std::size_t>(at)];
-      if (loops.space[axis] == inner.space[j]) {
-        axes[j - first] = axis;
-        --at;
-      } else {
-        if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
-        for (int i = j + 1; i < inner.space.rank(); ++i) {
-          if (axes[i - first] > axis) ++axes[i - first];
-        }
-        for (int& other : free) other += other > axis;
-        axes[j - first] = axis + 1;
-      }
-    }
-    return nullptr;
-  }
-  return "no axis of the row's length";
-}
-
-MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
-  const region_attribute& inner = form.loops;
-  if (loops.accesses[which].bounded) return "rows under a padded read";
-  const int outer_axes = inner.space.rank() - inner.row_axes;
-  const char* problem = nullptr;
-  int axes[max_rank]{};
-  const char* not_affine = "the read is not affine in the producer's loops";
-  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
-                   map)) {
-    problem = not_affine;
-  } else if (!inner.per_row) {
-    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
-  } else {
-    problem = broadcast_rows(form, which, axes);
-    // Finding the row may have split axes: the map is solved again over the new ones.
-    if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
-    for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
-  }
-  return problem ? problem : claim_rows(axes, inner.row_axes);
-}
-
-MEGANEURA_INLINE std::size_t region_draft::buffers() const {
-  std::size_t distinct = 0;
-  for_each_read([&](std::size_t position) {
-    const class_id source = read_of(position).source;
-    bool new_one = source != no_id;
-    for_each_read([&](std::size_t earlier) {
-      if (earlier < position && read_of(earlier).source == source) new_one = false;
-    });
-    distinct += new_one ? 1 : 0;
-  });
-  return distinct;
-}
-
-MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
-  const region_attribute& inner = form.loops;
-  const std::size_t which = slots_[index].first, first = loops.accesses.size();
-  const nest before = inner.row_axes > 0 ? loops : nest{};
-  const bool before_per_row = per_row;
-  const auto refused = [&](const char* problem) {  // reads, and rows that were placed for this form alone, go again
-    loops.accesses.resize(first);
-    reads_.resize(first - 1);
-    if (inner.row_axes > 0) {
-      loops = before;
-      per_row = before_per_row;
-    }
-    return problem;
-  };
-  axis_map map;
-  if (inner.row_axes > 0) {
-    if (const char* problem = place_rows(form, which, map)) return refused(problem);
-  } else if (!solve_index(loops, which, inner.space, inner.space.rank(), inner.output, true, map)) {
-    return "the read is not affine in the producer's loops";
-  }
-  const index_map from = loops.accesses[which];  // after splitting
-  slot filled{.kind = slot::inlined,
-              .type = slots_[index].type,
-              .value = from.fill,
-              .place = slots_[index].place,
-              .first = first,
-              .program = &inner.program,
-              .first_box = boxes_.size()};
-  const bool copy = inner.program.is_identity();
-  for (const index_map& read : inner.accesses) {
-    index_map composed;
-    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
-      return refused("two borders with different values");
-    }
-    if (!compose_access(read, inner.space.rank(), map, from, loops.space, composed)) {
-      return refused("its border is not a box here");
-    }
-    const bool is_index = read.source == index_map::index_source;
-    push_read(composed, {is_index ? no_id : form.operands[static_cast<std::size_t>(read.source)]});
-  }
-  for (const scalar_node& node : inner.program.nodes) {
-    if (node.op == scalar_op::argument) {
-      reads_[first + static_cast<std::size_t>(node.value) - 1].type = node.type;
-    }
-  }
-  for (int k = 0; from.bounded && !copy && k < loops.space.rank(); ++k) {
-    if (!(from.bounded >> k & 1)) continue;
-    index_map coordinate{.source = index_map::index_source};
-    coordinate.strides[k] = 1;
-    boxes_.push_back({loops.accesses.size(), from.low[k], from.high[k]});
-    push_read(coordinate, {no_id, dtype::i32});
-  }
-  filled.reads = loops.accesses.size() - first;
-  filled.boxes = boxes_.size() - filled.first_box;
-  slots_[index] = filled;
-  return nullptr;
-}
-
-namespace detail {
-
-inline scalar_program without_rows(const scalar_program& program) {
-  scalar_builder builder;
-  small_vector<scalar_ref, 64> copies;
-  for (const scalar_node& node : program.nodes) {
-    scalar_ref operands[3]{};
-    const int arity = info(node.op).arity;
-    for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
-    if (node.op == scalar_op::argument) {
-      copies.push_back(builder.argument(static_cast<int>(node.value), node.type));
-    } else if (node.op == scalar_op::constant) {
-      copies.push_back(builder.constant(node.value, node.type));
-    } else if (is_row_reduction(node.op)) {
-      copies.push_back(operands[0]);
-    } else {
-      copies.push_back(builder.apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
-    }
-  }
-  return builder.finish(copies.back());
-}
-
-}  // namespace detail
-
-// ---- finishing ------------------------------------------------------------------------------------------------------
-
-MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
-                                                     std::span<const int> argument) const {
-  const auto read = [&](std::size_t position) { return builder.argument(argument[position], read_of(position).type); };
-  if (from.kind == slot::constant) return builder.constant(from.value, from.type);
-  if (from.kind == slot::read) return read(from.first);
-  small_vector<scalar_ref, 16> arguments;
-  for (std::size_t i = 0; i < from.reads - from.boxes; ++i) arguments.push_back(read(from.first + i));
-  scalar_ref value = builder.inlined(*from.program, arguments);
-  for (const box& b : std::span(boxes_).subspan(from.first_box, from.boxes)) {
-    const scalar_ref at = read(b.coordinate);
-    const scalar_ref below =
-        builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
-    const scalar_ref above =
-        builder.binary(scalar_op::less_equal, builder.constant(static_cast<double>(b.low), dtype::i32), at);
-    value = builder.select(builder.binary(scalar_op::logical_and, below, above), value,
-                           builder.constant(from.value, builder.type(value)));
-  }
-  return value;
-}
-
-MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::span<const std::size_t> outputs) const {
-  distinct_reads result;
-  result.loops.space = loops.space;
-  std::copy(loops.group, loops.group + max_rank, result.loops.group);
-  for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
-  result.argument.assign(loops.accesses.size(), -1);
-  for_each_read([&](std::size_t position) {
-    const class_id source = read_of(position).source;
-    index_map read = loops.accesses[position];
-    read.source = source == no_id ? index_map::index_source : 0;
-    for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
-    std::size_t same = 0;
-    while (same < result.sources.size() &&
-           !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
-      ++same;
-    }
-    result.argument[position] = static_cast<int>(same);
-    if (same < result.sources.size()) return;
-    result.sources.push_back(source);
-    result.loops.accesses.push_back(read);
-  });
-  return result;
-}
-
-namespace detail {
-
-// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
-inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, std::size_t count) {
-  small_vector<int, 16> number(count, -1);
-  small_vector<std::size_t, 16> used;
-  for (scalar_node& node : program.nodes) {
-    if (node.op != scalar_op::argument) continue;
-    const auto old = static_cast<std::size_t>(node.value);
-    if (number[old] < 0) {
-      number[old] = static_cast<int>(used.size());
-      used.push_back(old);
-    }
-    node.value = number[old];
-  }
-  return used;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads&& all,
-                                                        region_form& result, nest& kept, bool limited) const {
-  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
-  if (!program.has_rows() && all.loops.count(row) > 0) {
-    if (per_row) return "the reduction folded away";
-    std::fill(all.loops.group, all.loops.group + max_rank, outer);
-  }
-  const small_vector<std::size_t, 16> used = detail::number_arguments(program, all.sources.size());
-  if (limited && used.size() > limits_->accesses) return "too many accesses";
-  kept = std::move(all.loops);
-  const auto accesses = std::move(kept.accesses);
-  const index_map* const first_read = accesses.end() - all.sources.size();
-  kept.accesses.assign(accesses.begin(), first_read);
-  result.operands.clear();
-  for (std::size_t old : used) {  // sources are numbered by their first argument
-    index_map read = first_read[old];
-    if (all.sources[old] != no_id) {
-      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
-      read.source = static_cast<int>(found - result.operands.begin());
-      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
-    }
-    kept.accesses.push_back(read);
-  }
-  normalise(kept);
-  result.loops.space = kept.space;
-  result.loops.row_axes = kept.count(row);
-  result.loops.accesses.assign(kept.accesses.end() - used.size(), kept.accesses.end());
-  return nullptr;
-}
-
-MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
-  if (limited && buffers() > limits_->buffers) return "too many buffers";
-  constexpr std::size_t output = 0;
-  distinct_reads all = collect_reads(std::span(&output, 1));
-  scalar_builder builder;
-  small_vector<scalar_ref, 16> arguments;
-  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
-  scalar_program program = builder.finish(builder.inlined(root, arguments));
-  nest kept;
-  if (const char* problem = finish_loops(program, std::move(all), result, kept, limited)) return problem;
-  const bool rows = result.loops.row_axes > 0;
-  if (!rows && program.has_rows()) program = detail::without_rows(program);  // rows of one element
-  result.loops.per_row = per_row && rows;
-  result.loops.program = std::move(program);
-  result.loops.output = kept.accesses[0];
-  return nullptr;
-}
-
-MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_spec> types, region_form& result,
-                                                          std::vector<std::size_t>& number) const {
-  if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
-  small_vector<std::size_t, 8> outputs;
-  for (const slot& s : slots_) outputs.push_back(s.place);
-  distinct_reads all = collect_reads(outputs);
-  scalar_builder builder;
-  small_vector<scalar_ref, 8> values;
-  for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
-  scalar_program program = builder.finish(values);
-  nest kept;
-  if (const char* problem = finish_loops(program, std::move(all), result, kept, true)) return problem;
-  if (result.loops.row_axes == 0 && program.has_rows()) return "rows of one element";
-  const int rows = result.loops.row_axes, rank = kept.space.rank();
-  const auto is_per_row = [&](const index_map& output) {
-    return rows > 0 && std::all_of(output.strides + rank - rows, output.strides + rank, [](auto s) { return s == 0; });
-  };
-  const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
-  number.assign(types.size(), 0);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const index_map& output = kept.accesses[i];
-    if (i == first) {
-      result.loops.output = output;
-      result.loops.per_row = is_per_row(output);
-    } else {
-      result.loops.further.push_back({values[i], is_per_row(output), output, types[i].type, types[i].extents});
-      number[i] = result.loops.further.size();
-    }
-  }
-  result.loops.program = std::move(program);
-  return nullptr;
-}
-
-MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
-  small_vector<int, max_rank> axes;
-  std::int64_t elements = 1;
-  for (int k = 0; k < loops.space.rank(); ++k) {
-    if (loops.group[k] == row) continue;
-    axes.push_back(k);
-    elements *= loops.space[k];
-  }
-  if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
-  const std::int64_t* const strides = loops.accesses[0].strides;
-  insertion_sort(axes.begin(), axes.end(), [&](int x, int y) { return strides[x] < strides[y]; });
-  index_map position;
-  std::int64_t stride = 1;
-  for (int k : axes) {
-    position.strides[k] = loops.space[k] == 1 ? 0 : stride;
-    stride *= loops.space[k];
-  }
-  return position;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for spirv/module.hpp.
 // The SPIR-V enumerants this library emits, with their numbers from the specification, and no others.
 
@@ -28864,6 +25810,165 @@ MEGANEURA_INLINE module preserve_special_values(module kernel) {
 }  // namespace meganeura::inline MEGANEURA_ABI::spirv
 // Internal: what the handles of buffer.hpp point to.
 // Internal: everything one VkDevice owns, and what buffers, pipelines and recordings ask of it.
+// A trace of what a process does when, in the JSON trace-event format that ui.perfetto.dev opens.
+
+#include <ctime>
+
+namespace meganeura::inline MEGANEURA_ABI::io {
+
+/// Nanoseconds of CLOCK_MONOTONIC, the clock of traces: those of several processes fit together.
+[[nodiscard]] inline std::int64_t monotonic_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{1'000'000'000} * now.tv_sec + now.tv_nsec;
+}
+
+/// `text` as JSON writes it, in quotes; what is no UTF-8 is replaced.
+[[nodiscard]] std::string json_text(std::string_view text);
+
+/// A slice of a track; times in nanoseconds of CLOCK_MONOTONIC.
+struct trace_slice {
+  std::uint32_t track = 0;
+  std::string_view name, category;
+  std::int64_t begin = 0, end = 0;
+  std::string_view arguments{};  // members of a JSON object, R"("bytes":12,"module":"fc1")"
+};
+
+/// An arrow from a moment within one slice to one within another.
+struct trace_arrow {
+  std::uint64_t id = 0;
+  std::uint32_t from_track = 0, to_track = 0;
+  std::int64_t from = 0, to = 0;
+};
+
+inline constexpr std::uint64_t most_trace_events = 1'000'000;
+
+/// One file of one process, written as things happen: what a killed process leaves is read as well. All members may be
+/// called from several threads, and none throws: where writing fails, the log of who wrote has a warning, and the trace
+/// ends there. After so many events there is a last one that says so.
+class trace_file {
+ public:
+  /// The process's trace of that path, begun by the first call and ended when the process is. A file that was there is
+  /// replaced. Where another process is writing it, the name gets this one's number, "trace.4711.json". Null where it
+  /// cannot be written, of which the log has a warning.
+  [[nodiscard]] static std::shared_ptr<trace_file> open(const std::string& path, std::uint64_t most_events,
+                                                        const log_sink& log) noexcept;
+  ~trace_file();
+  trace_file(const trace_file&) = delete;
+  trace_file& operator=(const trace_file&) = delete;
+
+  /// False once it is full or could not be written.
+  [[nodiscard]] bool is_open() const { return is_open_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// A number for what is told apart by one: programs, arrows.
+  [[nodiscard]] std::uint64_t next_number() { return ++numbers_; }
+
+  /// A track of its own, for a device.
+  [[nodiscard]] std::uint32_t add_track(std::string_view name, const log_sink& log) noexcept;
+  /// The calling thread's.
+  [[nodiscard]] std::uint32_t thread_track(const log_sink& log) noexcept;
+  /// Side by side in the file, whoever writes at the same time.
+  void write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows, const log_sink& log) noexcept;
+  /// Ends it; nothing is written after that.
+  void close() noexcept;
+
+ private:
+  trace_file(std::string path, int file, std::uint64_t most_events);
+  // Does what appends and flushes; where memory is short, what was not written yet is left out.
+  template <class Work>
+  void locked(const Work& work) noexcept;
+  // The following expect `mutex_` to be held.
+  [[nodiscard]] std::uint32_t add_track_locked(std::string_view name, const log_sink& log);
+  void append(std::string_view event);
+  void append(const trace_slice& slice);
+  void append(const trace_arrow& arrow);
+  void flush(const log_sink& log);
+  void end() noexcept;
+
+  std::mutex mutex_;
+  std::string path_;
+  int file_;
+  long process_;
+  std::uint64_t most_events_, events_ = 0;
+  std::string pending_;       // not yet in the file
+  std::int64_t written_ = 0;  // bytes, whole events
+  std::uint32_t tracks_ = 0;
+  std::map<std::thread::id, std::uint32_t> threads_;
+  std::atomic<std::uint64_t> numbers_{0};
+  std::atomic<bool> is_open_{true};
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
+
+// A device's timestamps as lengths, and as times of the host.
+
+namespace meganeura::inline MEGANEURA_ABI::vulkan {
+
+namespace detail {
+
+/// Ticks count up to 2^bits and begin again.
+class tick_length {
+ public:
+  tick_length(double nanoseconds, std::uint32_t bits) : nanoseconds_(nanoseconds), unused_(64 - std::min(bits, 64U)) {}
+  explicit tick_length(const device_facts& facts) : tick_length(facts.timestamp_period, facts.timestamp_bits) {}
+
+  /// From one to the other; less than 0 where `to` is the earlier one of two that are less than half a turn apart.
+  [[nodiscard]] double nanoseconds(std::uint64_t from, std::uint64_t to) const {
+    if (unused_ == 64) return 0;
+    const auto ticks = static_cast<std::int64_t>((to - from) << unused_) >> unused_;
+    return static_cast<double>(ticks) * nanoseconds_;
+  }
+
+ private:
+  double nanoseconds_;
+  std::uint32_t unused_;  // upper bits
+};
+
+/// One moment on both clocks: ticks, and nanoseconds of CLOCK_MONOTONIC.
+struct clock_moment {
+  std::uint64_t ticks = 0;
+  std::int64_t host = 0;
+};
+
+struct tick_interval {
+  std::uint64_t first = 0, last = 0;
+};
+
+/// Where the ticks of one device lie on the host's clock. What runs on a device runs one after the other, so that no
+/// interval begins before an earlier one has ended; threads may ask for intervals in any order.
+class device_clock {
+ public:
+  /// The host's time of an interval's first tick. By `sample`, both clocks at some moment; without one, by what was
+  /// found before, as far as that is between submission and the end that the host saw.
+  [[nodiscard]] std::int64_t begin_on_host(const tick_length& unit, const tick_interval& ran, const host_interval& seen,
+                                           const std::optional<clock_moment>& sample) {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t length = std::llround(unit.nanoseconds(ran.first, ran.last));
+    const auto by = [&](const clock_moment& known) -> std::int64_t {
+      return known.host + std::llround(unit.nanoseconds(known.ticks, ran.first));
+    };
+    std::int64_t begin = seen.ended - length;
+    if (sample)
+      begin = by(*sample);
+    else if (latest_)
+      begin = std::clamp<std::int64_t>(by(*latest_), seen.submitted, std::max(seen.submitted, begin));
+    if (latest_) {
+      const bool is_later = seen.submitted >= latest_->host || unit.nanoseconds(latest_->ticks, ran.first) >= 0;
+      if (!is_later) return begin;
+      begin = std::max(begin, latest_->host);
+    }
+    latest_ = clock_moment{ran.last, begin + length};
+    return begin;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<clock_moment> latest_;  // the latest end
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::vulkan
 // Internal: finding the Vulkan loader, one instance of it with optional validation, and the facts of its devices.
 // Internal: the Vulkan C interface, what its 1.3.239 headers lack, and the tables of functions found at run time.
 
@@ -30558,6 +27663,19 @@ inline void convert_floats(std::span<const std::byte> values, dtype from, std::b
   with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
 }
 
+// f(value, place) of each.
+template <class Function>
+void each_float(std::span<const std::byte> values, dtype type, const Function& f) {
+  with_float(type, [&]<dtype Type>() {
+    constexpr float_format format(Type);
+    for (std::size_t i = 0; i < values.size() / sizeof(word_of<Type>); ++i) {
+      word_of<Type> word{};
+      std::memcpy(&word, values.data() + i * sizeof word, sizeof word);
+      f(format.decode(word), i);
+    }
+  });
+}
+
 // A whole tensor. What does not grow is converted where it lies, so that at no time there is more than twice the
 // tensor.
 inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {
@@ -30844,14 +27962,22 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     });
     return;
   }
-  const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double && type == dtype::f32) {
-    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return static_cast<float>(wide); });
-  } else if (is_double) {
-    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return rounded_to_odd(wide); });
+  if (!is_float(type)) return;
+  const auto expect_held = [&](double value, std::size_t i) {
+    if (holds(type, value)) return;
+    fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's {} cannot hold",
+         shown_path(file.path()), quote(entry.name), value, i, to_string(type));
+  };
+  if (entry.dtype == "F64") {
+    bytes = narrowed<double>(std::move(bytes), [&](double wide, std::size_t i) {
+      expect_held(wide, i);
+      return type == dtype::f32 ? static_cast<float>(wide) : rounded_to_odd(wide);
+    });
   }
-  const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  if (found != type) bytes = converted_floats(std::move(bytes), found, type);
+  const dtype found = entry.dtype == "F64" ? dtype::f32 : float_named(entry.dtype).value_or(type);
+  if (found == type) return;
+  if (entry.dtype != "F64") each_float(bytes, found, expect_held);
+  bytes = converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -30944,6 +28070,11 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
   }
   const std::span<const std::byte> bytes = std::as_bytes(values);
   if (target.type == dtype::f32) return set_bytes(name, bytes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (holds(target.type, values[i])) continue;
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}, which cannot hold {}, at element {}", name,
+         to_string(target.type), values[i], i);
+  }
   set_bytes(name, detail::converted_floats({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");
@@ -32043,255 +29174,7 @@ MEGANEURA_INLINE std::vector<std::string> symbols_of(std::span<const scoped_body
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// The cost of a program; those of nodes stand with their kernel families (fusion/kernel_family.ipp).
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
-  double total = 0;
-  for (const scalar_node& node : program.nodes) {
-    if (info(node.op).arity > 0) total += info(node.op).is.slow ? device.transcendental : 1;
-  }
-  return total;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
-
-// Definitions for graph/view_map.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI {
-
-MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
-  view_attribute map;
-  std::int64_t stride = 1;
-  for (int i = extents.rank(); i-- > 0;) {
-    map.strides[i] = extents[i] == 1 ? 0 : stride;
-    stride *= extents[i];
-  }
-  return map;
-}
-
-namespace detail {
-
-// Splits a flat stride of the middle tensor into index steps along its axes; steps may be negative (a flip).
-inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
-  const std::int64_t sign = stride < 0 ? -1 : 1;
-  stride *= sign;
-  for (int i = 0; i < middle.rank(); ++i) {
-    const std::int64_t unit = middle.stride(i);
-    steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
-    if (middle[i] != 1) stride %= unit;
-  }
-  return stride == 0;
-}
-
-}  // namespace detail
-
-MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
-                              const shape& middle, view_attribute& result) {
-  // The index along each middle axis must stay affine and in range: start + sum step * i, within [0, extent).
-  std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
-  if (!detail::decompose(outer.offset, middle, start)) return false;
-  result = {.offset = inner.offset};
-  for (int axis = 0; axis < middle.rank(); ++axis) {
-    result.offset += start[axis] * inner.strides[axis];
-    low[axis] = high[axis] = start[axis];
-  }
-  for (int k = 0; k < outer_extents.rank(); ++k) {
-    std::int64_t steps[max_rank]{};
-    if (!detail::decompose(outer.strides[k], middle, steps)) return false;
-    for (int axis = 0; axis < middle.rank(); ++axis) {
-      const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
-      (reach < 0 ? low : high)[axis] += reach;
-      result.strides[k] += steps[axis] * inner.strides[axis];
-    }
-  }
-  for (int axis = 0; axis < middle.rank(); ++axis) {
-    if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
-  }
-  return true;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI
-// What the choice of kernels knows of each kind of node that runs.
-// What the times of kernels are put together from.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
-// little.
-inline double overlapped(double transfer, double arithmetic) {
-  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
-}
-
-// Of a kernel that also moves `bytes` and does `operations` for its results.
-inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
-                                 const device_profile& device) {
-  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
-  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
-}
-
-// Of a kernel that only moves bytes.
-inline kernel_time streaming_time(double bytes, const device_profile& device) {
-  return {bytes / device.bandwidth, bytes / device.bandwidth};
-}
-
-// Elements an access touches over `space`, at most what its tensor holds.
-inline double touched(const index_map& read, const shape& space) {
-  double elements = 1;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (read.strides[k] == 0) continue;
-    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
-  }
-  return elements;
-}
-
-inline bool has_unit_stride(const index_map& read, const shape& space) {
-  bool any = false;
-  for (int k = 0; k < space.rank(); ++k) {
-    if (std::abs(read.strides[k]) == 1) return true;
-    any = any || read.strides[k] != 0;
-  }
-  return !any;
-}
-
-// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
-inline bool is_coalesced(const index_map& read, const shape& space) {
-  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
-}
-
-inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
-
-inline double bytes_of(dtype type, double elements) {
-  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
-}
-
-// And adds what its operands read to `bytes`.
-[[nodiscard]] double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
-                                   const device_profile& device, double& bytes);
-
-inline double bytes_of_operands(const engine& g, enode_id id) {
-  double bytes = 0;
-  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
-  return bytes;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-/// A kind that implements a primitive (op_info::implements), over the primitive's operands as they lie in memory, with
-/// implementation_of<what the primitive carries>. What of this does not hold of a kind its `kernel_family` hides.
-template <op Kind>
-struct implementation_family {
-  using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
-  /// Adds a node of the kind to the class of `id`, one of the primitive.
-  static void make(implementation_pass& pass, enode_id id);
-  /// The program that the node ends with as it is.
-  static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
-  /// Why it does not store that dtype, or nullptr.
-  static const char* refuses(dtype) { return nullptr; }
-  /// Whether computing it twice costs less than storing it.
-  static bool is_short(const engine&, enode_id) { return false; }
-  /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
-  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
-  /// Of one kernel.
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-  /// The same, with what the primitive itself takes besides bytes and epilogue.
-  static kernel_time time_with(const kernel_time& primitive, const engine& g, enode_id id,
-                               const device_profile& device);
-};
-
-/// Of the other kinds only the time of one kernel is asked; unless said otherwise it reads its operands and writes its
-/// result once.
-template <op Kind>
-struct kernel_family {
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-template <op Kind>
-  requires(has_epilogue(Kind))
-struct kernel_family<Kind> : implementation_family<Kind> {};
-
-template <>
-struct kernel_family<op::gather> {
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::take_along> : kernel_family<op::gather> {};
-
-template <>
-struct kernel_family<op::narrow> {
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <op Kind>
-  requires(info(Kind).updates > 0)
-struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
-    const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
-    return streaming_time(info(Kind).updates * rows, device);
-  }
-};
-
-template <>
-struct kernel_family<op::region> {
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::matmul> {
-  static void make(implementation_pass& pass, enode_id id);
-  static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
-  static const char* refuses(dtype result) {
-    return result == dtype::f32 || result == dtype::f16 ? nullptr : "products store f32 and f16 only";
-  }
-  static bool is_short(const engine& g, enode_id id);
-  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
-};
-
-template <>
-struct kernel_family<op::convolve> : implementation_family<op::convolve> {
-  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
-    const convolve_attribute& c = g.get<convolve_attribute>(id);
-    const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
-    const auto form = c.primitive.form;
-    const shape& y = form == convolution_attribute::output  ? own
-                     : form == convolution_attribute::input ? first
-                                                            : second;
-    const shape& w = form == convolution_attribute::filter ? own : second;
-    const shape& x = form == convolution_attribute::input ? own : first;
-    const product_extents product = product_of(c.primitive, x, w, y);
-    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
-    const double seconds = flops / device.matmul_flops;
-    if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
-    const product_tiles tiles = tiles_of_product(product, device.compute_units);
-    return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
-  }
-};
-
-/// f.operator()<kind>() for each kind that implements a primitive.
-template <class Function>
-void for_each_implementation(Function f) {
-  const auto visit = [&]<op Kind> {
-    if constexpr (has_epilogue(Kind)) f.template operator()<Kind>();
-  };
-  [&]<std::size_t... I>(std::index_sequence<I...>) { (visit.template operator()<static_cast<op>(I)>(), ...); }
-  (std::make_index_sequence<op_count>{});
-}
-
-/// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
-[[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
-  return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
-    if constexpr (has_epilogue(Kind)) return &kernel_family<Kind>::finish(g, id);
-    return nullptr;
-  });
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-
-// Definitions for fusion/optimize.hpp.
+// Definitions for fusion/optimize.hpp and fusion/saturated_graph.hpp.
 // How long the parts of a job took.
 
 #include <chrono>
@@ -32329,6 +29212,171 @@ template <class Make>
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Applies a rule set to fixpoint, looking only where something changed, within limits that are reported.
 // Rewrite rules as compile-time terms in the syntax of models: one type gives matcher, builder and property test.
+// The e-graph: hash-consed nodes over equivalence classes, deferred congruence repair, class analyses, one arena.
+// A set of numbers below `Count`, one bit each: std::bitset that a compiler evaluates.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+template <std::size_t Count>
+class bit_set {
+ public:
+  static constexpr std::size_t size = Count;
+
+  constexpr bit_set() = default;
+  /// The set of one number.
+  [[nodiscard]] static constexpr bit_set of(std::size_t number) {
+    bit_set result;
+    result.words_[number / 64] = std::uint64_t{1} << number % 64;
+    return result;
+  }
+  [[nodiscard]] static constexpr bit_set all() {
+    bit_set result;
+    for (std::size_t i = 0; i < Count; ++i) result |= of(i);
+    return result;
+  }
+
+  [[nodiscard]] constexpr bool operator[](std::size_t number) const { return words_[number / 64] >> number % 64 & 1; }
+
+  constexpr bit_set& operator|=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] |= other.words_[i];
+    return *this;
+  }
+  /// Those of this set that are not in the other.
+  constexpr bit_set& operator-=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= ~other.words_[i];
+    return *this;
+  }
+  constexpr bit_set& operator&=(const bit_set& other) {
+    for (std::size_t i = 0; i < word_count; ++i) words_[i] &= other.words_[i];
+    return *this;
+  }
+  [[nodiscard]] friend constexpr bit_set operator|(bit_set a, const bit_set& b) { return a |= b; }
+  [[nodiscard]] friend constexpr bit_set operator&(bit_set a, const bit_set& b) { return a &= b; }
+  friend constexpr bool operator==(const bit_set&, const bit_set&) = default;
+
+ private:
+  static constexpr std::size_t word_count = ceil_div<std::size_t>(Count, 64);
+  std::uint64_t words_[word_count]{};
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+using class_id = strong_id<struct class_kind>;
+using enode_id = strong_id<struct enode_kind>;
+using shape_id = strong_id<struct shape_kind>;
+using class_list = small_vector<class_id, 8>;
+using node_list = small_vector<enode_id, 6>;
+using rule_mask = bit_set<128>;  // rule i had a part in making the node; optimize.ipp checks that there is room for all
+
+/// What a node is dispatched by: its op, or for a map of one scalar operation that operation.
+inline constexpr int head_count = op_count + scalar_op_count;
+static_assert(head_count <= 256, "a node keeps its head in a byte");
+[[nodiscard]] constexpr int head_of(op kind) { return static_cast<int>(kind); }
+[[nodiscard]] constexpr int head_of(scalar_op kind) { return op_count + static_cast<int>(kind); }
+
+struct enode {
+  op kind{};
+  dtype type = dtype::f32;
+  std::uint8_t head = 0;
+  bool dead = false;    // found equal to another node while repairing congruence
+  bool apart = false;   // says nothing of other classes; part of its identity, with the class
+  shape_id extents{0};  // interned: part of a node's identity, as a view's attribute lacks it
+  attribute_id attribute{0};
+  std::uint32_t first_operand = 0;
+  std::uint32_t operand_count = 0;
+  class_id owner = no_id;
+  path_id path;  // no part of its identity
+  rule_mask reasons;
+};
+
+struct eclass {
+  node_list nodes{};
+  node_list parents{};          // nodes with this class as an operand, dead ones among them
+  bit_set<head_count> heads{};  // of its nodes
+  shape_id extents{0};
+  path_id path;  // of the first node that came in
+  dtype type = dtype::f32;
+  bool decides = false;              // a comparison, a rounding or a choice somewhere depends on it: see continuity.hpp
+  std::optional<double> constant{};  // every element has this value
+};
+
+/// Ids are given in order of insertion and every table is walked in that order, so equal inputs give equal graphs.
+class engine {
+ public:
+  [[nodiscard]] class_id find(class_id id) const;
+  /// Nodes added from now on are of this path.
+  void at(path_id path) { path_ = path; }
+  /// The class of this node, made if there is none. Operands need not be canonical.
+  class_id add(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const class_id> operands,
+               rule_mask reasons = {});
+  /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known. `apart`: it
+  /// may stand for the class, with digits that the class's own value was rounded off, but what else is computed that
+  /// way is another value: it is a node of its own in each class.
+  enode_id add_to(class_id target, op kind, attribute_ref value, std::span<const class_id> operands,
+                  rule_mask reasons = {}, bool apart = false);
+  /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
+  bool merge(class_id a, class_id b);
+  /// Forgets a node that another member of its class is better than in every respect.
+  void retire(enode_id id);
+  /// Restores congruence: equal operations on equal operands are in one class again.
+  void rebuild();
+
+  [[nodiscard]] const enode& node(enode_id id) const { return nodes_[id]; }
+  [[nodiscard]] std::span<const class_id> operands(enode_id id) const {
+    return {operands_.data() + nodes_[id].first_operand, nodes_[id].operand_count};
+  }
+  [[nodiscard]] class_id operand(enode_id id, std::size_t index) const { return find(operands(id)[index]); }
+  /// Of a canonical id.
+  [[nodiscard]] const eclass& operator[](class_id id) const { return classes_[id]; }
+  [[nodiscard]] const shape& extents(class_id id) const { return shapes_[classes_[id].extents]; }
+  /// The reference lives until the next node is added.
+  template <class Attribute>
+  [[nodiscard]] const Attribute& get(enode_id id) const {
+    return std::get<Attribute>(attributes_[nodes_[id].attribute]);
+  }
+  [[nodiscard]] const attribute& attribute_of(enode_id id) const { return attributes_[nodes_[id].attribute]; }
+  [[nodiscard]] std::size_t node_count() const { return nodes_.size(); }
+  [[nodiscard]] std::size_t class_slots() const { return classes_.size(); }
+  /// Whether something decided depends on what node `id` reads from this class.
+  [[nodiscard]] bool decides_for(enode_id id, class_id operand) const;
+  /// Whether any class decides something.
+  [[nodiscard]] bool any_decides() const { return any_decides_; }
+
+  /// Nodes whose surroundings changed up to `depth` levels below them since the last call, in order, each once.
+  [[nodiscard]] std::vector<enode_id> take_dirty(int depth);
+
+ private:
+  shape_id intern(const shape& extents);
+  enode_id find_node(const enode& key, std::span<const class_id> operands, std::uint64_t hash) const;
+  enode_id append(enode key, std::span<const class_id> operands, std::uint64_t hash, class_id owner);
+  enode make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons);
+  void analyse(enode_id id);
+  [[nodiscard]] class_list deciding_operands(enode_id id) const;
+  void mark_decisive(class_id id);
+  void repair(class_id id);
+  class_list canonical(std::span<const class_id> operands) const;
+
+  std::vector<enode> nodes_;
+  std::vector<class_id> operands_;
+  std::vector<eclass> classes_;
+  mutable std::vector<class_id> links_;
+  hash_index<enode_id> ids_;
+  std::vector<shape> shapes_;
+  hash_index<shape_id> shape_ids_;
+  attribute_pool attributes_;
+  std::vector<class_id> unions_;  // classes to repair
+  std::vector<enode_id> dirty_;
+  std::vector<class_id> changed_;
+  bool any_decides_ = false;
+  path_id path_ = path_pool::root;
+};
+
+/// The value of a program whose arguments are constants.
+[[nodiscard]] double evaluate(const scalar_program& program, std::span<const double> arguments);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -32898,6 +29946,1181 @@ saturation_report run_rules(engine& g, const Set& set, const typename Set::subse
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The e-graph's names, as everything here is written with them.
+// Where rounding decides: a value that reaches a discontinuous function may be spelled in one way only.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+// equal(x / 3, row_max(x / 3)) is true somewhere in each row as long as both sides come from the same bits. Rewritten
+// by a rule that rounds differently on one side, or computed in two kernels that add up in different orders, it may be
+// true nowhere. So a class some comparison, rounding or choice depends on ("decides") is rewritten by exact rules
+// alone, and a sum it depends on is computed in one kernel. So is what is assigned to a state that decides: the next
+// step decides by it. (A parameter decides too, behind every relu; its gradient is rewritten all the same.) All other
+// arithmetic is the same wherever it is repeated: kernels round after every operation.
+
+/// For each node of a program whether a discontinuous function of floats depends on it. A select that picks one of the
+/// two values it compares is a minimum or a maximum and continuous.
+[[nodiscard]] program_flags deciding_nodes(const scalar_program& program);
+/// The same, by argument.
+[[nodiscard]] program_flags deciding_arguments(const scalar_program& program);
+
+/// Follows values that come out differently where they are computed again: sums and products along rows, and the
+/// arguments marked in `unstable`.
+struct stability {
+  bool result = false;    // the program's result is such a value
+  bool decision = false;  // a discontinuous function inside depends on one
+};
+[[nodiscard]] stability trace_unstable(const scalar_program& program, std::span<const bool> unstable);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+// Extraction: one node for each needed class, with shared values counted once.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+struct extraction {
+  std::vector<enode_id> chosen;         // by canonical class; no_id where no kernel computes the class
+  std::vector<class_id> order;          // live classes, operands before users
+  double seconds = 0;                   // predicted for the whole, group by group
+  std::size_t groups = 0;               // the kernels on the longest way through it
+  int passes = 0;                       // of the repair
+  std::size_t offered = 0, merged = 0;  // kernels with several results: added to the e-graph, and taken
+  std::size_t moved = 0;                // changes for the groups' sake
+};
+
+/// Of a node; infinite for what no kernel computes.
+using node_time = std::function<kernel_time(enode_id)>;
+/// What a growth asks of the choice.
+struct choice_so_far {
+  std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
+  std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
+};
+/// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
+/// classes of these the nodes that name them, each of which it offers.
+using growth = std::function<void(const extraction& chosen, const choice_so_far& choice)>;
+
+/// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
+/// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
+/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
+/// possible. Errors: internal when a root has no kernel.
+[[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                 const node_time& time, const launch_time& launch, const growth& grow = {},
+                                 int max_passes = 8);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+using egraph::class_id;
+using egraph::class_list;
+using egraph::eclass;
+using egraph::engine;
+using egraph::enode;
+using egraph::enode_id;
+using egraph::exactness;
+using egraph::extraction;
+using egraph::node_list;
+using egraph::rule_mask;
+
+using egraph::deciding_arguments;
+using egraph::stability;
+using egraph::trace_unstable;
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// What the choice of kernels knows of each kind of node that runs.
+// How long a node takes on a device: a roofline over bytes and operations.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Of one implementation node; 0 for leaves; infinite for what no kernel runs (primitives).
+[[nodiscard]] kernel_time node_time(const engine& g, enode_id id, const device_profile& device);
+[[nodiscard]] kernel_time region_time(const region_attribute& region, std::span<const std::int64_t> source_bytes,
+                                      std::int64_t result_bytes, const device_profile& device);
+/// Scalar operations of one evaluation.
+[[nodiscard]] double program_cost(const scalar_program& program, const device_profile& device);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// What the times of kernels are put together from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// Transfers and arithmetic overlap, but never perfectly: less work in the shadow of the longer one still counts a
+// little.
+inline double overlapped(double transfer, double arithmetic) {
+  return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
+}
+
+// Of a kernel that also moves `bytes` and does `operations` for its results.
+inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
+                                 const device_profile& device) {
+  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
+  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
+}
+
+// Of a kernel that only moves bytes.
+inline kernel_time streaming_time(double bytes, const device_profile& device) {
+  return {bytes / device.bandwidth, bytes / device.bandwidth};
+}
+
+// Elements an access touches over `space`, at most what its tensor holds.
+inline double touched(const index_map& read, const shape& space) {
+  double elements = 1;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (read.strides[k] == 0) continue;
+    elements *= static_cast<double>(read.bounded >> k & 1 ? read.high[k] - read.low[k] : space[k]);
+  }
+  return elements;
+}
+
+inline bool has_unit_stride(const index_map& read, const shape& space) {
+  bool any = false;
+  for (int k = 0; k < space.rank(); ++k) {
+    if (std::abs(read.strides[k]) == 1) return true;
+    any = any || read.strides[k] != 0;
+  }
+  return !any;
+}
+
+// Neighbouring invocations run along the last axis: a read striding there wastes most of each memory sector.
+inline bool is_coalesced(const index_map& read, const shape& space) {
+  return space.rank() == 0 || std::abs(read.strides[space.rank() - 1]) <= 1;
+}
+
+inline double bytes_of(const engine& g, class_id id) { return static_cast<double>(g.extents(id).bytes(g[id].type)); }
+
+inline double bytes_of(dtype type, double elements) {
+  return static_cast<double>(storage_bytes(type, static_cast<std::int64_t>(elements)));
+}
+
+// And adds what its operands read to `bytes`.
+[[nodiscard]] double epilogue_cost(const engine& g, enode_id id, const epilogue& finish, const shape& space, int k_axes,
+                                   const device_profile& device, double& bytes);
+
+inline double bytes_of_operands(const engine& g, enode_id id) {
+  double bytes = 0;
+  for (class_id operand : g.operands(id)) bytes += bytes_of(g, g.find(operand));
+  return bytes;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// Schedules of products on matrix units: what there is to choose from, and how long each takes.
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+  std::int64_t overhead = 0;
+  double full_share = share;  // the same where others fill the last round
+  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
+
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k, std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.full_share = tiles.share * filled * adding;
+    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+/// `batch` products of [m, n] results, sums of k terms each.
+struct product_extents {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  friend auto operator<=>(const product_extents&, const product_extents&) = default;
+};
+
+/// Rows that share one reading of the other operand, the matrix.
+inline constexpr std::int64_t most_vector_rows = 8;
+inline constexpr std::uint32_t vector_reads = 8;  // of 16 bytes, on an invocation's way together
+inline constexpr double vector_share = 0.5;       // of a device's best rate, as product_tiles::share
+
+/// How columns and terms of the matrix lie on invocations.
+struct vector_tiles {
+  std::int64_t columns = 4;  // of an invocation
+  std::int64_t lanes = 32;   // that share columns, each with a part of the terms
+  std::int64_t beside = 4;   // such groups of lanes in a workgroup
+};
+
+[[nodiscard]] constexpr bool has_few_rows(const product_extents& p) { return std::min(p.m, p.n) <= most_vector_rows; }
+
+/// `along_k`: neighbouring terms of the matrix are neighbours in memory, else neighbouring columns are. So many lanes
+/// that the device is filled, for several rows four times over, unless some would have too little to read. Within 25 %
+/// of the best of some 80 for sixteen sizes on an H100, most within 10 %.
+[[nodiscard]] constexpr vector_tiles tiles_of_vectors(const product_extents& p, bool along_k,
+                                                      const device_profile& device) {
+  const std::int64_t rows = std::min(p.m, p.n), columns = p.batch * std::max(p.m, p.n), units = device.compute_units;
+  const std::int64_t full = 384 * units, fours = ceil_div<std::int64_t>(p.k, 4), reads = along_k ? fours : p.k;
+  const std::int64_t most = rows > 2 ? 256 : 512;  // with more, registers run out
+  vector_tiles found;
+  if (along_k) {
+    if (rows > 2) found.columns = 2;
+    // An invocation of few columns reads the rows too often, but there are more of them.
+    const auto most_invocations = [&] {
+      return columns / found.columns * std::min(most, ceil_div(fours, found.columns));
+    };
+    while (found.columns > 1 && most_invocations() < full) found.columns /= 2;
+    found.beside = 1;
+  } else {
+    found.beside = 8;  // 128 bytes, and 32 at least
+    while (found.beside > 2 && columns / (4 * found.beside) < units) found.beside /= 2;
+  }
+  const auto groups = ceil_div(columns, found.columns);
+  const auto bounded = [&](std::int64_t lanes) {
+    return std::min(lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(fours))));
+  };
+  found.lanes = bounded(std::max<std::int64_t>(device.subgroup_size / found.beside, 1));
+  const std::int64_t enough = along_k && rows > 2 ? 4 * full : full, least = along_k ? 2 : 4;
+  while (found.lanes * found.beside < most && groups * found.lanes < enough && reads >= least * found.lanes)
+    found.lanes *= 2;
+  const auto beside_in = [&](std::int64_t invocations) { return found.lanes * found.beside < invocations; };
+  while (beside_in(device.subgroup_size) || (along_k && beside_in(128) && groups >= 2 * found.beside * units))
+    found.beside *= 2;
+  return found;
+}
+
+[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  product_extents found;
+  found.batch = extent(product.batch_axes);
+  found.m = extent(product.m_axes);
+  found.n = extent(product.n_axes);
+  found.k = extent(product.k_axes);
+  return found;
+}
+
+[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
+}
+
+/// A convolution as such: a product each group, of the channels that one side of it has.
+[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
+                                                   const shape& y) {
+  using meganeura::detail::images_as_groups;
+  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
+  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
+  const std::int64_t in = w[1], out = w[0] / c.groups;
+  switch (c.form) {
+    case convolution_attribute::output:
+      return {c.groups, out, out_size, taps * in};
+    case convolution_attribute::input:
+      return {c.groups, in, in_size, taps * out};
+    case convolution_attribute::filter:
+      return {c.groups, out, in * taps, out_size};
+  }
+  return {};
+}
+
+/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
+  return p.m >= 8 || c.form == convolution_attribute::filter;
+}
+
+/// Of a device's best rate, what the product reaches there.
+[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p, compute_units).share;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Bytes of workgroup memory at most on such units, however the operands lie.
+[[nodiscard]] constexpr std::uint32_t shared_bytes_of(const product_schedule& s, const matrix_shape& unit) {
+  const std::uint32_t group = s.is_half() ? 8 : 4, bytes = 2 * group;
+  const auto staged = [&](std::uint32_t rows) {
+    const std::uint32_t pad = 8 / group;
+    return std::max(rows * (s.tile_k / group + pad), s.tile_k * (rows / group + pad)) * s.terms() * bytes;
+  };
+  const std::uint32_t exchange =
+      s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+}
+
+/// Whether there are units that kernels of products can use.
+[[nodiscard]] constexpr bool has_units(const device_profile& device) {
+  return device.matrix_units != matrix_units::none && is_usable(device.unit, device.subgroup_size);
+}
+
+/// Whether the device has room for it.
+[[nodiscard]] constexpr bool fits(const product_schedule& s, const device_profile& device) {
+  return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
+         s.subgroups() * device.subgroup_size <= device.max_invocations;
+}
+
+/// Results of a subgroup where operands are split: with more, registers run out.
+inline constexpr std::uint32_t largest_split = 2048;
+
+namespace detail {
+
+struct tile_shape {
+  std::uint32_t tile_m, tile_n, subgroup_m, subgroup_n;
+  std::initializer_list<std::uint32_t> slices;
+  std::optional<product_arithmetic> only{};  // that has it; others have quicker ones
+};
+inline constexpr tile_shape tile_shapes[] = {{16, 32, 16, 32, {4}},
+                                             {16, 32, 16, 32, {8}, product_arithmetic::half},
+                                             {32, 32, 16, 16, {2, 3, 4}},
+                                             {32, 32, 16, 32, {4, 6}},
+                                             {32, 64, 32, 32, {4}},
+                                             {64, 32, 16, 32, {2, 4}},
+                                             {64, 64, 32, 32, {1, 2}},
+                                             {64, 128, 32, 64, {1}},
+                                             {128, 64, 32, 32, {1}},
+                                             {128, 64, 64, 32, {1}},
+                                             {128, 96, 32, 32, {1}, product_arithmetic::split},
+                                             {128, 128, 64, 32, {1}},
+                                             {128, 128, 64, 64, {1}},
+                                             {128, 256, 64, 64, {1}}};
+inline constexpr std::uint32_t deepest_step = 288;
+inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written out
+
+// What an invocation has of a tile: its sums, and what is on its way for it.
+[[nodiscard]] inline std::uint32_t held(const product_schedule& s, std::uint32_t threads) {
+  const std::uint32_t results = s.subgroup_m * s.subgroup_n * s.subgroups() / threads;
+  const std::uint32_t elements = s.is_half() ? 2 : 1;  // of a register
+  return results * (s.keeps_low() ? 2 : 1) + (s.tile_m + s.tile_n) * s.tile_k * s.depth / (threads * elements);
+}
+[[nodiscard]] inline bool has_registers(const product_schedule& s, const device_profile& device) {
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  return 48 + held(s, threads) <= std::min(240u, 65536 / threads);
+}
+
+/// Of an invocation where units are emulated, at most: drivers may end it behind so many (max_loop_iterations).
+[[nodiscard]] inline std::uint64_t emulated_iterations(const product_schedule& s, std::int64_t k,
+                                                       const device_profile& device) {
+  const auto terms = static_cast<std::uint64_t>(k), steps = ceil_div<std::uint64_t>(terms, s.tile_k);
+  const std::uint64_t results = s.subgroup_m * s.subgroup_n / device.subgroup_size;
+  const std::uint64_t products = s.arithmetic == product_arithmetic::split ? 3 : 1;
+  const std::uint64_t a_unit =
+      device.unit.k * products + (products == 3 && !s.keeps_low() ? 5 : 1);  // totals of its own
+  const std::uint64_t units = ceil_div<std::uint64_t>(steps * s.tile_k, device.unit.k * s.slices);
+  const std::uint64_t looks = s.is_scaled() && steps > s.depth ? 2 : 1;
+  const std::uint64_t in_f32 = s.is_scaled() ? terms / s.slices + 1 : 0;  // of rows without a factor
+  return results * (looks * (units * a_unit + 8) + in_f32 + 16) + 8 * steps;
+}
+
+[[nodiscard]] inline bool ends_in_time(const product_schedule& s, std::int64_t k, const device_profile& device) {
+  return device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0 ||
+         emulated_iterations(s, k, device) <= device.max_loop_iterations;
+}
+
+/// Terms of a step: the two deepest powers of two that the device has room for, and where slices share a step those of
+/// which k is a multiple, as nearly as can be. (In large tiles steps of 96 terms took a fifth longer than those of 64.)
+[[nodiscard]] inline small_vector<std::uint32_t, 4> steps_of(product_schedule s, std::int64_t k,
+                                                             const device_profile& device) {
+  small_vector<std::uint32_t, 4> found;
+  const std::uint32_t least = device.unit.k * s.slices;
+  const auto add = [&](std::uint32_t tile_k) {
+    s.tile_k = tile_k;
+    const bool is_taken = fits(s, device) && std::ranges::find(found, tile_k) == found.end();
+    if (is_taken) found.push_back(tile_k);
+    return is_taken;
+  };
+  int taken = 0;
+  for (std::int64_t steps = ceil_div<std::int64_t>(k, deepest_step); s.slices > 1 && taken < 2; ++steps) {
+    const auto tile_k = static_cast<std::uint32_t>(ceil_div<std::int64_t>(ceil_div(k, steps), least) * least);
+    taken += add(tile_k);
+    if (tile_k == least) break;
+  }
+  taken = 0;
+  for (std::uint32_t tile_k = 128; tile_k >= least && taken < 2; tile_k /= 2) {
+    if (tile_k % least == 0 && (tile_k < 2 * k || tile_k == least)) taken += add(tile_k);
+  }
+  return found;
+}
+
+}  // namespace detail
+
+/// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
+[[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
+                                                                     const device_profile& device) {
+  std::vector<product_schedule> found;
+  // One total takes as many terms at a time as a unit: longer sums round too often, and are left to those that have
+  // totals of totals.
+  if (ceil_div<std::int64_t>(k, device.unit.k) > (arithmetic == product_arithmetic::split ? 1024 : 4096)) return found;
+  for (const detail::tile_shape& t : detail::tile_shapes) {
+    if (t.subgroup_m % device.unit.m != 0 || t.subgroup_n % device.unit.n != 0) continue;
+    if (t.only && *t.only != arithmetic) continue;
+    if (arithmetic == product_arithmetic::split && t.subgroup_m * t.subgroup_n > largest_split) continue;
+    for (const std::uint32_t slices : t.slices) {
+      product_schedule s{arithmetic, t.tile_m, t.tile_n, 0, t.subgroup_m, t.subgroup_n, slices};
+      for (const std::uint32_t tile_k : detail::steps_of(s, k, device)) {
+        s.tile_k = tile_k;
+        const auto steps = static_cast<std::uint32_t>(ceil_div<std::int64_t>(k, tile_k));
+        const std::uint32_t deepest = steps > detail::most_steps ? 1 : std::min(steps, 5u);
+        for (s.depth = 1; s.depth <= deepest; ++s.depth) {
+          const bool is_taken = s.depth <= 3 || s.depth == steps;
+          if (is_taken && detail::has_registers(s, device) && detail::ends_in_time(s, k, device)) found.push_back(s);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+[[nodiscard]] constexpr const unit_costs& costs_of(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::split) return device.split;
+  return arithmetic == product_arithmetic::half ? device.half : device.rounded;
+}
+
+/// Rounds of workgroups that share multiprocessors.
+[[nodiscard]] inline kernel_time unit_time(const product_schedule& s, const product_extents& p,
+                                           const device_profile& device) {
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = costs_of(s.arithmetic, device);
+  const matrix_shape& unit = device.unit;
+  const std::uint32_t threads = s.subgroups() * device.subgroup_size;
+  const double registers = std::clamp(costs.registers + detail::held(s, threads), 32.0, 255.0);
+  // What a multiprocessor of the hardware measured has room for.
+  const double beside =
+      std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
+                                         65536 / (threads * registers)})));
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
+  const double together = std::min(each, beside);
+  const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
+
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
+  // Groups of four that invocations stage, each as many as any.
+  const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
+  const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
+  const double results = s.tile_m * s.tile_n;
+  const double loaded = results / s.subgroup_m + results / s.subgroup_n;
+  const double work = terms * (results * costs.multiply + loaded * costs.load) +
+                      steps * s.tile_k * rows * costs.stage;  // also of what is behind k
+  const auto shared = [&](double groups_beside) {
+    return work * (1 + costs.few * 16 / (s.subgroups() * groups_beside)) + results * s.slices * costs.exchange;
+  };
+  // A loop's instructions come once, those of one that is written out once a step.
+  const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
+  const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
+  return {
+      costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
+      static_cast<double>(tiles) / device.compute_units * shared(beside)};
+}
+
+/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts. The shares are
+/// those of an H100 (bench/matmul at 4096), whose `matrix_flops` are 275e12: 329e12 of f16, 93e12 split.
+[[nodiscard]] constexpr double product_flops(product_arithmetic arithmetic, const device_profile& device) {
+  if (arithmetic == product_arithmetic::fma) return device.matmul_flops;
+  const bool is_half = arithmetic == product_arithmetic::half;
+  return device.matrix_flops * (arithmetic == product_arithmetic::split ? 0.34 : is_half ? 1.2 : 1);
+}
+
+/// A schedule with its seconds alone, beside launch and bytes.
+struct product_choice {
+  product_schedule schedule;
+  double seconds = 0;
+};
+
+/// Whether f32 multiply-add reads the larger operand once, for all of few rows, instead of both in tiles.
+[[nodiscard]] constexpr bool takes_vectors(const product_extents& p, const device_profile& device) {
+  return device.parallel && !device.prefers_texel_buffers && has_few_rows(p);
+}
+
+/// Of f32 multiply-add, beside bytes.
+[[nodiscard]] constexpr kernel_time multiply_add_time(const product_extents& p, const device_profile& device) {
+  const double terms = static_cast<double>(p.batch * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  if (takes_vectors(p, device)) {
+    const double columns = static_cast<double>(p.batch) * static_cast<double>(std::max(p.m, p.n));
+    const double occupancy = columns * std::min(static_cast<double>(p.k), 1024.0) / device.full_occupancy;
+    // Its bytes count once more only where too few are on their way.
+    const double late = 4 * columns * static_cast<double>(p.k) / (device.bandwidth * std::max(occupancy, 1.0 / 64));
+    // Rows of a region read one row as quickly, and take in more of what is around.
+    const double once = std::min(p.m, p.n) == 1 ? device.product_once : device.vectors_once;
+    // A workgroup's columns are those of one of a batch, of which narrow ones have too few.
+    const double share = vector_share * std::min(1.0, static_cast<double>(std::max(p.m, p.n)) / 32);
+    const double busy = 2 * terms / (device.matmul_flops * share);
+    return {std::max(busy, occupancy < 1 ? late : 0) + once, busy};
+  }
+  const double seconds = 2 * terms / device.matmul_flops;
+  if (!device.parallel) {  // one after the other, in tiles of 16: what a thinner product leaves of them is wasted
+    const double share = std::min(1.0, static_cast<double>(p.m) / 16) * std::min(1.0, static_cast<double>(p.n) / 16);
+    return {seconds / share + device.product_once, seconds / share};
+  }
+  const product_tiles tiles = tiles_of_product(p, device.compute_units);
+  // Of several, one computes while another waits.
+  const double filled =
+      tiles.count <= device.compute_units ? static_cast<double>(tiles.count) / device.compute_units : 0;
+  return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
+}
+
+/// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
+[[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
+                                                  const device_profile& device, product_choice otherwise) {
+  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+    const double seconds = unit_time(s, p, device).alone;
+    if (seconds < otherwise.seconds) otherwise = {s, seconds};
+  }
+  return otherwise;
+}
+
+/// The quickest of an arithmetic; f32 multiply-add where that is no slower, or a device has no matrix units.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, product_arithmetic arithmetic,
+                                                 const device_profile& device) {
+  const product_choice plain{{}, multiply_add_time(p, device).alone};
+  if (arithmetic == product_arithmetic::fma || !has_units(device)) return plain;
+  return best_on_units(p, arithmetic, device, plain);
+}
+
+/// What a precision asks of matrix units.
+[[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
+  return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
+}
+/// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
+/// to save more than a fifth of the time: others' TF32 leaves attention in f32.
+[[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
+                                                      const device_profile& device) {
+  const product_arithmetic usual = arithmetic_of(wanted);
+  if (usual != product_arithmetic::rounded || p.batch == 1 || !has_units(device)) return usual;
+  const auto seconds = [&](product_arithmetic arithmetic) {
+    return best_product(p, arithmetic, device).seconds + device.launch.alone();
+  };
+  return seconds(usual) < 0.78 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+}
+
+/// The quickest that the precision allows.
+[[nodiscard]] inline product_choice best_product(const product_extents& p, precision wanted,
+                                                 const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative) return best_product(p, product_arithmetic::fma, device);
+  return best_product(p, arithmetic_of(wanted, p, device), device);
+}
+
+/// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
+[[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  return best_on_units(p, product_arithmetic::half, device, {{}, std::numeric_limits<double>::infinity()});
+}
+
+/// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
+[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+                                      const device_profile& device) {
+  const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  return s == product_schedule{} || std::ranges::find(all, s) != all.end();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
+// that implement a primitive, and what they end with, stands in kernel_family.hpp.
+// Fusion: a region being put together from a root operation and the regions its operands hold.
+// Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A loop nest under construction. accesses[0] is where the result is stored, the others are reads. Axes of one `group`
+/// (rows of a region; batch, m, n, k of a product) may be split and merged freely, axes of different groups may not
+/// mix. Only flat positions matter: the shapes of tensors never appear here, which is why a reshape is no obstacle to
+/// anything.
+struct nest {
+  shape space{};
+  std::uint8_t group[max_rank]{};
+  small_vector<index_map, 8> accesses{};
+
+  [[nodiscard]] int count(std::uint8_t wanted) const;
+};
+
+/// target index j = start[j] + sum over k of step[j][k] * reader index k.
+struct axis_map {
+  std::int64_t start[max_rank]{};
+  std::int64_t step[max_rank][max_rank]{};
+};
+
+/// Splits `axis` into (extent / inner, inner). False when a bounded access or max_rank forbids it.
+[[nodiscard]] bool split_axis(nest& loops, int axis, std::int64_t inner);
+
+/// Adds a last axis that no access depends on.
+[[nodiscard]] bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group);
+
+/// The canonical form: no axes of extent 1, axes sorted by group and then by strides, and merged where every access
+/// allows.
+void normalise(nest& loops);
+
+/// Solves layout(target index) = accesses[which](reader index) for the target index, over the first `axes` axes of
+/// `target`. The reader's axes are split where the target's axes demand it (unless `may_split` is false). For a bounded
+/// access only indices inside its box count. False when the solution is not affine.
+[[nodiscard]] bool solve_index(nest& reader, std::size_t which, const shape& target, int axes, const index_map& layout,
+                               bool may_split, axis_map& result);
+
+/// Reads `inner` (over the target axes) at the index `map` gives; the box of `outer` still holds. False when the bounds
+/// are not a box of the reader's axes.
+[[nodiscard]] bool compose_access(const index_map& inner, int target_rank, const axis_map& map, const index_map& outer,
+                                  const shape& reader, index_map& result);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A region with the classes its accesses' sources name: a region e-node by value.
+struct region_form {
+  region_attribute loops;
+  class_list operands;
+};
+
+/// A region e-node by reference: valid until the next node is added.
+struct region_view {
+  const region_attribute& loops;
+  std::span<const class_id> operands;
+};
+
+/// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
+[[nodiscard]] nest to_nest(const region_attribute& region);
+/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
+[[nodiscard]] nest to_nest(const matmul_attribute& product);
+
+/// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes
+/// it.
+class region_draft {
+ public:
+  static constexpr std::uint8_t outer = 0, row = 1;
+
+  nest loops;  // accesses[0]: output
+  bool per_row = false;
+
+  explicit region_draft(const region_limits& limits) : limits_(&limits) {}
+
+  /// The root reads `source` (of dtype `type`) through `how`, as its next argument.
+  void add_read(class_id source, dtype type, const index_map& how);
+  void add_constant(double value, dtype type);
+  void add_index(const index_map& how);
+
+  [[nodiscard]] std::size_t arguments() const { return slots_.size(); }
+  /// The class argument `index` reads; no_id for constants and indices.
+  [[nodiscard]] class_id source(std::size_t index) const {
+    return slots_[index].kind == slot::read ? read_of(slots_[index].first).source : no_id;
+  }
+
+  /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
+  /// the same (axes may have been split).
+  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
+
+  /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
+  /// the root alone has to have a kernel.
+  [[nodiscard]] const char* finish(const scalar_program& root, region_form& result, bool limited) const;
+  /// The same of a region that stores each argument, as a tensor of that type, where it was read from. Result
+  /// `number[i]` is argument i.
+  [[nodiscard]] const char* finish_several(std::span<const tensor_spec> types, region_form& result,
+                                           std::vector<std::size_t>& number) const;
+  /// Where the value of each row lies in a dense tensor of `rows` elements; nothing where there are no such rows.
+  [[nodiscard]] std::optional<index_map> row_positions(std::int64_t rows) const;
+
+ private:
+  struct box {  // the value is valid where low <= coordinate < high
+    std::size_t coordinate = 0;
+    std::int64_t low = 0, high = 0;
+  };
+  struct slot {
+    enum kind_t : std::uint8_t { constant, read, inlined } kind = read;
+    dtype type = dtype::f32;
+    double value = 0;                         // of the constant, or outside of the box
+    std::size_t place = 0;                    // of the read in loops.accesses, also when it is inlined
+    std::size_t first = 0, reads = 0;         // what it reads now: loops.accesses[first], ...
+    const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
+    std::size_t first_box = 0, boxes = 0;
+  };
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
+  [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
+  [[nodiscard]] const char* claim_rows(const int* axes, int count);
+  [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
+  struct distinct_reads {
+    nest loops;                            // accesses: outputs; then each read once
+    small_vector<class_id, 16> sources{};  // of the reads
+    small_vector<int, 16> argument{};      // by position in the draft's accesses
+  };
+  // `outputs`: places in `loops.accesses`.
+  [[nodiscard]] distinct_reads collect_reads(std::span<const std::size_t> outputs) const;
+  // The loops and operands of a region with this program; outputs come first among the loops' accesses.
+  [[nodiscard]] const char* finish_loops(scalar_program& program, distinct_reads&& all, region_form& result, nest& kept,
+                                         bool limited) const;
+  [[nodiscard]] std::size_t buffers() const;
+
+  struct read_source {
+    class_id source = no_id;  // no_id: the index itself
+    dtype type = dtype::f32;
+  };
+  [[nodiscard]] const read_source& read_of(std::size_t access) const { return reads_[access - 1]; }
+  void push_read(const index_map& how, const read_source& what) {
+    loops.accesses.push_back(how);
+    reads_.push_back(what);
+  }
+  template <class Visit>  // position in loops.accesses
+  void for_each_read(const Visit& visit) const {
+    for (const slot& s : slots_) {
+      for (std::size_t i = 0; i < s.reads; ++i) visit(s.first + i);
+    }
+  }
+
+  const region_limits* limits_;
+  small_vector<read_source, 8> reads_;  // of loops.accesses[i + 1]
+  small_vector<slot, 8> slots_;
+  small_vector<box, 4> boxes_;  // of the slots
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
+/// then pattern rules.
+enum class structural : std::uint8_t {
+  map_to_region,
+  view_to_region,
+  reduce_to_region,
+  pad_to_region,
+  concat_to_region,
+  constant_to_region,
+  iota_to_region,
+  contract_to_region,
+  fuse_view,       // read through a view
+  fuse_pointwise,  // a producer with one consumer
+  fuse_rows,       // a producer with row reductions, kept inside the row
+  recompute,       // a producer with more consumers, computed again in this one
+  skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
+  matmul_view,
+  relu_mask,
+  widen_product,  // a product of floats of 16 bits, in f32
+  split_sum,      // a product with few results and a long sum
+  split_filter,   // the gradient of a small filter over several images
+  split_reduce,   // few long rows
+  merge_regions,  // values computed from the same operands as results of one kernel
+};
+
+namespace detail {
+
+inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
+
+// How many kinds before this one implement a primitive.
+constexpr int implementations_before(int kind) {
+  int count = 0;
+  for (int i = 0; i < kind; ++i) count += has_epilogue(static_cast<op>(i)) ? 1 : 0;
+  return count;
+}
+
+}  // namespace detail
+
+inline constexpr int structural_count = detail::rules_by_name + 2 * detail::implementations_before(op_count);
+
+/// What makes nodes of such a kind: "contract_to_matmul".
+[[nodiscard]] constexpr structural making(op kind) {
+  return static_cast<structural>(detail::rules_by_name + 2 * detail::implementations_before(static_cast<int>(kind)));
+}
+/// What fuses a region into them: "matmul_epilogue".
+[[nodiscard]] constexpr structural ending(op kind) {
+  return static_cast<structural>(static_cast<int>(making(kind)) + 1);
+}
+/// Whether a node that these rules made has digits that its class's value was rounded off. It is then no other class's.
+[[nodiscard]] constexpr bool skips_rounding(const rule_mask& reasons) {
+  return reasons[static_cast<std::size_t>(structural::skip_rounding)];
+}
+
+[[nodiscard]] std::string to_string(structural rule);
+[[nodiscard]] constexpr rule_mask bit(structural rule) { return rule_mask::of(static_cast<std::size_t>(rule)); }
+
+class implementation_pass;
+
+namespace detail {
+
+// A rule adds to the class of node `id`, whose op is `root`, through the pass; *_rules.ipp define them.
+template <structural Rule, op Root>
+struct structural_rule {
+  static constexpr structural rule = Rule;
+  static constexpr op root = Root;
+};
+
+struct map_to_region : structural_rule<structural::map_to_region, op::map> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+struct view_to_region : structural_rule<structural::view_to_region, op::view> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+struct concat_to_region : structural_rule<structural::concat_to_region, op::concat> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+struct iota_to_region : structural_rule<structural::iota_to_region, op::iota> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A product without a real second side is no product: dot products, matrix-vector, outer products become rows and maps.
+struct contract_to_region : structural_rule<structural::contract_to_region, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A pointwise region over a product becomes what is done to the product before it is stored: two rules, by the product.
+struct product_epilogue {
+  static constexpr op root = op::region;
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
+// and x itself need not be kept.
+struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A product of floats of 16 bits that matrix units do not read where they lie: of their values in f32, rounded at the
+// end as it would have been.
+struct widen_product : structural_rule<structural::widen_product, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,
+// and then the sum of the parts in order.
+struct split_sum : structural_rule<structural::split_sum, op::contract> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Likewise a filter's gradient: its parts are those of each image.
+struct split_filter : structural_rule<structural::split_filter, op::convolution> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Rows too few to occupy the device, likewise; what does not divide is a part of its own.
+struct split_reduce : structural_rule<structural::split_reduce, op::reduce> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+
+// Rules that are tried in turn at a node.
+template <class... Rules>
+struct rule_list {
+  template <class Pass>
+  static void apply(Pass& pass, enode_id id) {
+    (try_rule<Rules>(pass, id), ...);
+  }
+
+ private:
+  template <class Rule, class Pass>
+  static void try_rule(Pass& pass, enode_id id) {
+    if (pass.graph().node(id).kind != Rule::root) return;
+    if constexpr (requires { Rule::rule; }) {
+      if (!pass.enabled(Rule::rule)) return;
+    }
+    Rule::apply(pass, id);
+  }
+};
+
+using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+                            iota_to_region, contract_to_region>;
+using between_implementations = rule_list<product_epilogue>;
+
+// ---- what the rules share -------------------------------------------------------------------------------------------
+
+inline bool is_copy(const region_attribute& region) {
+  return region.row_axes == 0 && region.program.is_identity() && region.accesses.size() == 1 &&
+         region.accesses[0].source >= 0;
+}
+
+inline scalar_program identity_program(dtype type) {
+  scalar_builder builder;
+  return builder.finish(builder.argument(0, type));
+}
+
+inline index_map dense_access(const shape& extents) {
+  const view_attribute dense = dense_view(extents);
+  index_map result;
+  std::copy(dense.strides, dense.strides + max_rank, result.strides);
+  return result;
+}
+
+// What matrix products and epilogues can read: their kernels count in unsigned strides and know no borders.
+inline bool is_forward(const index_map& access) {
+  return access.offset >= 0 && *std::min_element(access.strides, access.strides + max_rank) >= 0;
+}
+inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
+
+inline void flat_loops(region_draft& draft, const shape& extents) {
+  draft.loops.space = {extents.elements()};
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Operands of one concat that one region reads; more become a tree of concats when a graph is read in.
+inline constexpr std::size_t concat_pieces = 6;
+
+/// A fusion that was tried and refused.
+struct missed_fusion {
+  class_id consumer = no_id, producer = no_id;
+  structural rule{};
+  const char* guard = nullptr;
+};
+
+/// optimize_options for this pass.
+struct implementation_options {
+  rule_mask enabled = rule_mask::all();
+  region_limits limits;
+  std::size_t forms = 16;  // region forms of one class
+  device_profile device;
+  meganeura::precision precision = meganeura::precision::exact;
+  std::optional<std::size_t> schedule{};  // see optimize_options
+};
+
+/// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
+class implementation_pass {
+ public:
+  implementation_pass(engine& g, const implementation_options& options) : g_(g), options_(options) {}
+  void run(std::span<const class_id> roots);
+  /// Structural rules from primitives to primitives; before `run`.
+  void rewrite_masks() { rewrite<detail::relu_mask>(); }
+  /// And after the algebra.
+  void rewrite_sums() {
+    rewrite<detail::widen_product>();
+    rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
+  }
+
+  /// Classes in the order they were visited: operands before users.
+  [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
+  [[nodiscard]] const std::vector<missed_fusion>& missed() const { return missed_; }
+  /// How often each structural rule made something.
+  [[nodiscard]] const std::vector<std::size_t>& applied() const { return applied_; }
+
+  // What the rules are written with.
+  [[nodiscard]] engine& graph() { return g_; }
+  [[nodiscard]] const region_limits& limits() const { return options_.limits; }
+  [[nodiscard]] const device_profile& device() const { return options_.device; }
+  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
+  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
+  [[nodiscard]] precision wanted_precision() const { return options_.precision; }
+  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
+  /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
+  void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
+  [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
+  void add_operand(region_draft& draft, class_id operand, const index_map& how);
+  /// Of the primitive being implemented.
+  [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
+  /// The region form of a class that only moves data, if it has one.
+  [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
+  [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether readers have to find the value rounded to its dtype, and with that stored.
+  [[nodiscard]] bool rounds(class_id id) const;
+  /// Distinct consumers, seen through views.
+  [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
+  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
+  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
+  [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
+  void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
+  void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
+
+ private:
+  // A rule from primitives to primitives, at every node that there is so far.
+  template <class Rule>
+  void rewrite() {
+    if (!enabled(Rule::rule)) return;
+    const auto count = static_cast<enode_id>(g_.node_count());
+    for (enode_id id{0}; id < count; ++id) {
+      if (g_.node(id).kind != Rule::root || g_.node(id).dead) continue;
+      g_.at(g_.node(id).path);
+      Rule::apply(*this, id);
+    }
+    g_.rebuild();
+  }
+
+  enum class choice : std::uint8_t { leaf, conservative, greedy };
+  using choice_list = small_vector<choice, 16>;
+  struct class_forms {
+    enode_id conservative = no_id, greedy = no_id;
+    double conservative_cost = 0;
+  };
+  struct producer {  // an argument of the draft in work, if it reads a class
+    class_id id = no_id;
+    choice conservative = choice::leaf, greedy = choice::leaf, other = choice::leaf;
+  };
+  void visit(class_id root);
+  void count_uses(std::span<const class_id> roots);
+  void find_outlets(std::span<const class_id> roots);
+  void implement(class_id id);
+  [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
+  void note_unstable(class_id id);
+  [[nodiscard]] stability trace(enode_id region) const;
+  [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
+  [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
+  [[nodiscard]] bool narrows(enode_id node) const;
+  [[nodiscard]] bool has_node(class_id id, op kind) const;
+  [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
+  void note_kernel(class_id id, std::span<const enode_id> nodes);
+  [[nodiscard]] region_view form_of(enode_id id) const;
+  enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
+  enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
+                       std::span<const producer> producers, choice_list choices);
+  // False, with fewer `choices`, where some have to be taken back.
+  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
+                                      rule_mask& reasons);
+  // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
+  [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
+                                            std::size_t which);
+  void keep(class_id owner, enode_id node, bool conservative);
+  [[nodiscard]] class_forms& forms(class_id id);
+  [[nodiscard]] const class_forms& forms(class_id id) const;
+
+  engine& g_;
+  implementation_options options_;
+  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
+  std::vector<class_id> order_;
+  std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
+  std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
+  std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
+  std::vector<bool> hard_;                    // some consumer is not a region: the value is stored anyway
+  struct outlet {                             // the nearest value that all that is made of one goes through
+    class_id id = no_id;                      // none: it goes several ways to the end
+    std::uint32_t steps = 0;                  // from there to the end, by such values
+  };
+  std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
+  std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
+  std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
+  std::vector<class_forms> forms_;
+  region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
+  region_form form_;
+  rule_mask reasons_;
+  std::vector<missed_fusion> missed_;
+  std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+/// A kind that implements a primitive (op_info::implements), over the primitive's operands as they lie in memory, with
+/// implementation_of<what the primitive carries>. What of this does not hold of a kind its `kernel_family` hides.
+template <op Kind>
+struct implementation_family {
+  using attribute_type = typename meganeura::detail::implementation_traits<Kind>::attribute_type;
+  /// Adds a node of the kind to the class of `id`, one of the primitive.
+  static void make(implementation_pass& pass, enode_id id);
+  /// The program that the node ends with as it is.
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<attribute_type>(id).finish; }
+  /// Why it does not store that dtype, or nullptr.
+  static const char* refuses(dtype) { return nullptr; }
+  /// Whether computing it twice costs less than storing it.
+  static bool is_short(const engine&, enode_id) { return false; }
+  /// Adds the node that ends with the region, which reads `node` as `operand`; or says why there is none.
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id node);
+  /// Of one kernel.
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+  /// The same, with what the primitive itself takes besides bytes and epilogue.
+  static kernel_time time_with(const kernel_time& primitive, const engine& g, enode_id id,
+                               const device_profile& device);
+};
+
+/// Of the other kinds only the time of one kernel is asked; unless said otherwise it reads its operands and writes its
+/// result once.
+template <op Kind>
+struct kernel_family {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+template <op Kind>
+  requires(has_epilogue(Kind))
+struct kernel_family<Kind> : implementation_family<Kind> {};
+
+template <>
+struct kernel_family<op::gather> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::take_along> : kernel_family<op::gather> {};
+
+template <>
+struct kernel_family<op::narrow> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <op Kind>
+  requires(info(Kind).updates > 0)
+struct kernel_family<Kind> {  // as if its result could lie in its operand's memory
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
+    const double rows = std::max(bytes_of(g, g.operand(id, 1)), bytes_of(g, g.operand(id, 2)));
+    return streaming_time(info(Kind).updates * rows, device);
+  }
+};
+
+template <>
+struct kernel_family<op::region> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::matmul> {
+  static void make(implementation_pass& pass, enode_id id);
+  static const epilogue& finish(const engine& g, enode_id id) { return g.get<matmul_attribute>(id).finish; }
+  static const char* refuses(dtype result) {
+    return result == dtype::f32 || result == dtype::f16 ? nullptr : "products store f32 and f16 only";
+  }
+  static bool is_short(const engine& g, enode_id id);
+  static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::convolve> : implementation_family<op::convolve> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
+    const convolve_attribute& c = g.get<convolve_attribute>(id);
+    const shape &first = g.extents(g.operand(id, 0)), &second = g.extents(g.operand(id, 1)), &own = c.space;
+    const auto form = c.primitive.form;
+    const shape& y = form == convolution_attribute::output  ? own
+                     : form == convolution_attribute::input ? first
+                                                            : second;
+    const shape& w = form == convolution_attribute::filter ? own : second;
+    const shape& x = form == convolution_attribute::input ? own : first;
+    const product_extents product = product_of(c.primitive, x, w, y);
+    const double flops = 2 * static_cast<double>(y.elements()) * static_cast<double>(w.elements() / w[0]);
+    const double seconds = flops / device.matmul_flops;
+    if (!device.parallel || !is_tiled(c.primitive, product)) return time_with({seconds, seconds}, g, id, device);
+    const product_tiles tiles = tiles_of_product(product, device.compute_units);
+    return time_with({seconds / tiles.share, seconds / tiles.full_share}, g, id, device);
+  }
+};
+
+/// f.operator()<kind>() for each kind that implements a primitive.
+template <class Function>
+void for_each_implementation(Function f) {
+  const auto visit = [&]<op Kind> {
+    if constexpr (has_epilogue(Kind)) f.template operator()<Kind>();
+  };
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (visit.template operator()<static_cast<op>(I)>(), ...); }
+  (std::make_index_sequence<op_count>{});
+}
+
+/// What is done to the node's sums before they are stored; nullptr if it has no epilogue.
+[[nodiscard]] inline const epilogue* epilogue_of(const engine& g, enode_id id) {
+  return visit_op(g.node(id).kind, [&]<op Kind>() -> const epilogue* {
+    if constexpr (has_epilogue(Kind)) return &kernel_family<Kind>::finish(g, id);
+    return nullptr;
+  });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+
 // Nodes that read more tensors, or have more loops, than a kernel can, written as nodes that do not.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -32977,6 +31200,53 @@ inline constexpr auto algebra = rule_set(
     rewrite("multiply_by_one", _x * 1.0, _x).exact());
 
 }  // namespace rules
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The optimiser in its two halves: every way to compute a graph, and one of them for each value.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// What a graph became before extraction: every way that was found to compute it.
+struct saturated_graph {
+  engine graph;
+  std::vector<class_id> classes;  // of each node of the source
+  std::vector<class_id> roots;    // outputs, then effects
+  std::vector<class_id> order;    // classes the roots reach, operands before users
+  std::vector<missed_fusion> missed;
+};
+[[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
+
+/// One way for each value; kernels with several results are added to `all` where they may be better.
+[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// Schedules of products that were measured on a device, for those that the model of costs would choose.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// A schedule for each size and precision that is known. Which products a plan has stays what the model of costs makes
+/// it; a schedule that the device does not offer is ignored. So results differ in rounding at most.
+class tuned_products {
+ public:
+  void set(const product_extents& of, precision wanted, const product_schedule& schedule) {
+    schedules_[{wanted, of}] = schedule;
+  }
+  /// Null where none is known.
+  [[nodiscard]] const product_schedule* find(const product_extents& of, precision wanted) const {
+    const auto at = schedules_.find({wanted, of});
+    return at == schedules_.end() ? nullptr : &at->second;
+  }
+  [[nodiscard]] std::size_t size() const { return schedules_.size(); }
+  /// f(extents, precision, schedule) of each, in a fixed order.
+  template <class Function>
+  void each(const Function& f) const {
+    for (const auto& [of, schedule] : schedules_) f(of.second, of.first, schedule);
+  }
+
+ private:
+  std::map<std::pair<precision, product_extents>, product_schedule> schedules_;
+};
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
@@ -33060,13 +31330,6 @@ inline void check(const device_profile& device) {
   }
 }
 
-// With matrix units where they may be used.
-inline device_profile device_of(const optimize_options& options) {
-  device_profile on = options.device;
-  if (!options.matrix_units || options.tolerance == exactness::exact) on.matrix_units = matrix_units::none;
-  return on;
-}
-
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
@@ -33120,6 +31383,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
+  if (options.tolerance == exactness::exact) enabled -= bit(structural::skip_rounding);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -33185,9 +31449,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  const bool keeps_rounding = options.tolerance == exactness::exact;
-  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, detail::device_of(options),
-                                          options.precision, options.schedule, keeps_rounding});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, device_of(options),
+                                          options.precision, options.schedule});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -33196,7 +31459,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
-  pass.split_sums();
+  pass.rewrite_sums();
   pass.run(result.roots);
   report.implement_ms = phase.lap();
   result.order = pass.order();
@@ -33707,318 +31970,6 @@ MEGANEURA_INLINE std::string to_text(std::span<const profile_row> rows) try {
 MEGANEURA_INLINE std::string to_text(const step_profile& profile) { return to_text(profile.by_kernel()); }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
-// Definitions for io/trace_file.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::io {
-
-MEGANEURA_INLINE std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-namespace detail {
-
-// Opened for writing by this process alone; -1 where another one has it.
-inline int open_alone(const std::string& path) {
-  // Not waiting for the reader of a FIFO, which is refused below.
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  const auto refuse = [&](std::string_view why) {
-    if (file >= 0) ::close(file);
-    fail(error_category::io, "{}", why);
-  };
-  struct stat facts {};
-  if (file < 0 || ::fstat(file, &facts) != 0) refuse(std::generic_category().message(errno));
-  if (!S_ISREG(facts.st_mode)) refuse("it is no ordinary file");
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(file);
-    return -1;
-  }  // some file systems have no locks
-  if (::ftruncate(file, 0) != 0) refuse(std::generic_category().message(errno));
-  return file;
-}
-
-inline std::string with_process_number(const std::string& path) {
-  std::filesystem::path named(path);
-  const std::string extension = named.extension().string();
-  return named.replace_extension(fmt::format(".{}{}", ::getpid(), extension)).string();
-}
-
-inline std::string process_name() {
-#if defined(__GLIBC__)
-  return program_invocation_short_name;
-#elif defined(__APPLE__)
-  return ::getprogname();
-#else
-  return "meganeura";
-#endif
-}
-
-// Microseconds, to the nanosecond.
-inline std::string microseconds(std::int64_t nanoseconds) {
-  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
-}
-
-struct open_traces {
-  std::mutex mutex{};
-  std::map<std::string, std::shared_ptr<trace_file>> by_path{};
-
-  open_traces() = default;
-  open_traces(const open_traces&) = delete;
-  open_traces& operator=(const open_traces&) = delete;
-  ~open_traces() {  // devices that nobody closes still have theirs
-    for (const auto& [path, trace] : by_path) {
-      if (trace) trace->close();
-    }
-  }
-};
-
-}  // namespace detail
-
-MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string& path, std::uint64_t most_events,
-                                                              const log_sink& log) noexcept {
-  static detail::open_traces all;
-  const char* advice = "set MEGANEURA_TRACE or device_options::trace to a file that can be written";
-  try {
-    const std::lock_guard lock(all.mutex);
-    std::error_code unknown;  // with no such folder it will be said below
-    const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
-    std::shared_ptr<trace_file>& known = all.by_path[unknown ? path : whole.string()];
-    if (known) return known;
-    try {
-      std::string name = path;
-      int file = detail::open_alone(name);
-      if (file < 0) file = detail::open_alone(name = detail::with_process_number(path));
-      if (file < 0) fail(error_category::io, "other processes are writing it");
-      known.reset(new trace_file(std::move(name), file, most_events));
-      known->flush(log);
-    } catch (const error& problem) {
-      const std::string said =
-          fmt::format("there is no trace: {} cannot be written: {}; {}", shown_path(path), problem.what(), advice);
-      write_log(log, log_level::warning, "{}", said);
-      // Who sets the variable for a program that logs nothing has to learn it as well.
-      if (!log) fmt::print(stderr, "meganeura: {}\n", said);
-    }
-    return known;
-  } catch (...) {  // memory
-    return nullptr;
-  }
-}
-
-MEGANEURA_INLINE trace_file::trace_file(std::string path, int file, std::uint64_t most_events)
-    : path_(std::move(path)), file_(file), process_(::getpid()), most_events_(most_events) {
-  pending_ = fmt::format(R"([
-{{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
-                         process_, json_text(detail::process_name()));
-}
-
-MEGANEURA_INLINE trace_file::~trace_file() { end(); }
-
-template <class Work>
-void trace_file::locked(const Work& work) noexcept {
-  const std::lock_guard lock(mutex_);
-  try {
-    // A child of this process has the file as well, and is not to write.
-    if (is_open_ && process_ == ::getpid()) work();
-  } catch (...) {
-    pending_.clear();
-  }
-}
-
-MEGANEURA_INLINE void trace_file::end() noexcept {
-  is_open_ = false;
-  if (file_ < 0) return;
-  constexpr std::string_view last = "\n]\n";
-  if (process_ == ::getpid()) (void)!::write(file_, last.data(), last.size());  // read without it as well
-  ::close(std::exchange(file_, -1));
-}
-
-MEGANEURA_INLINE void trace_file::close() noexcept {
-  const std::lock_guard lock(mutex_);
-  end();
-}
-
-MEGANEURA_INLINE void trace_file::append(std::string_view event) {
-  pending_ += ",\n";
-  pending_ += event;
-  ++events_;
-}
-
-MEGANEURA_INLINE void trace_file::append(const trace_slice& slice) {
-  append(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":"{}","name":{},"args":{{{}}}}})", process_,
-                     slice.track, detail::microseconds(slice.begin),
-                     detail::microseconds(std::max<std::int64_t>(slice.end - slice.begin, 0)), slice.category,
-                     json_text(slice.name), slice.arguments));
-}
-
-MEGANEURA_INLINE void trace_file::append(const trace_arrow& arrow) {
-  const auto end_of = [&](char phase, std::uint32_t track, std::int64_t at, const char* binding) {
-    append(fmt::format(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{},"cat":"step","name":"step"{}}})", phase,
-                       arrow.id, process_, track, detail::microseconds(at), binding));
-  };
-  end_of('s', arrow.from_track, arrow.from, "");
-  end_of('f', arrow.to_track, arrow.to, R"(,"bp":"e")");
-}
-
-MEGANEURA_INLINE void trace_file::flush(const log_sink& log) {
-  std::string_view rest = pending_;
-  while (!rest.empty()) {
-    const ssize_t done = ::write(file_, rest.data(), rest.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) {
-      const int code = done < 0 ? errno : ENOSPC;
-      (void)!::ftruncate(file_, written_);  // no part of an event
-      end();
-      pending_.clear();
-      return write_log(log, log_level::warning, "the trace {} ends here: it cannot be written: {}", shown_path(path_),
-                       std::generic_category().message(code));
-    }
-    rest.remove_prefix(static_cast<std::size_t>(done));
-  }
-  written_ += static_cast<std::int64_t>(pending_.size());
-  pending_.clear();
-}
-
-MEGANEURA_INLINE std::uint32_t trace_file::add_track_locked(std::string_view name, const log_sink& log) {
-  const std::uint32_t track = ++tracks_;
-  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", process_, track,
-                     json_text(name)));
-  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
-                     process_, track, track));
-  flush(log);
-  return track;
-}
-
-MEGANEURA_INLINE std::uint32_t trace_file::add_track(std::string_view name, const log_sink& log) noexcept {
-  std::uint32_t track = 0;
-  locked([&] { track = add_track_locked(name, log); });
-  return track;
-}
-
-MEGANEURA_INLINE std::uint32_t trace_file::thread_track(const log_sink& log) noexcept {
-  std::uint32_t track = 0;
-  locked([&] {
-    std::uint32_t& known = threads_[std::this_thread::get_id()];
-    if (known == 0) known = add_track_locked(fmt::format("host thread {}", threads_.size()), log);
-    track = known;
-  });
-  return track;
-}
-
-MEGANEURA_INLINE void trace_file::write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows,
-                                        const log_sink& log) noexcept {
-  locked([&] {
-    bool is_full = false;
-    const auto has_room = [&](std::uint64_t more) {
-      is_full = is_full || events_ + more > most_events_;
-      return !is_full;
-    };
-    for (const trace_slice& each : slices) {
-      if (has_room(1)) append(each);
-    }
-    for (const trace_arrow& each : arrows) {
-      if (has_room(2)) append(each);
-    }
-    if (is_full) {
-      append(fmt::format(R"({{"ph":"i","s":"g","pid":{},"tid":0,"ts":{},"cat":"trace","name":"the trace was cut after )"
-                         R"({} events: see device_options::trace_events"}})",
-                         process_, detail::microseconds(monotonic_now()), events_));
-    }
-    flush(log);
-    if (is_full) end();
-  });
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::io
-// Definitions for runtime/program_trace.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::detail {
-
-MEGANEURA_INLINE program_trace::program_trace(const device& on, std::vector<profiled_dispatch> dispatches)
-    : device_(on), file_(on.trace()), number_(file_->next_number()), dispatches_(std::move(dispatches)) {
-  for (const profiled_dispatch& each : dispatches_) {
-    fixed_.push_back(fmt::format(R"("module":{},"schedule":{},"bytes":{},"flops":{:.0f},"floor_us":{:.3f})",
-                                 io::json_text(each.module), io::json_text(each.schedule), each.bytes, each.flops,
-                                 each.floor / 1e3));
-  }
-}
-
-MEGANEURA_INLINE program_trace::~program_trace() {
-  for (const step_under_way& each : steps_) {
-    try {
-      if (!dispatches_.empty()) (void)each.commands.timings();  // which waits
-      write_step(each, io::monotonic_now());
-    } catch (...) {  // a lost device
-    }
-  }
-}
-
-MEGANEURA_INLINE void program_trace::built(std::int64_t begin, const build_times& times) noexcept try {
-  const std::uint32_t thread = file_->thread_track(device_.log());
-  const std::string program = fmt::format(R"("program":{})", number_);
-  const auto nanoseconds = [](double milliseconds) { return std::llround(1e6 * milliseconds); };
-  begin -= nanoseconds(times.trace) + nanoseconds(times.differentiate);
-  std::vector<io::trace_slice> slices{{thread, "build", "build", begin, begin, program}};
-  for (const build_phase& each : build_phases) {
-    const std::int64_t length = nanoseconds(times.*each.milliseconds);
-    if (length == 0) continue;
-    const std::int64_t from = slices.front().end;
-    slices.push_back({thread, each.name, "build", from, slices.front().end = from + length, {}});
-  }
-  file_->write(slices, {}, device_.log());
-} catch (...) {
-}
-
-MEGANEURA_INLINE void program_trace::submitted(const vulkan::recording& commands, std::uint64_t step,
-                                               std::int64_t begin) noexcept try {
-  if (!file_->is_open()) return;
-  const std::int64_t end = io::monotonic_now();
-  const std::uint32_t thread = file_->thread_track(device_.log());
-  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
-  const io::trace_slice slice{thread, "submit", "step", begin, end, arguments};
-  file_->write({&slice, 1}, {}, device_.log());
-  const std::lock_guard lock(mutex_);
-  steps_.push_back({commands, step, begin, thread});
-} catch (...) {
-}
-
-MEGANEURA_INLINE void program_trace::waited(std::uint64_t step, std::int64_t begin) noexcept try {
-  const std::int64_t end = io::monotonic_now();
-  const std::lock_guard lock(mutex_);
-  const auto later = std::ranges::find_if(steps_, [&](const step_under_way& each) { return each.step > step; });
-  const std::vector<step_under_way> ended(steps_.begin(), later);  // those before it have, too
-  steps_.erase(steps_.begin(), later);
-  if (ended.empty() || ended.back().step != step || !file_->is_open()) return;
-  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
-  const io::trace_slice slice{file_->thread_track(device_.log()), "wait", "step", begin, end, arguments};
-  file_->write({&slice, 1}, {}, device_.log());
-  for (const step_under_way& each : ended) write_step(each, end);
-} catch (...) {
-}
-
-MEGANEURA_INLINE void program_trace::write_step(const step_under_way& ended, std::int64_t seen) {
-  if (dispatches_.empty()) return;
-  set_times(dispatches_, ended.commands.timings());
-  const std::int64_t begin = ended.commands.begin_on_host({ended.submitted, seen});
-  const auto after = [&](double nanoseconds) { return begin + std::llround(nanoseconds); };
-  const std::string name = fmt::format("step {}", ended.step), step = fmt::format(R"("program":{})", number_);
-  std::vector<std::string> arguments;
-  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
-    const profiled_dispatch& each = dispatches_[i];
-    arguments.push_back(fmt::format(R"({},"kernel":{},"percent_of_floor":{:.2f})", fixed_[i],
-                                    io::json_text(each.kernel), each.percent_of_floor()));
-  }
-  const std::uint32_t track = device_.trace_track();
-  const profiled_dispatch& last = dispatches_.back();
-  std::vector<io::trace_slice> slices{{track, name, "step", begin, after(last.begin + last.nanoseconds), step}};
-  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
-    const profiled_dispatch& each = dispatches_[i];
-    slices.push_back(
-        {track, each.text, "dispatch", after(each.begin), after(each.begin + each.nanoseconds), arguments[i]});
-  }
-  const io::trace_arrow arrow{file_->next_number(), ended.thread, track, ended.submitted, begin};
-  file_->write(slices, {&arrow, 1}, device_.log());
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Building and running a recorded program.
 // From a node of an implementation graph to its kernel.
 // What every kernel generator returns: a module and the grid to launch it with.
@@ -34167,6 +32118,50 @@ void save_rates(const device_rates& rates, const std::string& path, const device
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+// Internal: what a program writes into a trace: the parts of its build, submissions, waits and dispatches.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+/// Whether programs on that device write one.
+[[nodiscard]] inline bool has_trace(const device& on) { return on.trace() && on.trace()->is_open(); }
+
+/// Steps are written once somebody has waited for them, those that nobody waited for at the end. Nothing is thrown: a
+/// trace that cannot be written stops no program. Moments are nanoseconds of CLOCK_MONOTONIC.
+class program_trace {
+ public:
+  /// `dispatches` in the order in which they are timed; none where they are not.
+  program_trace(const device& on, std::vector<profiled_dispatch> dispatches);
+  ~program_trace();
+  program_trace(const program_trace&) = delete;
+  program_trace& operator=(const program_trace&) = delete;
+
+  /// What was done one after the other, from `begin` on; before it, what making the graph took.
+  void built(std::int64_t begin, const build_times& times) noexcept;
+  /// From `begin` to now.
+  void submitted(const vulkan::recording& commands, std::uint64_t step, std::int64_t begin) noexcept;
+  /// From `begin` to now, when the step has ended.
+  void waited(std::uint64_t step, std::int64_t begin) noexcept;
+
+ private:
+  struct step_under_way {
+    vulkan::recording commands;
+    std::uint64_t step = 0;
+    std::int64_t submitted = 0;
+    std::uint32_t thread = 0;  // that submitted it
+  };
+  void write_step(const step_under_way& ended, std::int64_t seen);
+
+  device device_;
+  std::shared_ptr<io::trace_file> file_;
+  std::uint64_t number_;  // of the program
+  std::mutex mutex_;
+  std::vector<profiled_dispatch> dispatches_;
+  std::vector<std::string> fixed_;  // arguments of each that are the same in every step
+  std::vector<step_under_way> steps_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -34201,6 +32196,16 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
+  costs.max_loop_iterations = actual.max_loop_iterations;
+}
+
+MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
+  fusion::optimize_options optimization = options.optimize;
+  optimization.precision = options.precision;
+  const device_profile actual = profile_of(on);
+  if (options.device_costs) optimization.device = actual;
+  limit_schedules(optimization.device, actual);
+  return optimization;
 }
 
 }  // namespace detail
@@ -34218,6 +32223,10 @@ MEGANEURA_INLINE const program& program::alive() const try {
   rethrow_as_error("using a program");
 }
 
+MEGANEURA_INLINE program::program(program&&) noexcept = default;
+MEGANEURA_INLINE program& program::operator=(program&&) noexcept = default;
+MEGANEURA_INLINE program::~program() = default;
+
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options, optimizer_moments moments)
     : program(on, g, weights, options, std::move(moments), {}) {}
@@ -34234,7 +32243,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
-  const device_profile actual = profile_of(on);  // which may measure first
+  fusion::optimize_options optimization = detail::optimization_on(on, options);  // which may measure first
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
@@ -34243,10 +32252,6 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
   if (!on.facts().has_device_address) planning.max_tensor_bytes = std::min(planning.max_tensor_bytes, range);
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
-  fusion::optimize_options optimization = options.optimize;
-  optimization.precision = options.precision;
-  if (options.device_costs) optimization.device = actual;
-  detail::limit_schedules(optimization.device, actual);
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_tensor_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
@@ -34280,7 +32285,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
     trace_ = std::make_unique<detail::program_trace>(
-        on, profiled_ ? detail::dispatches_of(plan_, actual) : std::vector<profiled_dispatch>());
+        on, profiled_ ? detail::dispatches_of(plan_, profile_of(on)) : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
@@ -34445,9 +32450,12 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
   const dtype expected = rounded ? input.type : found->type;
   const std::int64_t bytes = storage_bytes(expected, found->extents.elements());
   if (expected != input.type || static_cast<std::uint64_t>(bytes) != input.values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}", input.name,
-         to_string(found->type), to_string(found->extents), bytes,
-         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}{}",
+         input.name, to_string(found->type), to_string(found->extents), bytes,
+         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type),
+         is_float(found->type) && is_narrow(found->type) && !is_float(input.type)
+             ? fmt::format("; give it f32, or {} as its bytes", to_string(found->type))
+             : "");
   }
   if (includes(checks_, meganeura::checks::finite))
     detail::check_finite(of_step(step), input.name, found->type, found->extents, input.type, input.values);
@@ -36329,6 +34337,62 @@ MEGANEURA_INLINE node_id graph::apply(op kind, const attribute& value, std::span
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for graph/view_map.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+MEGANEURA_INLINE view_attribute dense_view(const shape& extents) {
+  view_attribute map;
+  std::int64_t stride = 1;
+  for (int i = extents.rank(); i-- > 0;) {
+    map.strides[i] = extents[i] == 1 ? 0 : stride;
+    stride *= extents[i];
+  }
+  return map;
+}
+
+namespace detail {
+
+// Splits a flat stride of the middle tensor into index steps along its axes; steps may be negative (a flip).
+inline bool decompose(std::int64_t stride, const shape& middle, std::int64_t (&steps)[max_rank]) {
+  const std::int64_t sign = stride < 0 ? -1 : 1;
+  stride *= sign;
+  for (int i = 0; i < middle.rank(); ++i) {
+    const std::int64_t unit = middle.stride(i);
+    steps[i] = middle[i] == 1 ? 0 : sign * (stride / unit);
+    if (middle[i] != 1) stride %= unit;
+  }
+  return stride == 0;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose(const view_attribute& outer, const shape& outer_extents, const view_attribute& inner,
+                              const shape& middle, view_attribute& result) {
+  // The index along each middle axis must stay affine and in range: start + sum step * i, within [0, extent).
+  std::int64_t start[max_rank]{}, low[max_rank]{}, high[max_rank]{};
+  if (!detail::decompose(outer.offset, middle, start)) return false;
+  result = {.offset = inner.offset};
+  for (int axis = 0; axis < middle.rank(); ++axis) {
+    result.offset += start[axis] * inner.strides[axis];
+    low[axis] = high[axis] = start[axis];
+  }
+  for (int k = 0; k < outer_extents.rank(); ++k) {
+    std::int64_t steps[max_rank]{};
+    if (!detail::decompose(outer.strides[k], middle, steps)) return false;
+    for (int axis = 0; axis < middle.rank(); ++axis) {
+      const std::int64_t reach = steps[axis] * (outer_extents[k] - 1);
+      (reach < 0 ? low : high)[axis] += reach;
+      result.strides[k] += steps[axis] * inner.strides[axis];
+    }
+  }
+  for (int axis = 0; axis < middle.rank(); ++axis) {
+    if (low[axis] < 0 || high[axis] >= middle[axis]) return false;
+  }
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // The chain rule over a program; the derivative of each operation stands in graph/scalar_op.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -36407,6 +34471,18 @@ MEGANEURA_INLINE scalar_ref scalar_gradient(scalar_builder& builder, const scala
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 // View adjoints: sum, one view that sorts and flips the axes, then borders of zeros.
+// A stable sort of few elements that needs no memory: std::stable_sort asks for some.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// As std::stable_sort(first, last, before); n^2 moves in the worst case.
+template <class Iterator, class Before>
+void insertion_sort(Iterator first, Iterator last, const Before& before) {
+  for (Iterator next = first; next != last; ++next)
+    std::rotate(std::upper_bound(first, next, *next, before), next, next + 1);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
 
@@ -37006,33 +35082,232 @@ MEGANEURA_INLINE std::uint32_t crc32c(std::span<const std::byte> bytes) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
-// What of egraph/egraph.hpp needs to know of each kind of node.
+// Definitions for io/trace_file.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::egraph {
+namespace meganeura::inline MEGANEURA_ABI::io {
 
-MEGANEURA_INLINE void engine::analyse(enode_id id) {
-  const enode& node = nodes_[id];
-  const class_id owner = find(node.owner);
-  eclass& self = classes_[owner];
-  std::optional<double> constant =
-      visit_op(node.kind, [&]<op Kind> { return detail::node_analysis<Kind>::constant(*this, id); });
-  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
-  if (!constant || self.constant) return;
-  self.constant = constant;
-  if (!self.parents.empty()) {
-    unions_.push_back(owner);  // its parents may know more now
-    changed_.push_back(owner);
+MEGANEURA_INLINE std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+namespace detail {
+
+inline constexpr std::string_view trace_begin = "[\n{\"ph\":";
+
+// Opened for writing by this process alone; -1 where another one has it. What is replaced is a trace or empty.
+inline int open_alone(const std::string& path) {
+  // Not waiting for the reader of a FIFO, which is refused below.
+  const int file = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  const auto refuse = [&](std::string_view why) {
+    if (file >= 0) ::close(file);
+    fail(error_category::io, "{}", why);
+  };
+  struct stat facts {};
+  if (file < 0 || ::fstat(file, &facts) != 0) refuse(std::generic_category().message(errno));
+  if (!S_ISREG(facts.st_mode)) refuse("it is no ordinary file");
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(file);
+    return -1;
+  }  // some file systems have no locks
+  char begin[trace_begin.size()]{};
+  const auto length = static_cast<std::size_t>(std::max<ssize_t>(::pread(file, begin, sizeof begin, 0), 0));
+  if (std::string_view(begin, length) != trace_begin.substr(0, length))
+    refuse("it is a file of something else, which would be lost");
+  if (::ftruncate(file, 0) != 0) refuse(std::generic_category().message(errno));
+  return file;
+}
+
+inline std::string with_process_number(const std::string& path) {
+  std::filesystem::path named(path);
+  const std::string extension = named.extension().string();
+  return named.replace_extension(fmt::format(".{}{}", ::getpid(), extension)).string();
+}
+
+inline std::string process_name() {
+#if defined(__GLIBC__)
+  return program_invocation_short_name;
+#elif defined(__APPLE__)
+  return ::getprogname();
+#else
+  return "meganeura";
+#endif
+}
+
+// Microseconds, to the nanosecond.
+inline std::string microseconds(std::int64_t nanoseconds) {
+  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+}
+
+struct open_traces {
+  std::mutex mutex{};
+  std::map<std::string, std::shared_ptr<trace_file>> by_path{};
+
+  open_traces() = default;
+  open_traces(const open_traces&) = delete;
+  open_traces& operator=(const open_traces&) = delete;
+  ~open_traces() {  // devices that nobody closes still have theirs
+    for (const auto& [path, trace] : by_path) {
+      if (trace) trace->close();
+    }
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string& path, std::uint64_t most_events,
+                                                              const log_sink& log) noexcept {
+  static detail::open_traces all;
+  const char* advice = "set MEGANEURA_TRACE or device_options::trace to a file that can be written";
+  try {
+    const std::lock_guard lock(all.mutex);
+    std::error_code unknown;  // with no such folder it will be said below
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path), unknown);
+    std::shared_ptr<trace_file>& known = all.by_path[unknown ? path : whole.string()];
+    if (known) return known;
+    try {
+      std::string name = path;
+      int file = detail::open_alone(name);
+      if (file < 0) file = detail::open_alone(name = detail::with_process_number(path));
+      if (file < 0) fail(error_category::io, "other processes are writing it");
+      known.reset(new trace_file(std::move(name), file, most_events));
+      known->flush(log);
+    } catch (const error& problem) {
+      const std::string said =
+          fmt::format("there is no trace: {} cannot be written: {}; {}", shown_path(path), problem.what(), advice);
+      write_log(log, log_level::warning, "{}", said);
+      // Who sets the variable for a program that logs nothing has to learn it as well.
+      if (!log) fmt::print(stderr, "meganeura: {}\n", said);
+    }
+    return known;
+  } catch (...) {  // memory
+    return nullptr;
   }
 }
 
-// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
-// assigned to a state decides what the state does.
-MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
-  if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
-  return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
+MEGANEURA_INLINE trace_file::trace_file(std::string path, int file, std::uint64_t most_events)
+    : path_(std::move(path)), file_(file), process_(::getpid()), most_events_(most_events) {
+  pending_ = fmt::format(R"({}"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})", detail::trace_begin,
+                         process_, json_text(detail::process_name()));
 }
 
-}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+MEGANEURA_INLINE trace_file::~trace_file() { end(); }
+
+template <class Work>
+void trace_file::locked(const Work& work) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    // A child of this process has the file as well, and is not to write.
+    if (is_open_ && process_ == ::getpid()) work();
+  } catch (...) {
+    pending_.clear();
+  }
+}
+
+MEGANEURA_INLINE void trace_file::end() noexcept {
+  is_open_ = false;
+  if (file_ < 0) return;
+  constexpr std::string_view last = "\n]\n";
+  if (process_ == ::getpid()) (void)!::write(file_, last.data(), last.size());  // read without it as well
+  ::close(std::exchange(file_, -1));
+}
+
+MEGANEURA_INLINE void trace_file::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  end();
+}
+
+MEGANEURA_INLINE void trace_file::append(std::string_view event) {
+  pending_ += ",\n";
+  pending_ += event;
+  ++events_;
+}
+
+MEGANEURA_INLINE void trace_file::append(const trace_slice& slice) {
+  append(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"cat":"{}","name":{},"args":{{{}}}}})", process_,
+                     slice.track, detail::microseconds(slice.begin),
+                     detail::microseconds(std::max<std::int64_t>(slice.end - slice.begin, 0)), slice.category,
+                     json_text(slice.name), slice.arguments));
+}
+
+MEGANEURA_INLINE void trace_file::append(const trace_arrow& arrow) {
+  const auto end_of = [&](char phase, std::uint32_t track, std::int64_t at, const char* binding) {
+    append(fmt::format(R"({{"ph":"{}","id":{},"pid":{},"tid":{},"ts":{},"cat":"step","name":"step"{}}})", phase,
+                       arrow.id, process_, track, detail::microseconds(at), binding));
+  };
+  end_of('s', arrow.from_track, arrow.from, "");
+  end_of('f', arrow.to_track, arrow.to, R"(,"bp":"e")");
+}
+
+MEGANEURA_INLINE void trace_file::flush(const log_sink& log) {
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const ssize_t done = ::write(file_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      const int code = done < 0 ? errno : ENOSPC;
+      (void)!::ftruncate(file_, written_);  // no part of an event
+      end();
+      pending_.clear();
+      return write_log(log, log_level::warning, "the trace {} ends here: it cannot be written: {}", shown_path(path_),
+                       std::generic_category().message(code));
+    }
+    rest.remove_prefix(static_cast<std::size_t>(done));
+  }
+  written_ += static_cast<std::int64_t>(pending_.size());
+  pending_.clear();
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::add_track_locked(std::string_view name, const log_sink& log) {
+  const std::uint32_t track = ++tracks_;
+  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", process_, track,
+                     json_text(name)));
+  append(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
+                     process_, track, track));
+  flush(log);
+  return track;
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::add_track(std::string_view name, const log_sink& log) noexcept {
+  std::uint32_t track = 0;
+  locked([&] { track = add_track_locked(name, log); });
+  return track;
+}
+
+MEGANEURA_INLINE std::uint32_t trace_file::thread_track(const log_sink& log) noexcept {
+  std::uint32_t track = 0;
+  locked([&] {
+    std::uint32_t& known = threads_[std::this_thread::get_id()];
+    if (known == 0) known = add_track_locked(fmt::format("host thread {}", threads_.size()), log);
+    track = known;
+  });
+  return track;
+}
+
+MEGANEURA_INLINE void trace_file::write(std::span<const trace_slice> slices, std::span<const trace_arrow> arrows,
+                                        const log_sink& log) noexcept {
+  locked([&] {
+    bool is_full = false;
+    const auto has_room = [&](std::uint64_t more) {
+      is_full = is_full || events_ + more > most_events_;
+      return !is_full;
+    };
+    for (const trace_slice& each : slices) {
+      if (has_room(1)) append(each);
+    }
+    for (const trace_arrow& each : arrows) {
+      if (has_room(2)) append(each);
+    }
+    if (is_full) {
+      append(fmt::format(R"({{"ph":"i","s":"g","pid":{},"tid":0,"ts":{},"cat":"trace","name":"the trace was cut after )"
+                         R"({} events: see device_options::trace_events"}})",
+                         process_, detail::microseconds(monotonic_now()), events_));
+    }
+    flush(log);
+    if (is_full) end();
+  });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::io
 // The loader, the instance with its validation messages, and the questions put to a physical device.
 
 #include <dlfcn.h>
@@ -38242,11 +36517,12 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
     return fmt::format("it is SPIR-V 1.{} and the device reads up to 1.{}", kernel.words[1] >> 8 & 0xFF,
                        most >> 8 & 0xFF);
   }
-  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats; a model of f32 does not";
   if (kernel.needs_int8 && !facts.has_int8) return "it needs 8-bit integers";
   if (kernel.needs_int16 && !facts.has_int16) return "it needs 16-bit integers";
   if (kernel.needs_bf16 && !facts.has_bf16) return "it needs VK_KHR_shader_bfloat16";
-  if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
+  if (kernel.needs_16bit_storage && !facts.has_16bit_storage)
+    return "it needs 16-bit loads and stores; a model of f32 does not";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
   if (kernel.needs_workgroup_layout && !facts.has_workgroup_layout)
@@ -39866,6 +38142,8 @@ inline nlohmann::json parse_bounded_json(std::string_view text, const std::strin
   } catch (const nlohmann::json::parse_error& problem) {
     const std::size_t at = std::min(problem.byte == 0 ? 0 : problem.byte - 1, text.size());
     bad_file(name, at, fmt::format("valid JSON: {}", what), at == text.size() ? "its end" : quote(text.substr(at, 32)));
+  } catch (const nlohmann::json::out_of_range&) {
+    bad_file(name, 0, fmt::format("valid JSON: {}", what), "a number beyond those of f64");
   }
 }
 
@@ -39998,6 +38276,1739 @@ MEGANEURA_INLINE void safetensors_set::read(const safetensors_tensor& tensor, st
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::io
+// Definitions for egraph/egraph.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const double> arguments) {
+  small_vector<double, 16> values;
+  for (const scalar_node& node : program.nodes) {
+    double value = node.value;
+    if (node.op == scalar_op::argument) {
+      value = arguments[static_cast<std::size_t>(node.value)];
+    } else if (node.op != scalar_op::constant) {
+      value = meganeura::evaluate(node.op, values[node.operands[0]], values[node.operands[1]], values[node.operands[2]],
+                                  node.type, program.nodes[node.operands[0]].type);
+      value = rounded_to(value, node.type);
+    }
+    values.push_back(value);
+  }
+  return values.back();
+}
+
+namespace detail {
+
+inline std::uint64_t hash_node(const enode& key, std::span<const class_id> operands) {
+  std::uint64_t hash = hash_combine(
+      static_cast<std::uint64_t>(key.kind) << 9 | static_cast<std::uint64_t>(key.type) << 1 | std::uint64_t{key.apart},
+      static_cast<std::uint64_t>(key.extents) << 32 | key.attribute);
+  for (class_id operand : operands) hash = hash_combine(hash, operand);
+  return hash;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE class_id engine::find(class_id id) const {
+  while (links_[id] != id) id = links_[id] = links_[links_[id]];  // path halving
+  return id;
+}
+
+MEGANEURA_INLINE shape_id engine::intern(const shape& extents) {
+  std::uint64_t key = static_cast<std::uint64_t>(extents.rank());
+  for (std::int64_t extent : extents) key = hash_combine(key, static_cast<std::uint64_t>(extent));
+  const shape_id known = shape_ids_.find(key, [&](shape_id id) { return shapes_[id] == extents; });
+  if (known != no_id) return known;
+  const auto id = static_cast<shape_id>(shapes_.size());
+  shapes_.push_back(extents);
+  shape_ids_.insert(key, id);
+  return id;
+}
+
+MEGANEURA_INLINE class_list engine::canonical(std::span<const class_id> operands) const {
+  class_list result(operands.begin(), operands.end());
+  for (class_id& operand : result) operand = find(operand);
+  return result;
+}
+
+MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const class_id> operands,
+                                            std::uint64_t hash) const {
+  return ids_.find(hash, [&](enode_id id) {
+    const enode& known = nodes_[id];
+    return !known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
+           known.attribute == key.attribute && known.apart == key.apart &&
+           (!key.apart || find(known.owner) == find(key.owner)) && std::ranges::equal(this->operands(id), operands);
+  });
+}
+
+MEGANEURA_INLINE enode engine::make_key(op kind, dtype type, shape_id extents, attribute_ref value, rule_mask reasons) {
+  int head = head_of(kind);
+  if (const auto* map = value.get_if<map_attribute>()) {
+    const scalar_op last = map->program.nodes.back().op;
+    if (map->program.is_single(last)) head = head_of(last);
+  }
+  return {.kind = kind,
+          .type = type,
+          .head = static_cast<std::uint8_t>(head),
+          .extents = extents,
+          .attribute = attributes_.intern(value),
+          .path = path_,
+          .reasons = reasons};
+}
+
+MEGANEURA_INLINE enode_id engine::append(enode key, std::span<const class_id> operands, std::uint64_t hash,
+                                         class_id owner) {
+  const auto id = static_cast<enode_id>(nodes_.size());
+  key.owner = owner;
+  key.first_operand = static_cast<std::uint32_t>(operands_.size());
+  key.operand_count = static_cast<std::uint32_t>(operands.size());
+  nodes_.push_back(key);
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+  for (class_id operand : operands) {
+    node_list& parents = classes_[operand].parents;
+    if (parents.empty() || parents.back() != id) parents.push_back(id);
+  }
+  ids_.insert(hash, id);
+  classes_[owner].nodes.push_back(id);
+  classes_[owner].heads |= bit_set<head_count>::of(key.head);
+  dirty_.push_back(id);
+  analyse(id);
+  for (class_id operand : deciding_operands(id)) mark_decisive(operand);
+  return id;
+}
+
+MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents, attribute_ref value,
+                                      std::span<const class_id> operands, rule_mask reasons) {
+  const enode key = make_key(kind, type, intern(extents), value, reasons);
+  const class_list children = canonical(operands);
+  const std::uint64_t hash = detail::hash_node(key, children);
+  const enode_id known = find_node(key, children, hash);
+  if (known != no_id) return find(nodes_[known].owner);
+  const auto owner = static_cast<class_id>(classes_.size());
+  classes_.push_back({.extents = key.extents, .path = path_, .type = type});
+  links_.push_back(owner);
+  append(key, children, hash, owner);
+  return owner;
+}
+
+MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, attribute_ref value,
+                                         std::span<const class_id> operands, rule_mask reasons, bool apart) {
+  target = find(target);
+  enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
+  key.owner = target;
+  key.apart = apart;
+  const class_list children = canonical(operands);
+  const std::uint64_t hash = detail::hash_node(key, children);
+  const enode_id known = find_node(key, children, hash);
+  if (known != no_id) {
+    merge(target, nodes_[known].owner);
+    return known;
+  }
+  changed_.push_back(target);
+  return append(key, children, hash, target);
+}
+
+MEGANEURA_INLINE bool engine::merge(class_id a, class_id b) {
+  a = find(a);
+  b = find(b);
+  if (a == b) return false;
+  if (classes_[a].extents != classes_[b].extents || classes_[a].type != classes_[b].type) {
+    fail(error_category::internal, "e-graph: a rule equated {} {} with {} {}", to_string(classes_[a].type),
+         to_string(extents(a)), to_string(classes_[b].type), to_string(extents(b)));
+  }
+  if (classes_[a].decides != classes_[b].decides) mark_decisive(classes_[a].decides ? b : a);
+  if (b < a) std::swap(a, b);  // the older class stays: independent of sizes, so insertion order alone decides
+  eclass &kept = classes_[a], &gone = classes_[b];
+  links_[b] = a;
+  kept.nodes.append(gone.nodes.begin(), gone.nodes.end());
+  kept.parents.append(gone.parents.begin(), gone.parents.end());
+  kept.heads |= gone.heads;
+  if (!kept.constant) kept.constant = gone.constant;
+  gone.nodes = {};
+  gone.parents = {};
+  unions_.push_back(a);
+  changed_.push_back(a);
+  return true;
+}
+
+MEGANEURA_INLINE void engine::retire(enode_id id) {
+  nodes_[id].dead = true;
+  node_list& members = classes_[find(nodes_[id].owner)].nodes;
+  members.erase_from(std::remove(members.begin(), members.end(), id));
+}
+
+MEGANEURA_INLINE void engine::repair(class_id id) {
+  const node_list parents = std::move(classes_[id].parents);
+  node_list kept;
+  for (enode_id parent : parents) {
+    enode& node = nodes_[parent];
+    if (node.dead) continue;
+    const class_list children = canonical(operands(parent));
+    if (!std::ranges::equal(children, operands(parent))) {
+      const std::uint64_t hash = detail::hash_node(node, children);
+      const enode_id known = find_node(node, children, hash);
+      std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
+      if (known != no_id && known != parent) {
+        node.dead = true;
+        merge(node.owner, nodes_[known].owner);
+        continue;
+      }
+      if (known == no_id) ids_.insert(hash, parent);
+    }
+    kept.push_back(parent);
+  }
+  // A merge above may have moved this class.
+  node_list& now = classes_[find(id)].parents;
+  now.append(kept.begin(), kept.end());
+  std::sort(now.begin(), now.end());
+  now.erase_from(std::unique(now.begin(), now.end()));
+  for (enode_id parent : kept) analyse(parent);
+}
+
+MEGANEURA_INLINE void engine::rebuild() {
+  while (!unions_.empty()) {
+    std::vector<class_id> todo = std::move(unions_);
+    unions_.clear();
+    for (class_id& id : todo) id = find(id);
+    std::sort(todo.begin(), todo.end());
+    todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
+    for (class_id id : todo) repair(find(id));
+    for (class_id id : todo) {
+      node_list& nodes = classes_[find(id)].nodes;
+      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
+    }
+  }
+}
+
+MEGANEURA_INLINE bool engine::decides_for(enode_id id, class_id operand) const {
+  const class_list found = deciding_operands(id);
+  return std::find(found.begin(), found.end(), operand) != found.end();
+}
+
+MEGANEURA_INLINE void engine::mark_decisive(class_id id) {
+  any_decides_ = true;
+  class_list todo = {id};
+  while (!todo.empty()) {
+    eclass& next = classes_[find(todo.back())];
+    todo.pop_back();
+    if (next.decides) continue;
+    next.decides = true;
+    bool state = false;
+    for (enode_id node : next.nodes) {
+      const auto all = operands(node);
+      todo.append(all.begin(), all.end());
+      state = state || nodes_[node].kind == op::state;
+    }
+    for (std::size_t i = 0; state && i < next.parents.size(); ++i) {
+      if (nodes_[next.parents[i]].kind != op::assign) continue;
+      const class_list carried = deciding_operands(next.parents[i]);
+      todo.append(carried.begin(), carried.end());
+    }
+  }
+}
+
+MEGANEURA_INLINE std::vector<enode_id> engine::take_dirty(int depth) {
+  std::vector<enode_id> result = std::move(dirty_);
+  dirty_.clear();
+  std::vector<class_id> level = std::move(changed_);
+  changed_.clear();
+  for (class_id& id : level) {
+    id = find(id);
+    result.insert(result.end(), classes_[id].nodes.begin(), classes_[id].nodes.end());
+  }
+  for (int d = 0; d < depth; ++d) {
+    std::sort(level.begin(), level.end());
+    level.erase(std::unique(level.begin(), level.end()), level.end());
+    std::vector<class_id> next;
+    for (class_id id : level) {
+      for (enode_id parent : classes_[id].parents) {
+        if (nodes_[parent].dead) continue;
+        result.push_back(parent);
+        next.push_back(find(nodes_[parent].owner));
+      }
+    }
+    level = std::move(next);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  std::erase_if(result, [&](enode_id node) { return nodes_[node].dead; });
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+
+// What each kind of node tells the e-graph of its value: a constant, and the operands it decides something by.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph::detail {
+
+/// `constant`: the value of every element, as far as those of the operands tell it. `deciding`: operands on which a
+/// comparison or a choice in the node depends.
+template <op Kind>
+struct node_analysis {
+  static std::optional<double> constant(const engine&, enode_id) { return {}; }
+  static class_list deciding(const engine&, enode_id) { return {}; }
+};
+using no_analysis = node_analysis<op::input>;
+
+template <>
+struct node_analysis<op::constant> : no_analysis {
+  static std::optional<double> constant(const engine& g, enode_id id) { return g.get<constant_attribute>(id).value; }
+};
+
+template <>
+struct node_analysis<op::view> : no_analysis {
+  static std::optional<double> constant(const engine& g, enode_id id) { return g[g.operand(id, 0)].constant; }
+};
+
+template <>
+struct node_analysis<op::reduce> {
+  static std::optional<double> constant(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    const reduce_kind kind = g.get<reduce_attribute>(id).kind;
+    if (!g[from].constant) return {};
+    if (kind == reduce_kind::max || kind == reduce_kind::min) return g[from].constant;
+    if (kind != reduce_kind::sum) return {};
+    const std::int64_t results = g.extents(g.find(g.node(id).owner)).elements();
+    const auto terms = static_cast<double>(g.extents(from).elements() / results);
+    return meganeura::evaluate(scalar_op::multiply, *g[from].constant, terms, 0, g.node(id).type);
+  }
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_arg(g.get<reduce_attribute>(id).kind) || !is_float(g[from].type)) return {};
+    return {from};  // which of its elements is the largest
+  }
+};
+
+template <>
+struct node_analysis<op::map> {
+  static std::optional<double> constant(const engine& g, enode_id id) {
+    small_vector<double, 8> values;
+    for (std::size_t i = 0; i < g.node(id).operand_count; ++i) {
+      const std::optional<double>& value = g[g.operand(id, i)].constant;
+      if (!value) return {};
+      values.push_back(*value);
+    }
+    return evaluate(g.get<map_attribute>(id).program, values);
+  }
+  static class_list deciding(const engine& g, enode_id id) {
+    const program_flags decides = deciding_arguments(g.get<map_attribute>(id).program);
+    class_list found;
+    for (std::size_t i = 0; i < g.node(id).operand_count && i < decides.size(); ++i) {
+      if (decides[i]) found.push_back(g.operand(id, i));
+    }
+    return found;
+  }
+};
+
+template <>
+struct node_analysis<op::window_scatter> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    if (g.get<window_attribute>(id).kind != reduce_kind::max) return {};
+    return {g.operand(id, 0)};  // where the maximum is
+  }
+};
+
+template <>
+struct node_analysis<op::cumulative> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_arg(g.get<cumulative_attribute>(id).kind) || !is_float(g[from].type)) return {};
+    return {from};
+  }
+};
+
+template <>
+struct node_analysis<op::argsort> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    const class_id from = g.operand(id, 0);
+    if (!is_float(g[from].type)) return {};
+    return {from};
+  }
+};
+
+template <>
+struct node_analysis<op::assign> : no_analysis {
+  static class_list deciding(const engine& g, enode_id id) {
+    if (!g[g.operand(id, 0)].decides) return {};
+    return {g.operand(id, 1)};  // the next step decides by what is stored
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph::detail
+
+// Definitions for egraph/continuity.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+// Floats in, a jump somewhere in what comes out.
+inline bool jumps(const scalar_program& program, const scalar_node& node) {
+  if (info(node.op).arity == 0 || !is_float(program.nodes[node.operands[0]].type)) return false;
+  return info(node.op).is.jumps || (node.op == scalar_op::convert && !is_float(node.type));
+}
+
+// x < y ? x : y, in any order: at the jump both are the same.
+inline bool picks_what_it_compares(const scalar_program& program, const scalar_node& select) {
+  const scalar_node& condition = program.nodes[select.operands[0]];
+  if (condition.op != scalar_op::less && condition.op != scalar_op::less_equal) return false;
+  const scalar_ref *compared = condition.operands, *picked = select.operands + 1;
+  return std::is_permutation(compared, compared + 2, picked);
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE program_flags deciding_nodes(const scalar_program& program) {
+  const std::span<const scalar_node> nodes = program.nodes;
+  program_flags deciding(nodes.size(), false);
+  const auto jumps = [&](const scalar_node& node) { return detail::jumps(program, node); };
+  if (std::none_of(nodes.begin(), nodes.end(), jumps)) return deciding;
+  program_flags harmless(nodes.size(), true);
+  for (std::size_t i = nodes.size(); i-- > 0;) {  // users before operands
+    const bool result_of_program = i + 1 == nodes.size();
+    const bool jump = jumps(nodes[i]) && (result_of_program || !harmless[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) {
+      const scalar_ref operand = nodes[i].operands[k];
+      const bool picked =
+          k == 0 && nodes[i].op == scalar_op::select && detail::picks_what_it_compares(program, nodes[i]);
+      if (!picked) harmless[operand] = false;
+      if (jump || deciding[i]) deciding[operand] = true;
+    }
+  }
+  return deciding;
+}
+
+MEGANEURA_INLINE program_flags deciding_arguments(const scalar_program& program) {
+  const program_flags nodes = deciding_nodes(program);
+  program_flags result(static_cast<std::size_t>(program.arguments()), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (program.nodes[i].op != scalar_op::argument || !is_float(program.nodes[i].type)) continue;
+    if (nodes[i]) result[static_cast<std::size_t>(program.nodes[i].value)] = true;
+  }
+  return result;
+}
+
+MEGANEURA_INLINE stability trace_unstable(const scalar_program& program, std::span<const bool> unstable) {
+  const std::span<const scalar_node> nodes = program.nodes;
+  const auto starts = [&](const scalar_node& node) {
+    if (node.op != scalar_op::argument)
+      return (node.op == scalar_op::row_sum || node.op == scalar_op::row_product) && is_float(node.type);
+    const auto index = static_cast<std::size_t>(node.value);
+    return index < unstable.size() && unstable[index];
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::find_if(nodes, starts) - nodes.begin());
+  if (first == nodes.size()) return {};
+  program_flags moves(nodes.size(), false);
+  for (std::size_t i = first; i < nodes.size(); ++i) {
+    bool found = starts(nodes[i]);
+    for (int k = 0; k < info(nodes[i].op).arity; ++k) found = found || moves[nodes[i].operands[k]];
+    moves[i] = found;
+  }
+  stability found;
+  found.result = moves.back();
+  if (std::ranges::none_of(nodes, [&](const scalar_node& node) { return detail::jumps(program, node); })) return found;
+  const program_flags deciding = deciding_nodes(program);
+  for (std::size_t i = first; i < moves.size(); ++i) found.decision = found.decision || (moves[i] && deciding[i]);
+  return found;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for egraph/extract.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+namespace detail {
+
+class extractor {
+ public:
+  extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
+            const launch_time& launch)
+      : g_(g),
+        time_of_(time),
+        launch_(launch),
+        classes_(g.class_slots()),
+        time_(g.node_count()),
+        cost_(g.node_count(), -1),
+        live_(g.class_slots()) {
+    std::vector<bool> listed(g.class_slots(), false);
+    for (class_id id : order) {  // classes may have merged since they were ordered: each is chosen and paid for once
+      if (!listed[g.find(id)]) order_.push_back(g.find(id));
+      listed[g.find(id)] = true;
+    }
+    for (class_id id : roots) roots_.push_back(g.find(id));
+    list_operands();
+    rank_classes();
+    choose_first();
+  }
+
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
+  /// chosen now.
+  bool offer(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    time_.resize(g_.node_count());
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    find_cost(region);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (enode_id node = first; node < g_.node_count(); ++node) {
+      if (node == region) continue;
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+    improve_shared(several);
+    return live_[several].uses > 0;
+  }
+
+  [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
+
+  void repair(int max_passes, int& passes) {
+    for (class_id root : roots_) total_ += acquire(root);
+    for (passes = 0; passes < max_passes; ++passes) {
+      const double before = total_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve(order_[i]);
+      for (std::size_t i = order_.size(); i-- > 0;) improve_shared(order_[i]);
+      if (total_ >= before * (1 - 1e-12)) break;
+    }
+  }
+
+  /// The same with what groups take, which no sum over kernels tells.
+  void repair_groups(int max_passes) {
+    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    for (int pass = 0; pass < max_passes; ++pass) {
+      find_groups();
+      const std::size_t before = moved_;
+      for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
+      if (moved_ == before) break;
+    }
+  }
+
+  [[nodiscard]] extraction result() const {
+    extraction made;
+    made.seconds = total_, made.groups = depth_, made.moved = moved_;
+    made.chosen.assign(g_.class_slots(), no_id);
+    std::vector<class_id> live;
+    for (class_id id : order_) {
+      if (live_[id].uses == 0) continue;
+      made.chosen[id] = live_[id].node;
+      live.push_back(id);
+    }
+    std::stable_sort(live.begin(), live.end(),
+                     [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::vector<bool> listed(g_.class_slots());
+    std::vector<class_id> waiting;
+    for (class_id id : live) list(id, waiting, listed, made.order);
+    return made;
+  }
+
+ private:
+  // After what it reads: what has several results may read values of a higher rank than those it computes.
+  void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
+            std::vector<class_id>& order) const {
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t before = waiting.size();
+      for (class_id operand : distinct_operands(live_[next].node)) {
+        if (!listed[next] && !listed[operand]) waiting.push_back(operand);
+      }
+      if (waiting.size() > before) continue;
+      if (!listed[next]) order.push_back(next);
+      listed[next] = true;
+      waiting.pop_back();
+    }
+  }
+
+  // The operands of nodes that are new.
+  void list_operands() {
+    for (auto node = static_cast<enode_id>(first_operand_.size() - 1); node < g_.node_count(); ++node) {
+      for (class_id operand : g_.operands(node)) {
+        operand = g_.find(operand);
+        const auto begin = operands_.begin() + static_cast<std::ptrdiff_t>(first_operand_.back());
+        if (std::find(begin, operands_.end(), operand) == operands_.end()) operands_.push_back(operand);
+      }
+      first_operand_.push_back(operands_.size());
+    }
+  }
+
+  static constexpr std::uint32_t unranked = ~std::uint32_t{0};
+  struct class_choice {
+    std::uint32_t rank = unranked;  // operands of usable nodes rank lower: no plan can be cyclic
+    node_list candidates;
+    class_list readers;  // classes with a candidate reading this one
+  };
+  struct live_class {
+    enode_id node = no_id;
+    std::uint32_t uses = 0;
+  };
+
+  // A class ranks when it has a node whose operands all rank; nodes reading a class of higher rank are left out.
+  void rank_classes() {
+    std::uint32_t next = 0;
+    std::vector<class_id> waiting = order_;
+    for (std::size_t before = waiting.size() + 1; !waiting.empty() && waiting.size() < before;) {
+      before = waiting.size();
+      std::erase_if(waiting, [&](class_id id) {
+        for (enode_id node : g_[id].nodes) {
+          if (g_.node(node).dead || !usable(node, next)) continue;
+          if (cost_[node] < 0) find_cost(node);
+          if (std::isinf(cost_[node])) continue;
+          classes_[id].candidates.push_back(node);
+        }
+        if (classes_[id].candidates.empty()) return false;
+        classes_[id].rank = next++;
+        for (enode_id node : classes_[id].candidates) note_reader(id, node);
+        return true;
+      });
+    }
+    for (class_id root : roots_) {
+      if (classes_[root].rank != unranked) continue;
+      const enode& node = g_.node(g_[root].nodes.front());
+      fail(error_category::internal, "extract: no kernel computes {} {}{}; a rule family it needs is disabled",
+           to_string(node.kind), to_string(node.type), to_string(g_.extents(root)));
+    }
+  }
+
+  [[nodiscard]] bool usable(enode_id node, std::uint32_t rank) const {
+    for (class_id operand : g_.operands(node)) {
+      if (classes_[g_.find(operand)].rank >= rank) return false;
+    }
+    return true;
+  }
+
+  void note_reader(class_id id, enode_id node) {
+    for (class_id operand : g_.operands(node)) {
+      class_list& readers = classes_[g_.find(operand)].readers;
+      if (readers.empty() || readers.back() != id) readers.push_back(id);
+    }
+  }
+
+  [[nodiscard]] std::span<const class_id> distinct_operands(enode_id node) const {
+    return {operands_.data() + first_operand_[node], first_operand_[node + 1] - first_operand_[node]};
+  }
+
+  // The first choice. A value's cost is shared out among the classes that may read it: added up whole for every path to
+  // it, costs would double with each layer of a residual model and soon mean nothing.
+  void choose_first() {
+    std::vector<class_id> by_rank;
+    for (class_id id : order_) {
+      if (classes_[id].rank != unranked) by_rank.push_back(id);
+    }
+    std::sort(by_rank.begin(), by_rank.end(),
+              [&](class_id x, class_id y) { return classes_[x].rank < classes_[y].rank; });
+    std::vector<double> share(g_.class_slots());
+    for (class_id id : by_rank) {
+      double least = std::numeric_limits<double>::infinity();
+      for (enode_id node : classes_[id].candidates) {
+        double cost = cost_[node];
+        for (class_id operand : distinct_operands(node)) cost += share[operand];
+        if (cost >= least) continue;
+        least = cost;
+        live_[id].node = node;
+      }
+      share[id] = least / static_cast<double>(std::max<std::size_t>(1, classes_[id].readers.size()));
+    }
+  }
+
+  void find_cost(enode_id node) {
+    time_[node] = time_of_(node);
+    cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+    if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
+  }
+  [[nodiscard]] bool launches(enode_id node) const {
+    const op_stage stage = info(g_.node(node).kind).stage;
+    return stage != op_stage::leaf && stage != op_stage::projection;
+  }
+
+  // ---- groups
+
+  // How many kernels are on the longest way to a value as it is chosen now; `cyclic` where one would wait for itself,
+  // which those with several results can. Of classes `from` on and what they need; `finished_` has them, operands
+  // before users.
+  static constexpr std::uint32_t unknown = ~std::uint32_t{0}, open = unknown - 1, cyclic = unknown - 2;
+  void find_levels(std::span<const class_id> from) {
+    for (class_id id : from) {
+      if (classes_[id].rank != unranked) pending_.push_back(id);
+      while (!pending_.empty()) {
+        const class_id next = pending_.back();
+        if (levels_[next] <= cyclic) {
+          pending_.pop_back();
+          continue;
+        }
+        levels_[next] = open;
+        std::uint32_t level = 0;
+        for (class_id operand : distinct_operands(live_[next].node)) {
+          if (levels_[operand] == unknown) pending_.push_back(operand);
+          level = std::max(level, levels_[operand] == open ? cyclic : levels_[operand]);
+        }
+        if (level == unknown) continue;
+        levels_[next] = level == cyclic ? cyclic : level + launches(live_[next].node);
+        finished_.push_back(next);
+      }
+    }
+  }
+  void forget_levels() {
+    levels_.assign(g_.class_slots(), unknown);
+    finished_.clear();
+  }
+
+  // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
+  // the first one's data.
+  struct group {
+    std::multiset<double> alone, idle;
+    double busy = 0;
+    void add(const kernel_time& kernel) {
+      alone.insert(kernel.alone);
+      idle.insert(kernel.alone - kernel.busy);
+      busy += kernel.busy;
+    }
+    void remove(const kernel_time& kernel) {
+      alone.erase(alone.find(kernel.alone));
+      idle.erase(idle.find(kernel.alone - kernel.busy));
+      busy -= kernel.busy;
+    }
+    [[nodiscard]] double seconds(const launch_time& launch) const {
+      if (alone.empty()) return 0;
+      const auto dispatches = static_cast<double>(alone.size()) * launch.dispatch;
+      return launch.group + dispatches + std::max(*alone.rbegin(), busy + *idle.begin());
+    }
+  };
+  // Of one step as it is chosen now; infinite where a kernel would wait for itself.
+  [[nodiscard]] double step_seconds() {
+    forget_levels();
+    find_levels(roots_);
+    groups_.assign(1, {});
+    for (class_id id : finished_) {
+      if (levels_[id] == cyclic) return std::numeric_limits<double>::infinity();
+      if (groups_.size() <= levels_[id]) groups_.resize(levels_[id] + 1);
+      if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
+    }
+    double seconds = 0;
+    for (const group& each : groups_) seconds += each.seconds(launch_);
+    return seconds;
+  }
+
+  // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
+  // one to the end.
+  void find_groups() {
+    total_ = step_seconds();
+    depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
+    after_.assign(g_.class_slots(), 0);
+    for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
+      const enode_id node = live_[finished_[i]].node;
+      for (class_id operand : distinct_operands(node))
+        after_[operand] = std::max(after_[operand], after_[finished_[i]] + launches(node));
+    }
+    known_groups_.swap(groups_);
+    find_levels(order_);
+    known_ = levels_;
+    before_.assign(g_.class_slots(), unknown);
+    moves_.clear();
+  }
+  [[nodiscard]] std::uint32_t level_by(enode_id node) const {
+    std::uint32_t level = 0;
+    for (class_id operand : distinct_operands(node)) level = std::max(level, known_[operand]);
+    return level >= cyclic ? cyclic : level + launches(node);
+  }
+
+  void improve_group(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    for (enode_id node : classes_[id].candidates) {
+      const enode_id before = live_[id].node;
+      if (node == before) continue;
+      const std::uint32_t level = level_by(node);
+      const double delta = change(id, node);
+      const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
+      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
+    }
+  }
+  // What the groups cost that the longest way has more where a class moves to that level.
+  [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
+    const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
+    const double more = level > now + slack ? level - now - slack : 0;
+    return launch_.group * (level < now && slack == 0 ? -static_cast<double>(now - level) : more);
+  }
+
+  // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
+  // longer is, of the class, which is at `level` now, and of what waits for it.
+  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
+    if (level != known_[id] && !follow(id, level)) {
+      forget_moves();
+      return is_quicker();
+    }
+    differences_.clear();
+    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+    note(known_[id], live_[id].node, true);
+    bool is_cyclic = false;
+    for (class_id each : turned_) {
+      const bool is_new = live_[each].uses > 0;
+      const std::uint32_t at = is_new || before_[each] == unknown ? known_[each] : before_[each];
+      is_cyclic = is_cyclic || at >= cyclic;
+      note(at, live_[each].node, is_new);
+    }
+    for (class_id each : moves_) {
+      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+      note(before_[each], live_[each].node, false);
+      note(known_[each], live_[each].node, true);
+    }
+    if (is_cyclic || !regroup()) {
+      forget_moves();
+      return false;
+    }
+    ++moved_;
+    find_ways(id, before);
+    for (class_id each : moves_) before_[each] = unknown;
+    moves_.clear();
+    return true;
+  }
+  // The same by all groups.
+  bool is_quicker() {
+    if (step_seconds() >= total_ - tolerance) return false;
+    ++moved_;
+    find_groups();
+    return true;
+  }
+
+  // Finds the levels of all that waits for a class, which is at `level` now. False where there is no end to it, as
+  // where a kernel would wait for itself.
+  bool follow(class_id id, std::uint32_t level) {
+    waiting_.clear();
+    move(id, level);
+    for (std::size_t next = 0; next < waiting_.size(); ++next) {
+      if (next > most_followed) return false;
+      const class_id each = waiting_[next];
+      const std::uint32_t found = level_by(live_[each].node);
+      if (found == known_[each]) continue;
+      if (found == cyclic && live_[each].uses > 0) return false;
+      move(each, found);
+    }
+    return true;
+  }
+  void move(class_id id, std::uint32_t level) {
+    if (before_[id] == unknown) before_[id] = known_[id], moves_.push_back(id);
+    known_[id] = level;
+    for_readers(id, [&](class_id reader) { waiting_.push_back(reader); });
+  }
+  void forget_moves() {
+    for (class_id each : moves_) known_[each] = std::exchange(before_[each], unknown);
+    moves_.clear();
+  }
+  // Those that read a class as they are chosen now, live or not.
+  template <class Visit>
+  void for_readers(class_id id, const Visit& visit) const {
+    for (class_id reader : classes_[id].readers) {
+      if (live_[reader].node != no_id && reads(live_[reader].node, id)) visit(reader);
+    }
+  }
+
+  struct difference {
+    std::uint32_t level;
+    enode_id node;
+    bool is_new;
+  };
+  void note(std::uint32_t level, enode_id node, bool is_new) {
+    if (launches(node)) differences_.push_back({level, node, is_new});
+  }
+  // Applies the differences to the groups if these get quicker.
+  bool regroup() {
+    struct known_time {
+      std::uint32_t level;
+      double seconds, busy;
+    };
+    small_vector<known_time, 8> times;
+    std::ranges::stable_sort(differences_, {}, &difference::level);
+    for (const difference& each : differences_) {
+      if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
+      const group& known = known_groups_[each.level];
+      if (times.empty() || times.back().level != each.level)
+        times.push_back({each.level, known.seconds(launch_), known.busy});
+    }
+    const auto apply = [&](bool forward) {
+      for (const difference& each : differences_) {
+        group& changed = known_groups_[each.level];
+        each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
+      }
+    };
+    apply(true);
+    double seconds = 0;
+    for (const known_time& each : times) seconds += known_groups_[each.level].seconds(launch_) - each.seconds;
+    const bool is_kept = seconds < -tolerance;
+    if (is_kept) {
+      total_ += seconds;
+    } else {
+      apply(false);
+      for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
+    }
+    while (known_groups_.size() > 1 && known_groups_.back().alone.empty()) known_groups_.pop_back();
+    depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
+    return is_kept;
+  }
+
+  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
+  // next pass finds them all.
+  void find_ways(class_id id, enode_id before) {
+    waiting_.clear();
+    const auto add = [&](enode_id node) {
+      const std::span<const class_id> operands = distinct_operands(node);
+      waiting_.insert(waiting_.end(), operands.begin(), operands.end());
+    };
+    add(before);
+    add(live_[id].node);
+    for (class_id each : turned_) add(live_[each].node);
+    for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
+      const class_id each = waiting_[next];
+      std::uint32_t most = 0;
+      for_readers(each, [&](class_id reader) {
+        if (live_[reader].uses > 0) most = std::max(most, after_[reader] + launches(live_[reader].node));
+      });
+      if (most == after_[each]) continue;
+      after_[each] = most;
+      if (live_[each].node != no_id) add(live_[each].node);
+    }
+  }
+
+  // Adds one use of a class; what becomes live with it costs.
+  double acquire(class_id id) {
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      const class_id next = pending_.back();
+      pending_.pop_back();
+      if (live_[next].uses++ == 0) cost += turn(next);
+    }
+    return cost;
+  }
+  double release(class_id id) {
+    double cost = 0;
+    for (pending_.push_back(id); !pending_.empty();) {
+      const class_id next = pending_.back();
+      pending_.pop_back();
+      if (--live_[next].uses == 0) cost += turn(next);
+    }
+    return cost;
+  }
+  double turn(class_id id) {
+    const enode_id node = live_[id].node;
+    const std::span<const class_id> operands = distinct_operands(node);
+    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    turned_.push_back(id);
+    return cost_[node];
+  }
+
+  // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
+  double change(class_id id, enode_id node) {
+    turned_.clear();
+    double delta = cost_[node] - cost_[live_[id].node];
+    for (class_id operand : distinct_operands(node)) delta += acquire(operand);
+    for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
+    live_[id].node = node;
+    return delta;
+  }
+
+  template <class Allowed>
+  double change_to_best(class_id id, Allowed allowed) {
+    const enode_id before = live_[id].node;
+    enode_id best = allowed(before) ? before : no_id;
+    double best_delta = 0, delta = 0;
+    for (enode_id node : classes_[id].candidates) {
+      if (node == live_[id].node || !allowed(node)) continue;
+      delta += change(id, node);
+      if (best != no_id && delta >= best_delta - tolerance) continue;
+      best = node;
+      best_delta = delta;
+    }
+    if (best == no_id) best = before;
+    if (live_[id].node != best) change(id, best);
+    return best == before ? 0 : best_delta;
+  }
+
+  void improve(class_id id) {
+    if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
+    total_ += change_to_best(id, [](enode_id) { return true; });
+  }
+
+  // One class alone rarely gains by starting to read a value that nobody else reads yet (or by being the first to
+  // stop): all readers of a shared value are moved together, and kept only if the sum falls.
+  void improve_shared(class_id id) {
+    const class_choice& shared = classes_[id];
+    if (shared.readers.size() < 2 || shared.rank == unranked) return;
+    const bool was_live = live_[id].uses > 0;
+    struct step {
+      class_id reader;
+      enode_id before;
+    };
+    small_vector<step, 16> undo;
+    double delta = was_live ? 0 : acquire(id);  // held while the readers decide
+    for (class_id reader : shared.readers) {
+      if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
+      undo.push_back({reader, live_[reader].node});
+      delta += change_to_best(reader, [&](enode_id node) { return reads(node, id) != was_live; });
+      if (live_[reader].node == undo.back().before) undo.pop_back();
+    }
+    if (!was_live) delta -= release(id);
+    if (delta < -tolerance) {
+      total_ += delta;
+      return;
+    }
+    while (!undo.empty()) {
+      const auto [reader, node] = undo.back();
+      if (live_[reader].uses > 0) {
+        change(reader, node);
+      } else {
+        live_[reader].node = node;
+      }
+      undo.pop_back();
+    }
+  }
+
+  [[nodiscard]] bool reads(enode_id node, class_id id) const {
+    const std::span<const class_id> operands = distinct_operands(node);
+    return std::find(operands.begin(), operands.end(), id) != operands.end();
+  }
+
+  static constexpr std::size_t most_followed = 256;
+  static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
+  const engine& g_;
+  const node_time& time_of_;
+  launch_time launch_;
+  std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
+  std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
+  std::vector<class_choice> classes_;
+  std::vector<kernel_time> time_;
+  std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
+  std::vector<live_class> live_;
+  std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
+  double total_ = 0;               // of what is live, first each kernel for itself, then group by group
+  std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
+  std::uint32_t depth_ = 0;
+  std::vector<class_id> finished_;
+  std::vector<group> groups_, known_groups_;  // by level
+  std::vector<class_id> turned_;              // became live or no longer are by the last change
+  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
+  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
+  std::vector<difference> differences_;       // of groups
+  std::size_t moved_ = 0;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
+                                    const node_time& time, const launch_time& launch, const growth& grow,
+                                    int max_passes) {
+  detail::extractor work(g, order, roots, time, launch);
+  int passes = 0;
+  work.repair(max_passes, passes);
+  std::size_t offered = 0, merged = 0;
+  const auto offer = [&](class_id several) {
+    ++offered;
+    const bool taken = work.offer(several);
+    merged += taken;
+    return taken;
+  };
+  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
+  work.repair_groups(max_passes);
+  extraction result = work.result();
+  result.offered = offered;
+  result.merged = merged;
+  result.passes = passes;
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// The cost of a program; those of nodes stand with their kernel families (fusion/kernel_family.ipp).
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE double program_cost(const scalar_program& program, const device_profile& device) {
+  double total = 0;
+  for (const scalar_node& node : program.nodes) {
+    if (info(node.op).arity > 0) total += info(node.op).is.slow ? device.transcendental : 1;
+  }
+  return total;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+// Definitions for fusion/affine.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE int nest::count(std::uint8_t wanted) const {
+  return static_cast<int>(std::count(group, group + space.rank(), wanted));
+}
+
+namespace detail {
+
+inline std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+template <class T>
+void insert_at(T (&values)[max_rank], int at, T value) {
+  std::copy_backward(values + at, values + max_rank - 1, values + max_rank);
+  values[at] = value;
+}
+
+// What says nothing is zero, so that equal accesses are equal.
+inline void clear_unused(index_map& access, int rank) {
+  access.bounded &= (1u << rank) - 1;
+  for (int i = 0; i < max_rank; ++i) {
+    if (i >= rank) access.strides[i] = 0;
+    if (!(access.bounded >> i & 1)) access.low[i] = access.high[i] = 0;
+  }
+}
+
+// Axis i of the result is axis order[i]; axes not named disappear (their extent is 1).
+inline void reorder(nest& loops, const int* order, int count) {
+  bool same = count == loops.space.rank();
+  for (int i = 0; i < count; ++i) same = same && order[i] == i;
+  if (same) {
+    for (index_map& access : loops.accesses) clear_unused(access, count);
+    return;
+  }
+  const nest from = loops;
+  loops.space = {};
+  for (int i = 0; i < count; ++i) {
+    loops.space.push_back(from.space[order[i]]);
+    loops.group[i] = from.group[order[i]];
+  }
+  for (std::size_t a = 0; a < loops.accesses.size(); ++a) {
+    index_map& to = loops.accesses[a];
+    const index_map& old = from.accesses[a];
+    to.bounded = 0;
+    for (int i = 0; i < max_rank; ++i) to.strides[i] = to.low[i] = to.high[i] = 0;
+    for (int i = 0; i < count; ++i) {
+      to.strides[i] = old.strides[order[i]];
+      if (!(old.bounded >> order[i] & 1)) continue;
+      to.bounded |= 1u << i;
+      to.low[i] = old.low[order[i]];
+      to.high[i] = old.high[order[i]];
+    }
+  }
+}
+
+inline bool mergeable(const nest& loops, int axis) {
+  if (loops.group[axis] != loops.group[axis + 1]) return false;
+  return std::all_of(loops.accesses.begin(), loops.accesses.end(), [&](const index_map& a) {
+    return !(a.bounded >> axis & 3) && a.strides[axis] == a.strides[axis + 1] * loops.space[axis + 1];
+  });
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool split_axis(nest& loops, int axis, std::int64_t inner) {
+  if (loops.space.rank() == max_rank || inner < 1 || loops.space[axis] % inner != 0) return false;
+  for (const index_map& a : loops.accesses) {
+    if (a.bounded >> axis & 1) return false;
+  }
+  for (index_map& a : loops.accesses) {
+    const std::uint32_t below = a.bounded & ((1u << axis) - 1);
+    a.bounded = below | (a.bounded & ~((1u << axis) - 1)) << 1;
+    detail::insert_at(a.strides, axis, a.strides[axis] * inner);
+    detail::insert_at(a.low, axis, std::int64_t{0});
+    detail::insert_at(a.high, axis, std::int64_t{0});
+  }
+  detail::insert_at(loops.group, axis, loops.group[axis]);
+  shape split;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    split.push_back(i == axis ? loops.space[i] / inner : loops.space[i]);
+    if (i == axis) split.push_back(inner);
+  }
+  loops.space = split;
+  return true;
+}
+
+MEGANEURA_INLINE bool append_axis(nest& loops, std::int64_t extent, std::uint8_t group) {
+  if (loops.space.rank() == max_rank) return false;
+  loops.group[loops.space.rank()] = group;
+  loops.space.push_back(extent);
+  return true;
+}
+
+MEGANEURA_INLINE void normalise(nest& loops) {
+  int order[max_rank]{}, count = 0;
+  for (int i = 0; i < loops.space.rank(); ++i) {
+    if (loops.space[i] != 1) order[count++] = i;
+  }
+  insertion_sort(order, order + count, [&](int x, int y) {
+    if (loops.group[x] != loops.group[y]) return loops.group[x] < loops.group[y];
+    for (const index_map& a : loops.accesses) {
+      const std::int64_t sx = std::abs(a.strides[x]), sy = std::abs(a.strides[y]);
+      if (sx != sy) return sx > sy;
+    }
+    return false;
+  });
+  detail::reorder(loops, order, count);
+  for (int axis = loops.space.rank() - 2; axis >= 0; --axis) {
+    if (!detail::mergeable(loops, axis)) continue;
+    for (index_map& a : loops.accesses) a.strides[axis] = 0;  // the inner stride remains
+    const std::int64_t merged = loops.space[axis] * loops.space[axis + 1];
+    loops.space.set(axis, 1);
+    loops.space.set(axis + 1, merged);
+    count = 0;
+    for (int i = 0; i < loops.space.rank(); ++i) {
+      if (i != axis) order[count++] = i;
+    }
+    detail::reorder(loops, order, count);
+  }
+}
+
+namespace detail {
+
+// The digits of a flat distance along the target's axes, largest stride first.
+struct target_axes {
+  int order[max_rank]{};
+  int count = 0;
+  const index_map* layout = nullptr;
+
+  target_axes(const shape& target, int axes, const index_map& positions) : layout(&positions) {
+    for (int j = 0; j < axes; ++j) {
+      if (target[j] > 1) order[count++] = j;
+    }
+    insertion_sort(order, order + count,
+                   [&](int x, int y) { return std::abs(positions.strides[x]) > std::abs(positions.strides[y]); });
+  }
+  [[nodiscard]] bool digits(std::int64_t distance, std::int64_t (&out)[max_rank]) const {
+    for (int i = 0; i < count; ++i) {
+      const std::int64_t unit = layout->strides[order[i]];
+      if (unit == 0) return false;  // the layout repeats elements: no inverse
+      out[order[i]] = distance / unit;
+      distance %= unit;
+    }
+    return distance == 0;
+  }
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool solve_index(nest& reader, std::size_t which, const shape& target, int axes,
+                                  const index_map& layout, bool may_split, axis_map& result) {
+  const detail::target_axes digits(target, axes, layout);
+  for (int attempts = 0; attempts <= max_rank; ++attempts) {
+    const index_map& from = reader.accesses[which];
+    result = {};
+    std::int64_t corner[max_rank]{}, extent[max_rank]{}, base = from.offset - layout.offset;
+    for (int k = 0; k < reader.space.rank(); ++k) {
+      const bool bounded = from.bounded >> k & 1;
+      corner[k] = bounded ? from.low[k] : 0;
+      extent[k] = bounded ? from.high[k] - from.low[k] : reader.space[k];
+      base += corner[k] * from.strides[k];
+    }
+    if (!digits.digits(base, result.start)) return false;
+    std::int64_t low[max_rank], high[max_rank];
+    std::copy(result.start, result.start + max_rank, low);
+    std::copy(result.start, result.start + max_rank, high);
+    for (int k = 0; k < reader.space.rank(); ++k) {
+      if (extent[k] <= 1 || from.strides[k] == 0) continue;
+      std::int64_t steps[max_rank]{};
+      if (!digits.digits(from.strides[k], steps)) return false;
+      for (int j = 0; j < axes; ++j) {
+        result.step[j][k] = steps[j];
+        (steps[j] < 0 ? low : high)[j] += steps[j] * (extent[k] - 1);
+      }
+    }
+    int split = -1;
+    std::int64_t inner = 0;
+    for (int j = 0; j < axes && split < 0; ++j) {
+      if (low[j] >= 0 && high[j] < target[j]) continue;
+      // A reader axis that runs over the end of target axis j continues on the next one: split it there.
+      for (int k = 0; k < reader.space.rank() && split < 0; ++k) {
+        const std::int64_t step = std::abs(result.step[j][k]);
+        if (step == 0 || target[j] % step != 0) continue;
+        inner = target[j] / step;
+        if (extent[k] > inner && inner > 1 && extent[k] % inner == 0) split = k;
+      }
+      if (split < 0) return false;
+    }
+    if (split < 0) {
+      for (int j = 0; j < axes; ++j) {
+        for (int k = 0; k < reader.space.rank(); ++k) result.start[j] -= result.step[j][k] * corner[k];
+      }
+      return true;
+    }
+    if (!may_split || !split_axis(reader, split, inner)) return false;
+  }
+  return false;
+}
+
+namespace detail {
+
+// Narrows result's box along reader axis k to low <= start + step * i < high; false when nothing is left.
+inline bool narrow(index_map& result, int k, std::int64_t extent, std::int64_t start, std::int64_t step,
+                   std::int64_t low, std::int64_t high) {
+  std::int64_t first = 0, last = 0;  // first <= i < last
+  if (step > 0) {
+    first = -floor_divide(start - low, step);
+    last = -floor_divide(start - high, step);
+  } else {
+    first = floor_divide(start - high, -step) + 1;
+    last = floor_divide(start - low, -step) + 1;
+  }
+  const bool bounded = result.bounded >> k & 1;
+  first = std::max(first, bounded ? result.low[k] : 0);
+  last = std::min(last, bounded ? result.high[k] : extent);
+  if (first >= last) return false;
+  if (first == 0 && last == extent) return true;
+  result.bounded |= 1u << k;
+  result.low[k] = first;
+  result.high[k] = last;
+  return true;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, const axis_map& map,
+                                     const index_map& outer, const shape& reader, index_map& result) {
+  result = index_map{.source = inner.source, .offset = inner.offset, .bounded = outer.bounded, .fill = outer.fill};
+  std::copy(outer.low, outer.low + max_rank, result.low);
+  std::copy(outer.high, outer.high + max_rank, result.high);
+  if (inner.bounded) result.fill = inner.fill;
+  for (int j = 0; j < target_rank; ++j) {
+    result.offset += map.start[j] * inner.strides[j];
+    int dependent = -1, dependents = 0;
+    std::int64_t low = map.start[j], high = map.start[j];
+    for (int k = 0; k < reader.rank(); ++k) {
+      const std::int64_t step = map.step[j][k];
+      if (step == 0) continue;
+      result.strides[k] += step * inner.strides[j];
+      dependent = k;
+      ++dependents;
+      const bool boxed = outer.bounded >> k & 1;
+      const std::int64_t first = boxed ? outer.low[k] : 0, last = (boxed ? outer.high[k] : reader[k]) - 1;
+      low += std::min(step * first, step * last);
+      high += std::max(step * first, step * last);
+    }
+    if (!(inner.bounded >> j & 1) || (low >= inner.low[j] && high < inner.high[j])) continue;
+    if (dependents != 1) return false;
+    if (!detail::narrow(result, dependent, reader[dependent], map.start[j], map.step[j][dependent], inner.low[j],
+                        inner.high[j])) {
+      return false;
+    }
+  }
+  for (int k = 0; k < reader.rank(); ++k) {
+    if (reader[k] == 1) result.strides[k] = 0;
+  }
+  return true;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Definitions for fusion/region.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+MEGANEURA_INLINE nest to_nest(const region_attribute& region) {
+  nest loops{.space = region.space};
+  for (int i = region.space.rank() - region.row_axes; i < region.space.rank(); ++i) loops.group[i] = region_draft::row;
+  loops.accesses.push_back(region.output);
+  loops.accesses.append(region.accesses.begin(), region.accesses.end());
+  return loops;
+}
+
+MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
+  nest loops{.space = product.space};
+  const int counts[] = {product.batch_axes, product.m_axes, product.n_axes, product.k_axes};
+  for (int group = 0, axis = 0; group < 4; ++group) {
+    for (int i = 0; i < counts[group]; ++i) loops.group[axis++] = static_cast<std::uint8_t>(group);
+  }
+  loops.accesses = {product.output, product.a, product.b};
+  loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
+  return loops;
+}
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE void region_draft::add_read(class_id source, dtype type, const index_map& how) {
+  const std::size_t at = loops.accesses.size();
+  slots_.push_back({.kind = slot::read, .type = compute_type(type), .place = at, .first = at, .reads = 1});
+  push_read(how, {source, compute_type(type)});
+}
+
+MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
+  slots_.push_back({.kind = slot::constant, .type = compute_type(type), .value = value});
+}
+
+MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
+
+// ---- inlining -------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
+inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
+                                 const index_map& from, int (&axes)[max_rank]) {
+  const int first = form.space.rank() - form.row_axes;
+  for (int j = first; j < form.space.rank(); ++j) {
+    int match = -1;
+    for (int k = 0; k < reader.space.rank(); ++k) {
+      if (map.step[j][k] == 0) continue;
+      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
+        return "rows are not read whole";
+      }
+      match = k;
+    }
+    if (match < 0) return "one element of a row is read";
+    for (int other = 0; other < form.space.rank(); ++other) {
+      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
+    }
+    axes[j - first] = match;
+  }
+  return nullptr;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
+  const int rows = loops.count(row);
+  if (rows == 0 && count > 0) {
+    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
+    return nullptr;
+  }
+  if (rows != count) return "the rows are other axes";
+  for (int i = 0; i < count; ++i) {
+    if (loops.group[axes[i]] != row) return "the rows are other axes";
+  }
+  return nullptr;
+}
+
+// A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
+MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& form, std::size_t which,
+                                                          int (&axes)[max_rank]) {
+  const region_attribute& inner = form.loops;
+  const int count = inner.row_axes, first = inner.space.rank() - count;
+  std::int64_t length = 1;
+  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
+  const bool have_rows = loops.count(row) > 0;
+  small_vector<int, max_rank> free;  // axes the read does not depend on
+  std::int64_t free_elements = 1;
+  for (int k = 0; k < loops.space.rank(); ++k) {
+    const index_map& from = loops.accesses[which];
+    if (loops.space[k] == 1 || from.strides[k] != 0 || (from.bounded >> k & 1)) continue;
+    if (have_rows && loops.group[k] != row) continue;
+    free.push_back(k);
+    free_elements *= loops.space[k];
+  }
+  if (!have_rows && free.empty()) {
+    per_row = true;
+    for (int j = 0; j < count; ++j) {
+      axes[j] = loops.space.rank();
+      if (!append_axis(loops, inner.space[first + j], row)) return "too many axes";
+    }
+    return nullptr;
+  }
+  if (have_rows && free_elements != length) return "the rows have another length";
+  // The last run of free axes with the row's length, refined from the inside to the row's extents.
+  for (std::size_t end = free.size(); end-- > 0;) {
+    std::int64_t product = 1;
+    std::size_t begin = end + 1;
+    while (begin > 0 && product < length) product *= loops.space[free[--begin]];
+    if (product != length) continue;
+    int at = static_cast<int>(end);
+    for (int j = inner.space.rank() - 1; j >= first; --j) {
+      if (at < static_cast<int>(begin)) return "row extents differ";
+      const int axis = free[static_cast<std::size_t>(at)];
+      if (loops.space[axis] == inner.space[j]) {
+        axes[j - first] = axis;
+        --at;
+      } else {
+        if (!split_axis(loops, axis, inner.space[j])) return "row extents differ";
+        for (int i = j + 1; i < inner.space.rank(); ++i) {
+          if (axes[i - first] > axis) ++axes[i - first];
+        }
+        for (int& other : free) other += other > axis;
+        axes[j - first] = axis + 1;
+      }
+    }
+    return nullptr;
+  }
+  return "no axis of the row's length";
+}
+
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
+  const region_attribute& inner = form.loops;
+  if (loops.accesses[which].bounded) return "rows under a padded read";
+  const int outer_axes = inner.space.rank() - inner.row_axes;
+  const char* problem = nullptr;
+  int axes[max_rank]{};
+  const char* not_affine = "the read is not affine in the producer's loops";
+  if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
+                   map)) {
+    problem = not_affine;
+  } else if (!inner.per_row) {
+    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
+  } else {
+    problem = broadcast_rows(form, which, axes);
+    // Finding the row may have split axes: the map is solved again over the new ones.
+    if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
+    for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
+  }
+  return problem ? problem : claim_rows(axes, inner.row_axes);
+}
+
+MEGANEURA_INLINE std::size_t region_draft::buffers() const {
+  std::size_t distinct = 0;
+  for_each_read([&](std::size_t position) {
+    const class_id source = read_of(position).source;
+    bool new_one = source != no_id;
+    for_each_read([&](std::size_t earlier) {
+      if (earlier < position && read_of(earlier).source == source) new_one = false;
+    });
+    distinct += new_one ? 1 : 0;
+  });
+  return distinct;
+}
+
+MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
+  const region_attribute& inner = form.loops;
+  const std::size_t which = slots_[index].first, first = loops.accesses.size();
+  const nest before = inner.row_axes > 0 ? loops : nest{};
+  const bool before_per_row = per_row;
+  const auto refused = [&](const char* problem) {  // reads, and rows that were placed for this form alone, go again
+    loops.accesses.resize(first);
+    reads_.resize(first - 1);
+    if (inner.row_axes > 0) {
+      loops = before;
+      per_row = before_per_row;
+    }
+    return problem;
+  };
+  axis_map map;
+  if (inner.row_axes > 0) {
+    if (const char* problem = place_rows(form, which, map)) return refused(problem);
+  } else if (!solve_index(loops, which, inner.space, inner.space.rank(), inner.output, true, map)) {
+    return "the read is not affine in the producer's loops";
+  }
+  const index_map from = loops.accesses[which];  // after splitting
+  slot filled{.kind = slot::inlined,
+              .type = slots_[index].type,
+              .value = from.fill,
+              .place = slots_[index].place,
+              .first = first,
+              .program = &inner.program,
+              .first_box = boxes_.size()};
+  const bool copy = inner.program.is_identity();
+  for (const index_map& read : inner.accesses) {
+    index_map composed;
+    if (copy && from.bounded && read.bounded && from.fill != read.fill) {
+      return refused("two borders with different values");
+    }
+    if (!compose_access(read, inner.space.rank(), map, from, loops.space, composed)) {
+      return refused("its border is not a box here");
+    }
+    const bool is_index = read.source == index_map::index_source;
+    push_read(composed, {is_index ? no_id : form.operands[static_cast<std::size_t>(read.source)]});
+  }
+  for (const scalar_node& node : inner.program.nodes) {
+    if (node.op == scalar_op::argument) {
+      reads_[first + static_cast<std::size_t>(node.value) - 1].type = node.type;
+    }
+  }
+  for (int k = 0; from.bounded && !copy && k < loops.space.rank(); ++k) {
+    if (!(from.bounded >> k & 1)) continue;
+    index_map coordinate{.source = index_map::index_source};
+    coordinate.strides[k] = 1;
+    boxes_.push_back({loops.accesses.size(), from.low[k], from.high[k]});
+    push_read(coordinate, {no_id, dtype::i32});
+  }
+  filled.reads = loops.accesses.size() - first;
+  filled.boxes = boxes_.size() - filled.first_box;
+  slots_[index] = filled;
+  return nullptr;
+}
+
+namespace detail {
+
+inline scalar_program without_rows(const scalar_program& program) {
+  scalar_builder builder;
+  small_vector<scalar_ref, 64> copies;
+  for (const scalar_node& node : program.nodes) {
+    scalar_ref operands[3]{};
+    const int arity = info(node.op).arity;
+    for (int i = 0; i < arity; ++i) operands[i] = copies[node.operands[i]];
+    if (node.op == scalar_op::argument) {
+      copies.push_back(builder.argument(static_cast<int>(node.value), node.type));
+    } else if (node.op == scalar_op::constant) {
+      copies.push_back(builder.constant(node.value, node.type));
+    } else if (is_row_reduction(node.op)) {
+      copies.push_back(operands[0]);
+    } else {
+      copies.push_back(builder.apply(node.op, {operands, static_cast<std::size_t>(arity)}, node.type));
+    }
+  }
+  return builder.finish(copies.back());
+}
+
+}  // namespace detail
+
+// ---- finishing ------------------------------------------------------------------------------------------------------
+
+MEGANEURA_INLINE scalar_ref region_draft::write_slot(scalar_builder& builder, const slot& from,
+                                                     std::span<const int> argument) const {
+  const auto read = [&](std::size_t position) { return builder.argument(argument[position], read_of(position).type); };
+  if (from.kind == slot::constant) return builder.constant(from.value, from.type);
+  if (from.kind == slot::read) return read(from.first);
+  small_vector<scalar_ref, 16> arguments;
+  for (std::size_t i = 0; i < from.reads - from.boxes; ++i) arguments.push_back(read(from.first + i));
+  scalar_ref value = builder.inlined(*from.program, arguments);
+  for (const box& b : std::span(boxes_).subspan(from.first_box, from.boxes)) {
+    const scalar_ref at = read(b.coordinate);
+    const scalar_ref below =
+        builder.binary(scalar_op::less, at, builder.constant(static_cast<double>(b.high), dtype::i32));
+    const scalar_ref above =
+        builder.binary(scalar_op::less_equal, builder.constant(static_cast<double>(b.low), dtype::i32), at);
+    value = builder.select(builder.binary(scalar_op::logical_and, below, above), value,
+                           builder.constant(from.value, builder.type(value)));
+  }
+  return value;
+}
+
+MEGANEURA_INLINE region_draft::distinct_reads region_draft::collect_reads(std::span<const std::size_t> outputs) const {
+  distinct_reads result;
+  result.loops.space = loops.space;
+  std::copy(loops.group, loops.group + max_rank, result.loops.group);
+  for (std::size_t output : outputs) result.loops.accesses.push_back(loops.accesses[output]);
+  result.argument.assign(loops.accesses.size(), -1);
+  for_each_read([&](std::size_t position) {
+    const class_id source = read_of(position).source;
+    index_map read = loops.accesses[position];
+    read.source = source == no_id ? index_map::index_source : 0;
+    for (int k = 0; k < loops.space.rank(); ++k) read.strides[k] = loops.space[k] == 1 ? 0 : read.strides[k];
+    std::size_t same = 0;
+    while (same < result.sources.size() &&
+           !(result.sources[same] == source && result.loops.accesses[same + outputs.size()] == read)) {
+      ++same;
+    }
+    result.argument[position] = static_cast<int>(same);
+    if (same < result.sources.size()) return;
+    result.sources.push_back(source);
+    result.loops.accesses.push_back(read);
+  });
+  return result;
+}
+
+namespace detail {
+
+// Numbers the arguments by first use: equal regions get equal programs. The old numbers in the order of the new ones.
+inline small_vector<std::size_t, 16> number_arguments(scalar_program& program, std::size_t count) {
+  small_vector<int, 16> number(count, -1);
+  small_vector<std::size_t, 16> used;
+  for (scalar_node& node : program.nodes) {
+    if (node.op != scalar_op::argument) continue;
+    const auto old = static_cast<std::size_t>(node.value);
+    if (number[old] < 0) {
+      number[old] = static_cast<int>(used.size());
+      used.push_back(old);
+    }
+    node.value = number[old];
+  }
+  return used;
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE const char* region_draft::finish_loops(scalar_program& program, distinct_reads&& all,
+                                                        region_form& result, nest& kept, bool limited) const {
+  if (limited && program.nodes.size() > limits_->program_nodes) return "the program is too long";
+  if (!program.has_rows() && all.loops.count(row) > 0) {
+    if (per_row) return "the reduction folded away";
+    std::fill(all.loops.group, all.loops.group + max_rank, outer);
+  }
+  const small_vector<std::size_t, 16> used = detail::number_arguments(program, all.sources.size());
+  if (limited && used.size() > limits_->accesses) return "too many accesses";
+  kept = std::move(all.loops);
+  const auto accesses = std::move(kept.accesses);
+  const index_map* const first_read = accesses.end() - all.sources.size();
+  kept.accesses.assign(accesses.begin(), first_read);
+  result.operands.clear();
+  for (std::size_t old : used) {  // sources are numbered by their first argument
+    index_map read = first_read[old];
+    if (all.sources[old] != no_id) {
+      const auto found = std::find(result.operands.begin(), result.operands.end(), all.sources[old]);
+      read.source = static_cast<int>(found - result.operands.begin());
+      if (found == result.operands.end()) result.operands.push_back(all.sources[old]);
+    }
+    kept.accesses.push_back(read);
+  }
+  normalise(kept);
+  result.loops.space = kept.space;
+  result.loops.row_axes = kept.count(row);
+  result.loops.accesses.assign(kept.accesses.end() - used.size(), kept.accesses.end());
+  return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish(const scalar_program& root, region_form& result, bool limited) const {
+  if (limited && buffers() > limits_->buffers) return "too many buffers";
+  constexpr std::size_t output = 0;
+  distinct_reads all = collect_reads(std::span(&output, 1));
+  scalar_builder builder;
+  small_vector<scalar_ref, 16> arguments;
+  for (const slot& s : slots_) arguments.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(builder.inlined(root, arguments));
+  nest kept;
+  if (const char* problem = finish_loops(program, std::move(all), result, kept, limited)) return problem;
+  const bool rows = result.loops.row_axes > 0;
+  if (!rows && program.has_rows()) program = detail::without_rows(program);  // rows of one element
+  result.loops.per_row = per_row && rows;
+  result.loops.program = std::move(program);
+  result.loops.output = kept.accesses[0];
+  return nullptr;
+}
+
+MEGANEURA_INLINE const char* region_draft::finish_several(std::span<const tensor_spec> types, region_form& result,
+                                                          std::vector<std::size_t>& number) const {
+  if (buffers() + types.size() > limits_->buffers + 1) return "too many buffers";
+  small_vector<std::size_t, 8> outputs;
+  for (const slot& s : slots_) outputs.push_back(s.place);
+  distinct_reads all = collect_reads(outputs);
+  scalar_builder builder;
+  small_vector<scalar_ref, 8> values;
+  for (const slot& s : slots_) values.push_back(write_slot(builder, s, all.argument));
+  scalar_program program = builder.finish(values);
+  nest kept;
+  if (const char* problem = finish_loops(program, std::move(all), result, kept, true)) return problem;
+  if (result.loops.row_axes == 0 && program.has_rows()) return "rows of one element";
+  const int rows = result.loops.row_axes, rank = kept.space.rank();
+  const auto is_per_row = [&](const index_map& output) {
+    return rows > 0 && std::all_of(output.strides + rank - rows, output.strides + rank, [](auto s) { return s == 0; });
+  };
+  const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+  number.assign(types.size(), 0);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const index_map& output = kept.accesses[i];
+    if (i == first) {
+      result.loops.output = output;
+      result.loops.per_row = is_per_row(output);
+    } else {
+      result.loops.further.push_back({values[i], is_per_row(output), output, types[i].type, types[i].extents});
+      number[i] = result.loops.further.size();
+    }
+  }
+  result.loops.program = std::move(program);
+  return nullptr;
+}
+
+MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64_t rows) const {
+  small_vector<int, max_rank> axes;
+  std::int64_t elements = 1;
+  for (int k = 0; k < loops.space.rank(); ++k) {
+    if (loops.group[k] == row) continue;
+    axes.push_back(k);
+    elements *= loops.space[k];
+  }
+  if (elements != rows || static_cast<int>(axes.size()) == loops.space.rank()) return {};
+  const std::int64_t* const strides = loops.accesses[0].strides;
+  insertion_sort(axes.begin(), axes.end(), [&](int x, int y) { return strides[x] < strides[y]; });
+  index_map position;
+  std::int64_t stride = 1;
+  for (int k : axes) {
+    position.strides[k] = loops.space[k] == 1 ? 0 : stride;
+    stride *= loops.space[k];
+  }
+  return position;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -40059,8 +40070,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
   constexpr const char* names[detail::rules_by_name] = {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
-      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
-      "split_filter",       "split_reduce",   "merge_regions"};
+      "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
+      "widen_product",      "split_sum",      "split_filter",       "split_reduce",  "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
@@ -40243,7 +40254,8 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
-  if (detail::is_copy(form.loops)) {
+  const bool skips = skips_rounding(reasons);
+  if (detail::is_copy(form.loops) && !skips) {
     const class_id source = g_.find(form.operands[0]);
     const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
@@ -40257,7 +40269,7 @@ MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const
   for (class_id operand : form.operands) {
     if (g_.find(operand) == owner) return no_id;
   }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+  return g_.add_to(owner, op::region, form.loops, form.operands, reasons, skips);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -40342,15 +40354,20 @@ MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
 }
 
 // Inlining skips the rounding of what would have been stored, which integers need. Arithmetic on f16 may keep more
-// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself.
+// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself, but
+// not that of widen_product.
 MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
-  const node_list& nodes = g_[id].nodes;
-  return is_integer(type) || options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
+  if (is_integer(type) || !enabled(structural::skip_rounding) || g_[id].decides) return true;
+  const bool is_cast = std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return narrows(node); });
+  return is_cast && !has_node(id, op::contract);
+}
+
+MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const {
+  return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
 
 MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
@@ -40359,6 +40376,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   if (id == no_id) return result;
   const class_forms& f = forms(id);
   if (f.conservative == no_id || rounds(id)) return result;
+  if (is_narrow(g_[id].type) && has_node(id, op::matmul)) return result;  // whose region would be widen_product's
   const auto& region = g_.get<region_attribute>(f.conservative);
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
@@ -40434,6 +40452,8 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     }
     note_applied(rule);
     reasons |= bit(rule) | g_.node(form).reasons;
+    const dtype type = g_[g_.find(id)].type;
+    if (is_narrow(type) && !(copy && g_[g_.operand(form, 0)].type == type)) reasons |= bit(structural::skip_rounding);
     if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;
@@ -40512,6 +40532,13 @@ MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, b
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
+
+// Of the node that does what the region does to the product.
+inline rule_mask reasons_of_ending(const engine& g, enode_id region, enode_id product) {
+  const enode& node = g.node(product);
+  const rule_mask skipped = is_narrow(g[g.find(node.owner)].type) ? bit(structural::skip_rounding) : rule_mask();
+  return g.node(region).reasons | node.reasons | bit(ending(node.kind)) | skipped;
+}
 
 // The product's own, then the region that reads the product.
 class epilogue_draft {
@@ -40644,8 +40671,8 @@ const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_i
   for (std::size_t i = 0; i < own_operands(Kind); ++i) operands.push_back(g.operand(node, i));
   operands.append(made.others.begin(), made.others.end());
   const attribute_type value{inner.primitive, inner.space, made.output, made.finish};
-  const rule_mask reasons = g.node(region).reasons | g.node(node).reasons | bit(ending(Kind));
-  g.add_to(g.find(g.node(region).owner), Kind, value, operands, reasons);
+  const rule_mask reasons = reasons_of_ending(g, region, node);
+  g.add_to(g.find(g.node(region).owner), Kind, value, operands, reasons, skips_rounding(reasons));
   return nullptr;
 }
 
@@ -40891,11 +40918,45 @@ inline contract_loops loops_of(const engine& g, enode_id id) {
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
 }
 
+// Of the nest of a product.
+inline product_extents extents_by_group(const nest& loops) {
+  std::int64_t of_group[4] = {1, 1, 1, 1};
+  for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
+  return {of_group[0], of_group[1], of_group[2], of_group[3]};
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
+
+inline map_attribute conversion(dtype from, dtype to) {
+  scalar_builder builder;
+  return {builder.finish(builder.convert(builder.argument(0, from), to))};
+}
+
+MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
+  const dtype type = g[owner].type;
+  const contract_loops product = loops_of(g, id);
+  // Rows of few products read as quickly in 16 bits.
+  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
+  for (const class_id each : {owner, a, b}) {
+    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  }
+  const rule_mask reasons = bit(rule) | g.node(id).reasons;
+  const auto wide = [&](class_id operand) {
+    return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
+                 reasons);
+  };
+  const class_id operands[] = {wide(a), wide(b)};
+  const auto labels = g.get<contract_attribute>(id);
+  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
+  g.add_to(owner, op::map, conversion(dtype::f32, type), std::span(&sums, 1), reasons);
+  pass.note_applied(rule);
+}
 
 MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
@@ -40904,7 +40965,12 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   const bool sums = product.loops.count(3) > 0;
   if (!product.fits) return;
   const dtype type = g[owner].type;
-  if (sums && type == dtype::f32 && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  // A region has no tiles: no product with two sides is one, if it has another way.
+  const auto is_tiled = [&](enode_id node) {
+    return g.node(node).kind == op::matmul || g.node(node).reasons[static_cast<std::size_t>(structural::widen_product)];
+  };
+  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
+  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
   region_draft draft = pass.draft();
   draft.loops.space = product.loops.space;
   for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
@@ -40965,8 +41031,9 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
-// `accesses` of the loops: the result, both operands, and then what the epilogue reads.
-inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
+// `accesses` of the loops: the result, both operands, and then what the epilogue reads. False: units would have to read
+// f16 operands otherwise than they lie.
+inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
                         const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
   engine& g = pass.graph();
   // Threads of a product run along n: the group with the result's unit stride takes that place.
@@ -41000,21 +41067,24 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
   const dtype stored = g[g.find(a)].type;
   value.schedule = pass.best(extents_of(value), stored).schedule;
-  if (stored == dtype::f16 && (!value.schedule.is_on_units() || !is_read_in_eights(loops))) return;
+  if (stored == dtype::f16 && !value.schedule.is_on_units()) return true;
+  if (stored == dtype::f16 && !is_read_in_eights(loops)) return false;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
-    if (g.find(operand) == g.find(owner)) return;
+    if (g.find(operand) == g.find(owner)) return true;
   }
-  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
+  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
   pass.note_applied(making(op::matmul));
+  return true;
 }
 
 // A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
 struct read_product {
   nest loops;
   class_id sources[2];
-  bool through = false, strided = false;
+  rule_mask reasons{};  // for reading them there
+  bool strided = false;
   bool fits = true;  // both are stored in the dtype asked for
 };
 inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
@@ -41028,7 +41098,8 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
       const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
       if (!problem) {
         pass.note_applied(structural::matmul_view);
-        found.through = true;
+        found.reasons |= bit(structural::matmul_view);
+        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
         found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
       } else if (g[source].type == stored) {
         pass.note_missed({owner, source, structural::matmul_view, problem});
@@ -41050,11 +41121,11 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const auto emit = [&](dtype stored) {
     const read_product read = read_views(pass, id, product.loops, stored);
     if (!read.fits) return;
-    const rule_mask reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
-    emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
+    const rule_mask reasons = made | read.reasons;
+    const bool is_read = emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
     // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (read.strided && stored == type)
-      emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
+    if (stored == type && (read.strided || !is_read))
+      (void)emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
   };
   emit(type);
   // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
@@ -41081,9 +41152,9 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
   loops.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(ending(op::matmul));
-  emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
-              made.finish.program, made.others, reasons);
+  const rule_mask reasons = reasons_of_ending(g, region, product);
+  (void)emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+                    made.finish.program, made.others, reasons);
   return nullptr;
 }
 
@@ -41272,16 +41343,15 @@ namespace detail {
 // their number divides the sum's longest axis.
 inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
   const device_profile& device = pass.device();
-  std::int64_t group[4] = {1, 1, 1, 1};
-  for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
-  const auto results = static_cast<double>(group[0] * group[1] * group[2]);
+  const product_extents whole = extents_by_group(loops);
+  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
   const auto seconds = [&](std::int64_t parts) {
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return pass.best({group[0] * parts, group[1], group[2], group[3] / parts}).seconds + bytes / device.bandwidth;
+    return pass.best({whole.batch * parts, whole.m, whole.n, whole.k / parts}).seconds + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
-  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
+  const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     if (longest % parts != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
@@ -41852,7 +41922,8 @@ class region_merger {
     const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
     if (g_.class_slots() == before) return {};
     for (std::size_t i = 0; i < values.size(); ++i)
-      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
+      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons,
+                skips_rounding(g_.node(values[i].region).reasons));
     return made;
   }
 
@@ -43375,7 +43446,7 @@ struct tile_position {
   spirv::u32 batch, tile_m, tile_n;
 };
 /// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
-/// operands in cache. Returns false as `inside` where the grid was rounded up.
+/// operands in cache. What the grid was rounded up by lies behind the last tile.
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);
@@ -43414,7 +43485,7 @@ void add_slices(spirv::kernel& k, const matmul_schedule& s, const spirv::u32& sl
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
-/// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
+/// errors: unsupported for products of other types than f32 and f16; internal for a bounded access in the epilogue.
 [[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                  dtype result);
 
@@ -44072,7 +44143,7 @@ namespace detail {
 
 // Of what is measured, of the model that tells rates by it, and of the file: raised where one of them changes, so that
 // everybody measures anew. So does another version of the library.
-inline constexpr int rates_version = 1;
+inline constexpr int rates_version = 2;
 
 // Each rate is at least and at most this, whatever was measured.
 struct rate_bounds {
@@ -44497,6 +44568,97 @@ MEGANEURA_INLINE device_rates detail::load_rates(const std::string& path, const 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI
+// Definitions for runtime/program_trace.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::detail {
+
+MEGANEURA_INLINE program_trace::program_trace(const device& on, std::vector<profiled_dispatch> dispatches)
+    : device_(on), file_(on.trace()), number_(file_->next_number()), dispatches_(std::move(dispatches)) {
+  for (const profiled_dispatch& each : dispatches_) {
+    fixed_.push_back(fmt::format(R"("module":{},"schedule":{},"bytes":{},"flops":{:.0f},"floor_us":{:.3f})",
+                                 io::json_text(each.module), io::json_text(each.schedule), each.bytes, each.flops,
+                                 each.floor / 1e3));
+  }
+}
+
+MEGANEURA_INLINE program_trace::~program_trace() {
+  for (const step_under_way& each : steps_) {
+    try {
+      if (!dispatches_.empty()) (void)each.commands.timings();  // which waits
+      write_step(each, io::monotonic_now());
+    } catch (...) {  // a lost device
+    }
+  }
+}
+
+MEGANEURA_INLINE void program_trace::built(std::int64_t begin, const build_times& times) noexcept try {
+  const std::uint32_t thread = file_->thread_track(device_.log());
+  const std::string program = fmt::format(R"("program":{})", number_);
+  const auto nanoseconds = [](double milliseconds) { return std::llround(1e6 * milliseconds); };
+  begin -= nanoseconds(times.trace) + nanoseconds(times.differentiate);
+  std::vector<io::trace_slice> slices{{thread, "build", "build", begin, begin, program}};
+  for (const build_phase& each : build_phases) {
+    const std::int64_t length = nanoseconds(times.*each.milliseconds);
+    if (length == 0) continue;
+    const std::int64_t from = slices.front().end;
+    slices.push_back({thread, each.name, "build", from, slices.front().end = from + length, {}});
+  }
+  file_->write(slices, {}, device_.log());
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::submitted(const vulkan::recording& commands, std::uint64_t step,
+                                               std::int64_t begin) noexcept try {
+  if (!file_->is_open()) return;
+  const std::int64_t end = io::monotonic_now();
+  const std::uint32_t thread = file_->thread_track(device_.log());
+  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
+  const io::trace_slice slice{thread, "submit", "step", begin, end, arguments};
+  file_->write({&slice, 1}, {}, device_.log());
+  const std::lock_guard lock(mutex_);
+  steps_.push_back({commands, step, begin, thread});
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::waited(std::uint64_t step, std::int64_t begin) noexcept try {
+  const std::int64_t end = io::monotonic_now();
+  const std::lock_guard lock(mutex_);
+  const auto later = std::ranges::find_if(steps_, [&](const step_under_way& each) { return each.step > step; });
+  const std::vector<step_under_way> ended(steps_.begin(), later);  // those before it have, too
+  steps_.erase(steps_.begin(), later);
+  if (ended.empty() || ended.back().step != step || !file_->is_open()) return;
+  const std::string arguments = fmt::format(R"("program":{},"step":{})", number_, step);
+  const io::trace_slice slice{file_->thread_track(device_.log()), "wait", "step", begin, end, arguments};
+  file_->write({&slice, 1}, {}, device_.log());
+  for (const step_under_way& each : ended) write_step(each, end);
+} catch (...) {
+}
+
+MEGANEURA_INLINE void program_trace::write_step(const step_under_way& ended, std::int64_t seen) {
+  if (dispatches_.empty()) return;
+  set_times(dispatches_, ended.commands.timings());
+  const std::int64_t begin = ended.commands.begin_on_host({ended.submitted, seen});
+  const auto after = [&](double nanoseconds) { return begin + std::llround(nanoseconds); };
+  const std::string name = fmt::format("step {}", ended.step), step = fmt::format(R"("program":{})", number_);
+  std::vector<std::string> arguments;
+  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
+    const profiled_dispatch& each = dispatches_[i];
+    arguments.push_back(fmt::format(R"({},"kernel":{},"percent_of_floor":{:.2f})", fixed_[i],
+                                    io::json_text(each.kernel), each.percent_of_floor()));
+  }
+  const std::uint32_t track = device_.trace_track();
+  const profiled_dispatch& last = dispatches_.back();
+  std::vector<io::trace_slice> slices{{track, name, "step", begin, after(last.begin + last.nanoseconds), step}};
+  for (std::size_t i = 0; i < dispatches_.size(); ++i) {
+    const profiled_dispatch& each = dispatches_[i];
+    slices.push_back(
+        {track, each.text, "dispatch", after(each.begin), after(each.begin + each.nanoseconds), arguments[i]});
+  }
+  const io::trace_arrow arrow{file_->next_number(), ended.thread, track, ended.submitted, begin};
+  file_->write(slices, {&arrow, 1}, device_.log());
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::detail
 // Bodies of data/run_log.hpp.
 
 namespace meganeura::inline MEGANEURA_ABI::data {
@@ -45165,6 +45327,33 @@ MEGANEURA_INLINE std::vector<std::uint8_t> gunzip(std::span<const std::uint8_t> 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::data
+// What of egraph/egraph.hpp needs to know of each kind of node.
+
+namespace meganeura::inline MEGANEURA_ABI::egraph {
+
+MEGANEURA_INLINE void engine::analyse(enode_id id) {
+  const enode& node = nodes_[id];
+  const class_id owner = find(node.owner);
+  eclass& self = classes_[owner];
+  std::optional<double> constant =
+      visit_op(node.kind, [&]<op Kind> { return detail::node_analysis<Kind>::constant(*this, id); });
+  if (constant) constant = rounded_to(*constant, node.type);  // as it would be stored
+  if (!constant || self.constant) return;
+  self.constant = constant;
+  if (!self.parents.empty()) {
+    unions_.push_back(owner);  // its parents may know more now
+    changed_.push_back(owner);
+  }
+}
+
+// What the node's result decides its operands decide, a discontinuous function decides by its own operands, and what is
+// assigned to a state decides what the state does.
+MEGANEURA_INLINE class_list engine::deciding_operands(enode_id id) const {
+  if (classes_[find(nodes_[id].owner)].decides) return canonical(operands(id));
+  return visit_op(nodes_[id].kind, [&]<op Kind> { return detail::node_analysis<Kind>::deciding(*this, id); });
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::egraph
 // Definitions for kernels/argsort.hpp.
 // Numbers as words that are in the same order.
 
@@ -50335,8 +50524,8 @@ MEGANEURA_INLINE kernel_dispatch make_vector_matmul(const matmul_problem& proble
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// As make_matmul, strides and offsets counted in elements of the operands. Any size, any strides and any values of
-/// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (elements
-/// above 2^60 or infinite, none above 2^-60, NaN) the workgroup's results are summed in f32. f16 operands need aligned
+/// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (NaN and
+/// infinities) the workgroup's results are summed in f32. f16 operands need aligned
 /// groups of eight along k or along m (n for b). Staging is in one buffer of workgroup memory with a prefetch into
 /// registers: occupancy and few steps of k, not double buffering, decide on the hardware measured.
 /// errors: invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.

@@ -29,7 +29,7 @@ void add_comparisons(std::vector<operation>& list) {
   CONDITION(isfinite, "isfinite", "", -2, 2, double(x >= 0));
   list.push_back(unary(
       "isinf(x)", "isinf", "IsInf", -2, 2, [](double x) { return double(x >= 0); },
-      [](mn::node_value x) { return as_number(mn::isinf(mn::exp(x * 1e6)), x); }));
+      [](mn::node_value x) { return as_number(mn::isinf(mn::exp(x * 6e4)), x); }));
 #undef CONDITION
   BINARY("heaviside(x, at_zero)", "heaviside", "", any, any, a > 0 ? 1 : a < 0 ? 0 : b, mn::heaviside(a, b));
   BINARY("step(edge, x)", "", "", any, any, double(b >= a), mn::step(a, b));

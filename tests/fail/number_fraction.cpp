@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Half of integers: 0.5 as an i32 would be 0.
-// expect: meganeura: a \* b: an integer takes whole numbers within its range; cast it to f32
+// expect: meganeura: a \* b: the dtype does not hold that number .*; cast it to f32
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A negative number added to integers without a sign.
-// expect: meganeura: a \+ b: an integer takes whole numbers within its range; cast it to f32
+// expect: meganeura: a \+ b: the dtype does not hold that number .*; cast it to f32
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

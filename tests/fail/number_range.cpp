@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Integers compared with a number beyond them.
-// expect: meganeura: less\(a, b\): an integer takes whole numbers within its range; cast it to f32
+// expect: meganeura: less\(a, b\): the dtype does not hold that number .*; cast it to f32
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

@@ -3,6 +3,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/extract.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/interpreter.hpp>

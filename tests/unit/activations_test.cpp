@@ -209,6 +209,7 @@ TEST(activations, what_is_no_operand_is_refused) {
   EXPECT_EQ(sentence([&] { (void)mn::modular_add(x, 1, 2); }),
             "modular_add(a, b, m): operands must be integers; cast them; found f32 [2], f32 []");
   EXPECT_EQ(sentence([&] { (void)mn::modular_add(i, 1, 2.5); }),
-            "modular_add(a, b, m): an integer takes whole numbers within its range; cast it to f32; found i32 [2], "
+            "modular_add(a, b, m): the dtype does not hold that number (an integer whole ones within its range, f16 "
+            "none beyond 65504); cast it to f32; found i32 [2], "
             "f32 []");
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Values that decide something (comparisons, roundings, choices) are spelled in one way wherever they are computed.
+#include <meganeura/egraph/continuity.hpp>
+#include <meganeura/egraph/egraph.hpp>
+
 #include <oracle/interpreter.hpp>
 #include <support/egraph_sample_graphs.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What extraction chooses, against every choice there is, and as groups of kernels that run side by side.
 #include <meganeura/fusion/cost.hpp>
-#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <support/egraph_sample_graphs.hpp>

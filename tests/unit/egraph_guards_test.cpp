@@ -2,6 +2,7 @@
 // What rules must not do: borders and backwards reads in products, lost roundings, undefined arithmetic, too many axes.
 #include <meganeura/core/error.hpp>
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
 
 #include <support/egraph_sample_graphs.hpp>
 

@@ -60,7 +60,8 @@ TEST(expr_math, operands_of_another_kind_are_refused) {
   EXPECT_EQ(sentence([&] { (void)mn::bitwise_and(x, x); }),
             "bitwise_and(a, b): operands must be integers; cast them; found f32 [2], f32 [2]");
   EXPECT_EQ(sentence([&] { (void)mn::shift_left(i, 1.5); }),
-            "shift_left(a, b): an integer takes whole numbers within its range; cast it to f32; found i32 [2], f32 []");
+            "shift_left(a, b): the dtype does not hold that number (an integer whole ones within its range, f16 none "
+            "beyond 65504); cast it to f32; found i32 [2], f32 []");
   EXPECT_EQ(
       sentence([&] { (void)mn::reinterpret<mn::dtype::i32>(h); }),
       "reinterpret<type>(x): x and the result are two of f32, i32 and u32, or of i8 and u8; cast x; found f16 [2]");

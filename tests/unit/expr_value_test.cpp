@@ -192,7 +192,13 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
   EXPECT_EQ(mn::support::refusal([&] { (void)(x + mn::cast<mn::dtype::i32>(x)); }),
             "a + b: dtypes must agree; cast one operand; found f32 [3, 4], i32 [3, 4]");
   EXPECT_EQ(mn::support::refusal([&] { (void)(y * 0.5); }),
-            "a * b: an integer takes whole numbers within its range; cast it to f32; found i32 [3, 5], f32 []");
+            "a * b: the dtype does not hold that number (an integer whole ones within its range, f16 none beyond "
+            "65504); cast it to f32; found i32 [3, 5], f32 []");
+  const mn::node_value half(g, g.input("half", mn::dtype::f16, {3}));
+  EXPECT_EQ(mn::support::refusal([&] { (void)(half - 65520.0f); }),
+            "a - b: the dtype does not hold that number (an integer whole ones within its range, f16 none beyond "
+            "65504); cast it to f32; found f16 [3], f32 []");
+  EXPECT_EQ(mn::support::refusal([&] { (void)((half - 65519.0f) * -__builtin_inff()); }), "no error");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::softmax(x, 2); }),
             "softmax<axis>(x): x has no such axis; found f32 [3, 4]");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::matmul(x, x); }),

@@ -8,7 +8,7 @@
 #include <meganeura/autodiff/gradient.hpp>
 #include <meganeura/egraph/extract.hpp>
 #include <meganeura/egraph/saturate.hpp>
-#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <oracle/gradient_check.hpp>

@@ -89,11 +89,22 @@ TEST(io_trace_file, one_path_is_one_file_of_the_process) {
   EXPECT_NE(trace_file::open(folder / "u.json", 100, {}), trace);
 }
 
-TEST(io_trace_file, what_was_there_is_replaced) {
+TEST(io_trace_file, a_trace_that_was_there_is_replaced_and_nothing_else) {
   const support::temporary_folder folder;
-  support::write(folder / "t.json", std::string(100'000, 'x'));
+  support::write(folder / "s.json", std::string());
+  const auto older = trace_file::open(folder / "s.json", 100, {});
+  older->close();
+  support::write(folder / "t.json", text_of(folder / "s.json") + std::string(100'000, ' '));
   (void)trace_file::open(folder / "t.json", 100, {});
   EXPECT_EQ(events_of(folder / "t.json").size(), 1u);
+  for (const std::string& other : {std::string(100'000, 'x'), std::string("{}"), std::string("[\n{\"a\":1}]")}) {
+    warnings log;
+    const std::string path = folder / ("other" + std::to_string(other.size()));
+    support::write(path, other);
+    EXPECT_EQ(trace_file::open(path, 100, log.sink), nullptr);
+    EXPECT_EQ(log.texts.size(), 1u);
+    EXPECT_EQ(text_of(path), other) << "nothing of it is lost";
+  }
 }
 
 TEST(io_trace_file, a_trace_that_is_full_says_so_and_ends) {

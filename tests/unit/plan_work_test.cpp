@@ -121,7 +121,7 @@ TEST(plan_work, the_floor_is_the_longer_of_bytes_and_flops_at_the_rates_of_what_
     return plan::floor_seconds(p, p.steps[0], rates);
   };
   EXPECT_DOUBLE_EQ(floor(false, precision::exact), flops / 8e9);
-  EXPECT_DOUBLE_EQ(floor(true, precision::exact), flops / 2e9);
+  EXPECT_DOUBLE_EQ(floor(true, precision::exact), flops / (0.34 * 6e9));
   EXPECT_DOUBLE_EQ(floor(true, precision::fast), flops / 6e9);
   rates.bandwidth = 1e6;
   EXPECT_DOUBLE_EQ(floor(false, precision::exact), bytes / 1e6);

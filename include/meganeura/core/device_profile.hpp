@@ -28,7 +28,8 @@ struct matrix_shape {
   return suits(unit.m) && suits(unit.n) && suits(unit.k) && unit.m * unit.n % subgroup_size == 0;
 }
 
-/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other.
+/// How long a workgroup's part of a product on matrix units takes, in seconds of a multiprocessor that has no other,
+/// but for `registers` and `few`, which are a number and a share.
 struct unit_costs {
   double once = 0;       // of the whole product, beside its launch: the first terms' way from memory
   double wait = 0;       // for memory, once for all steps that are on their way together
@@ -75,7 +76,7 @@ struct device_profile {
   double product_once = 2e-6;     // of a product of f32 multiply-adds, beside its launch: its first terms' way
   double vectors_once = 1e-6;     // and of one of few rows
   double region_once = 0.8e-6;    // of a region, beside its launch
-  double matrix_flops = 275e12;   // of f16 products on matrix units, at best
+  double matrix_flops = 275e12;   // of products on matrix units whose operands are rounded to f16, at best
   // As measured on an H100.
   unit_costs split{2.732e-6, 0.06e-6, 0.1e-12, 8e-12, 37e-12, 53.1, 0.87, 221.7e-12, 3e-9};
   unit_costs rounded{2.351e-6, 0.1595e-6, 0.1e-12, 1.716e-12, 25.03e-12, 60.32, 0.6001, 215.8e-12, 0.8271e-9};

@@ -100,6 +100,23 @@ static_assert(
 }
 [[nodiscard]] constexpr double lowest(dtype type) { return is_signed(type) ? -highest(type) - 1 : 0; }
 
+/// The least number that a float dtype rounds to infinity: half a step beyond its last.
+[[nodiscard]] constexpr double overflow(dtype type) {
+  const auto exponent = static_cast<std::uint64_t>(1024 - info(type).least_exponent);  // as a double has it
+  return __builtin_bit_cast(double, exponent << 52) * (2 - 1 / (highest(type) + 1));
+}
+/// Whether a constant of it can be this number: whole and within the range of an integer dtype; of a float one all but
+/// what it would round to infinity.
+[[nodiscard]] constexpr bool holds(dtype type, double value) {
+  if (is_float(type)) {
+    const double size = value < 0 ? -value : value;
+    return !(size >= overflow(type)) || size == __builtin_inf();
+  }
+  if (!is_integer(type)) return true;
+  return value >= lowest(type) && value <= highest(type) &&
+         static_cast<double>(static_cast<std::int64_t>(value)) == value;
+}
+
 [[nodiscard]] constexpr const char* to_string(dtype type) { return info(type).name; }
 
 namespace detail {

@@ -44,6 +44,19 @@ inline void convert_floats(std::span<const std::byte> values, dtype from, std::b
   with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
 }
 
+// f(value, place) of each.
+template <class Function>
+void each_float(std::span<const std::byte> values, dtype type, const Function& f) {
+  with_float(type, [&]<dtype Type>() {
+    constexpr float_format format(Type);
+    for (std::size_t i = 0; i < values.size() / sizeof(word_of<Type>); ++i) {
+      word_of<Type> word{};
+      std::memcpy(&word, values.data() + i * sizeof word, sizeof word);
+      f(format.decode(word), i);
+    }
+  });
+}
+
 // A whole tensor. What does not grow is converted where it lies, so that at no time there is more than twice the
 // tensor.
 inline std::vector<std::byte> converted_floats(std::vector<std::byte> bytes, dtype from, dtype to) {

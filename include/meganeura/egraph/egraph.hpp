@@ -31,6 +31,7 @@ struct enode {
   dtype type = dtype::f32;
   std::uint8_t head = 0;
   bool dead = false;    // found equal to another node while repairing congruence
+  bool apart = false;   // says nothing of other classes; part of its identity, with the class
   shape_id extents{0};  // interned: part of a node's identity, as a view's attribute lacks it
   attribute_id attribute{0};
   std::uint32_t first_operand = 0;
@@ -60,9 +61,11 @@ class engine {
   /// The class of this node, made if there is none. Operands need not be canonical.
   class_id add(op kind, dtype type, const shape& extents, attribute_ref value, std::span<const class_id> operands,
                rule_mask reasons = {});
-  /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known.
+  /// The same, but as a member of `target`; merges when the node exists elsewhere. The node, new or known. `apart`: it
+  /// may stand for the class, with digits that the class's own value was rounded off, but what else is computed that
+  /// way is another value: it is a node of its own in each class.
   enode_id add_to(class_id target, op kind, attribute_ref value, std::span<const class_id> operands,
-                  rule_mask reasons = {});
+                  rule_mask reasons = {}, bool apart = false);
   /// States that two classes have equal values. Errors: internal when dtype or shape differ (an unsound rule).
   bool merge(class_id a, class_id b);
   /// Forgets a node that another member of its class is better than in every respect.

@@ -28,8 +28,9 @@ MEGANEURA_INLINE double evaluate(const scalar_program& program, std::span<const 
 namespace detail {
 
 inline std::uint64_t hash_node(const enode& key, std::span<const class_id> operands) {
-  std::uint64_t hash = hash_combine(static_cast<std::uint64_t>(key.kind) << 8 | static_cast<std::uint64_t>(key.type),
-                                    static_cast<std::uint64_t>(key.extents) << 32 | key.attribute);
+  std::uint64_t hash = hash_combine(
+      static_cast<std::uint64_t>(key.kind) << 9 | static_cast<std::uint64_t>(key.type) << 1 | std::uint64_t{key.apart},
+      static_cast<std::uint64_t>(key.extents) << 32 | key.attribute);
   for (class_id operand : operands) hash = hash_combine(hash, operand);
   return hash;
 }
@@ -63,7 +64,8 @@ MEGANEURA_INLINE enode_id engine::find_node(const enode& key, std::span<const cl
   return ids_.find(hash, [&](enode_id id) {
     const enode& known = nodes_[id];
     return !known.dead && known.kind == key.kind && known.type == key.type && known.extents == key.extents &&
-           known.attribute == key.attribute && std::ranges::equal(this->operands(id), operands);
+           known.attribute == key.attribute && known.apart == key.apart &&
+           (!key.apart || find(known.owner) == find(key.owner)) && std::ranges::equal(this->operands(id), operands);
   });
 }
 
@@ -118,9 +120,11 @@ MEGANEURA_INLINE class_id engine::add(op kind, dtype type, const shape& extents,
 }
 
 MEGANEURA_INLINE enode_id engine::add_to(class_id target, op kind, attribute_ref value,
-                                         std::span<const class_id> operands, rule_mask reasons) {
+                                         std::span<const class_id> operands, rule_mask reasons, bool apart) {
   target = find(target);
-  const enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
+  enode key = make_key(kind, classes_[target].type, classes_[target].extents, value, reasons);
+  key.owner = target;
+  key.apart = apart;
   const class_list children = canonical(operands);
   const std::uint64_t hash = detail::hash_node(key, children);
   const enode_id known = find_node(key, children, hash);

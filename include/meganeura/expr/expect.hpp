@@ -38,7 +38,10 @@
   MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
-                  "meganeura: " call ": an integer takes whole numbers within its range; cast it to f32", a, b)
+                  "meganeura: " call                                                               \
+                  ": the dtype does not hold that number (an integer whole ones within "           \
+                  "its range, f16 none beyond 65504); cast it to f32",                             \
+                  a, b)
 #define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
   MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \

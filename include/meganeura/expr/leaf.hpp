@@ -27,21 +27,16 @@ constexpr typed_node constant_node(double value, dtype type) {
   return result;
 }
 
-// Integers hold whole numbers within their range; a NaN compares false.
-constexpr bool holds(dtype type, double value) {
-  if (!is_integer(type)) return true;
-  return value >= lowest(type) && value <= highest(type) &&
-         static_cast<double>(static_cast<std::int64_t>(value)) == value;
-}
-
 // Its arguments are what a compiler shows.
 template <dtype Type, number Value>
 inline constexpr bool dtype_holds = holds(Type, Value.value);
 
 template <number Value, dtype Type>
 constexpr auto constant_leaf() {
-  static_assert(dtype_holds<Type, Value>,
-                "meganeura: constant<value, dtype>: an integer dtype holds whole numbers within its range");
+  static_assert(
+      dtype_holds<Type, Value>,
+      "meganeura: constant<value, dtype>: the dtype does not hold that number; an integer holds whole ones within "
+      "its range, f16 none beyond 65504");
   return apply<constant_node(Value.value, Type)>();
 }
 
@@ -154,7 +149,7 @@ template <fixed_string Name, symbolic_shape Shape, detail::leaf_trait... Traits>
 inline constexpr auto state = detail::leaf_with<primitive::state, Name, Shape, Traits...>();
 
 /// A number: `x * constant<2.0f>`. It takes the dtype of what it is combined with, which an integer has to have.
-/// errors: "an integer dtype holds whole numbers within its range".
+/// errors: "the dtype does not hold that number".
 template <detail::number Value, dtype Type = dtype::f32>
 inline constexpr auto constant = detail::constant_leaf<Value, Type>();
 

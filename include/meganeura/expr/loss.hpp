@@ -153,7 +153,7 @@ struct trained_from {
 };
 template <class Model, class Loss>
 struct trained_from<Model, Loss, false> {
-  using type = trained_model<empty_model, loss<no_loss>>;
+  using type = trained_model<empty_model<Model>, loss<no_loss>>;
 };
 template <class Model, class Loss>
 using trained = typename trained_from<Model, Loss>::type;

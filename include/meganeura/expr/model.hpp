@@ -501,11 +501,14 @@ inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
 inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
-// What a compiler goes on with behind such a mistake, so that there is no second one.
+// What a compiler goes on with behind such a mistake, so that there is no second one. Of what it refused: there is
+// none, and no time spent on it, before there is a mistake.
+template <class Refused>
 struct nothing {
   static constexpr auto forward(value auto x) { return x; }
 };
-using empty_model = model<nothing, input<"x", dtype::f32, dims<1>>>;
+template <class Refused>
+using empty_model = model<nothing<Refused>, input<"x", dtype::f32, dims<1>>>;
 // A function: Clang 14 takes no class of which a static_assert failed.
 template <class... Inputs>
 constexpr bool expect_inputs() {
@@ -520,7 +523,7 @@ constexpr bool expect_inputs() {
 /// Without inputs there is nothing to compute from.
 template <class Module, class... Inputs>
   requires(!detail::are_inputs<Inputs...>)
-struct model<Module, Inputs...> : detail::empty_model {
+struct model<Module, Inputs...> : detail::empty_model<Module> {
   using refused = std::bool_constant<detail::expect_inputs<Inputs...>()>;
 };
 

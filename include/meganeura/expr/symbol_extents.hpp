@@ -8,8 +8,8 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,8 +29,10 @@ concept symbol_pair = requires(const T& pair) {
 };
 
 template <class T>
-concept symbol_list = std::ranges::input_range<T> &&
-    (std::same_as<std::ranges::range_value_t<T>, symbol_extent> || symbol_pair<std::ranges::range_value_t<T>>);
+concept symbol_list = requires(const T& list) {
+  requires std::same_as<std::iter_value_t<decltype(std::begin(list))>, symbol_extent> ||
+      symbol_pair<std::iter_value_t<decltype(std::begin(list))>>;
+};
 
 }  // namespace detail
 

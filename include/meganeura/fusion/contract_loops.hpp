@@ -2,6 +2,7 @@
 // The loops of a contract by what becomes of its labels: batch, m, n, k.
 #pragma once
 #include <meganeura/fusion/affine.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/fusion/structural_rules.hpp>
 
 #include <cstddef>
@@ -58,6 +59,13 @@ struct contract_loops {
 inline contract_loops loops_of(const engine& g, enode_id id) {
   const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
   return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
+// Of the nest of a product.
+inline product_extents extents_by_group(const nest& loops) {
+  std::int64_t of_group[4] = {1, 1, 1, 1};
+  for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
+  return {of_group[0], of_group[1], of_group[2], of_group[3]};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

@@ -9,6 +9,13 @@ namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
 inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
 
+// Of the node that does what the region does to the product.
+inline rule_mask reasons_of_ending(const engine& g, enode_id region, enode_id product) {
+  const enode& node = g.node(product);
+  const rule_mask skipped = is_narrow(g[g.find(node.owner)].type) ? bit(structural::skip_rounding) : rule_mask();
+  return g.node(region).reasons | node.reasons | bit(ending(node.kind)) | skipped;
+}
+
 // The product's own, then the region that reads the product.
 class epilogue_draft {
  public:

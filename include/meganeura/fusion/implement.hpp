@@ -33,7 +33,6 @@ struct implementation_options {
   device_profile device;
   meganeura::precision precision = meganeura::precision::exact;
   std::optional<std::size_t> schedule{};  // see optimize_options
-  bool keep_rounding = false;             // values of narrow tensors are not used before they were rounded
 };
 
 /// Adds implementation nodes to every class the roots reach, operands before users: one pass, linear in the graph.
@@ -44,7 +43,10 @@ class implementation_pass {
   /// Structural rules from primitives to primitives; before `run`.
   void rewrite_masks() { rewrite<detail::relu_mask>(); }
   /// And after the algebra.
-  void split_sums() { rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>(); }
+  void rewrite_sums() {
+    rewrite<detail::widen_product>();
+    rewrite<detail::split_sum>(), rewrite<detail::split_filter>(), rewrite<detail::split_reduce>();
+  }
 
   /// Classes in the order they were visited: operands before users.
   [[nodiscard]] const std::vector<class_id>& order() const { return order_; }
@@ -114,6 +116,7 @@ class implementation_pass {
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
   [[nodiscard]] bool narrows(enode_id node) const;
+  [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;

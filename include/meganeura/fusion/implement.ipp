@@ -15,8 +15,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
   constexpr const char* names[detail::rules_by_name] = {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
-      "fuse_rows",          "recompute",      "matmul_view",        "relu_mask",     "split_sum",
-      "split_filter",       "split_reduce",   "merge_regions"};
+      "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
+      "widen_product",      "split_sum",      "split_filter",       "split_reduce",  "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
@@ -199,7 +199,8 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
   owner = g_.find(owner);
-  if (detail::is_copy(form.loops)) {
+  const bool skips = skips_rounding(reasons);
+  if (detail::is_copy(form.loops) && !skips) {
     const class_id source = g_.find(form.operands[0]);
     const index_map& read = form.loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
@@ -213,7 +214,7 @@ MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const
   for (class_id operand : form.operands) {
     if (g_.find(operand) == owner) return no_id;
   }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons);
+  return g_.add_to(owner, op::region, form.loops, form.operands, reasons, skips);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

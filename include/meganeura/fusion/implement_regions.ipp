@@ -85,15 +85,20 @@ MEGANEURA_INLINE bool implementation_pass::narrows(enode_id node) const {
 }
 
 // Inlining skips the rounding of what would have been stored, which integers need. Arithmetic on f16 may keep more
-// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself.
+// digits unless exactness was asked for or something depends on the very bits; a cast asks for the rounding itself, but
+// not that of widen_product.
 MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
   if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
-  const node_list& nodes = g_[id].nodes;
-  return is_integer(type) || options_.keep_rounding || g_[id].decides ||
-         std::any_of(nodes.begin(), nodes.end(), [&](enode_id node) { return narrows(node); });
+  if (is_integer(type) || !enabled(structural::skip_rounding) || g_[id].decides) return true;
+  const bool is_cast = std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return narrows(node); });
+  return is_cast && !has_node(id, op::contract);
+}
+
+MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const {
+  return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
 
 MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
@@ -102,6 +107,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   if (id == no_id) return result;
   const class_forms& f = forms(id);
   if (f.conservative == no_id || rounds(id)) return result;
+  if (is_narrow(g_[id].type) && has_node(id, op::matmul)) return result;  // whose region would be widen_product's
   const auto& region = g_.get<region_attribute>(f.conservative);
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
@@ -177,6 +183,8 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     }
     note_applied(rule);
     reasons |= bit(rule) | g_.node(form).reasons;
+    const dtype type = g_[g_.find(id)].type;
+    if (is_narrow(type) && !(copy && g_[g_.operand(form, 0)].type == type)) reasons |= bit(structural::skip_rounding);
     if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;

@@ -33,8 +33,8 @@ const char* implementation_family<Kind>::fuse(implementation_pass& pass, enode_i
   for (std::size_t i = 0; i < own_operands(Kind); ++i) operands.push_back(g.operand(node, i));
   operands.append(made.others.begin(), made.others.end());
   const attribute_type value{inner.primitive, inner.space, made.output, made.finish};
-  const rule_mask reasons = g.node(region).reasons | g.node(node).reasons | bit(ending(Kind));
-  g.add_to(g.find(g.node(region).owner), Kind, value, operands, reasons);
+  const rule_mask reasons = reasons_of_ending(g, region, node);
+  g.add_to(g.find(g.node(region).owner), Kind, value, operands, reasons, skips_rounding(reasons));
   return nullptr;
 }
 

@@ -15,6 +15,33 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+inline map_attribute conversion(dtype from, dtype to) {
+  scalar_builder builder;
+  return {builder.finish(builder.convert(builder.argument(0, from), to))};
+}
+
+MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
+  const dtype type = g[owner].type;
+  const contract_loops product = loops_of(g, id);
+  // Rows of few products read as quickly in 16 bits.
+  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
+  for (const class_id each : {owner, a, b}) {
+    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  }
+  const rule_mask reasons = bit(rule) | g.node(id).reasons;
+  const auto wide = [&](class_id operand) {
+    return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
+                 reasons);
+  };
+  const class_id operands[] = {wide(a), wide(b)};
+  const auto labels = g.get<contract_attribute>(id);
+  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
+  g.add_to(owner, op::map, conversion(dtype::f32, type), std::span(&sums, 1), reasons);
+  pass.note_applied(rule);
+}
+
 MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
@@ -22,7 +49,12 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   const bool sums = product.loops.count(3) > 0;
   if (!product.fits) return;
   const dtype type = g[owner].type;
-  if (sums && type == dtype::f32 && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  // A region has no tiles: no product with two sides is one, if it has another way.
+  const auto is_tiled = [&](enode_id node) {
+    return g.node(node).kind == op::matmul || g.node(node).reasons[static_cast<std::size_t>(structural::widen_product)];
+  };
+  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
+  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
   region_draft draft = pass.draft();
   draft.loops.space = product.loops.space;
   for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
@@ -83,8 +115,9 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
 }
 
-// `accesses` of the loops: the result, both operands, and then what the epilogue reads.
-inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
+// `accesses` of the loops: the result, both operands, and then what the epilogue reads. False: units would have to read
+// f16 operands otherwise than they lie.
+inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
                         const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
   engine& g = pass.graph();
   // Threads of a product run along n: the group with the result's unit stride takes that place.
@@ -118,21 +151,24 @@ inline void emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
   const dtype stored = g[g.find(a)].type;
   value.schedule = pass.best(extents_of(value), stored).schedule;
-  if (stored == dtype::f16 && (!value.schedule.is_on_units() || !is_read_in_eights(loops))) return;
+  if (stored == dtype::f16 && !value.schedule.is_on_units()) return true;
+  if (stored == dtype::f16 && !is_read_in_eights(loops)) return false;
   class_list operands = {a, b};
   operands.append(others.begin(), others.end());
   for (class_id operand : operands) {
-    if (g.find(operand) == g.find(owner)) return;
+    if (g.find(operand) == g.find(owner)) return true;
   }
-  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons());
+  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
   pass.note_applied(making(op::matmul));
+  return true;
 }
 
 // A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
 struct read_product {
   nest loops;
   class_id sources[2];
-  bool through = false, strided = false;
+  rule_mask reasons{};  // for reading them there
+  bool strided = false;
   bool fits = true;  // both are stored in the dtype asked for
 };
 inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
@@ -146,7 +182,8 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
       const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
       if (!problem) {
         pass.note_applied(structural::matmul_view);
-        found.through = true;
+        found.reasons |= bit(structural::matmul_view);
+        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
         found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
       } else if (g[source].type == stored) {
         pass.note_missed({owner, source, structural::matmul_view, problem});
@@ -168,11 +205,11 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const auto emit = [&](dtype stored) {
     const read_product read = read_views(pass, id, product.loops, stored);
     if (!read.fits) return;
-    const rule_mask reasons = made | (read.through ? bit(structural::matmul_view) : rule_mask());
-    emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
+    const rule_mask reasons = made | read.reasons;
+    const bool is_read = emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
     // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (read.strided && stored == type)
-      emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
+    if (stored == type && (read.strided || !is_read))
+      (void)emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
   };
   emit(type);
   // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
@@ -199,9 +236,9 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   loops.accesses[0] = made.output;
   loops.accesses.resize(3);
   loops.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = g.node(region).reasons | g.node(product).reasons | bit(ending(op::matmul));
-  emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
-              made.finish.program, made.others, reasons);
+  const rule_mask reasons = reasons_of_ending(g, region, product);
+  (void)emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
+                    made.finish.program, made.others, reasons);
   return nullptr;
 }
 

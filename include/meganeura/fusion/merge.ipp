@@ -189,7 +189,8 @@ class region_merger {
     const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
     if (g_.class_slots() == before) return {};
     for (std::size_t i = 0; i < values.size(); ++i)
-      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons);
+      g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons,
+                skips_rounding(g_.node(values[i].region).reasons));
     return made;
   }
 

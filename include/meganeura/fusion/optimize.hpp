@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The optimiser as one function: a graph of primitives in, the graph of kernels that computes it out.
 #pragma once
-#include <meganeura/core/error.hpp>
-#include <meganeura/fusion/implement.hpp>
-#include <meganeura/fusion/tuned_products.hpp>
+#include <meganeura/core/device_profile.hpp>
+#include <meganeura/core/precision.hpp>
+#include <meganeura/egraph/exactness.hpp>
+#include <meganeura/fusion/region_limits.hpp>
+#include <meganeura/graph/graph.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -13,14 +15,16 @@
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+class tuned_products;
+
 /// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
 /// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};            // names of rules left out, structural or pattern
-  bool algebra = true;                            // pattern rules
-  bool fusion = true;                             // fuse_*, recompute
-  bool epilogues = true;                          // *_epilogue
-  exactness tolerance = exactness::reassociates;  // rules that change more are left out
+  std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
+  bool algebra = true;                                            // pattern rules
+  bool fusion = true;                                             // fuse_*, recompute
+  bool epilogues = true;                                          // *_epilogue
+  egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
   std::size_t max_nodes = 0;    // e-nodes; 0: eight for each node of the source
@@ -39,6 +43,14 @@ struct optimize_options {
   bool explain = false;                           // write optimize_report::explain
 };
 
+/// What kernels are chosen for: with matrix units where they may be used.
+[[nodiscard]] inline device_profile device_of(const optimize_options& options) {
+  device_profile on = options.device;
+  const bool may = options.matrix_units && options.tolerance != egraph::exactness::exact;
+  if (!may) on.matrix_units = matrix_units::none;
+  return on;
+}
+
 struct rule_report {
   std::string name;
   std::size_t matches = 0, applied = 0;
@@ -56,19 +68,6 @@ struct optimize_report {
   std::string
       explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
 };
-
-/// What a graph became before extraction: every way that was found to compute it.
-struct saturated_graph {
-  engine graph;
-  std::vector<class_id> classes;  // of each node of the source
-  std::vector<class_id> roots;    // outputs, then effects
-  std::vector<class_id> order;    // classes the roots reach, operands before users
-  std::vector<missed_fusion> missed;
-};
-[[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
-
-/// One way for each value; kernels with several results are added to `all` where they may be better.
-[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node

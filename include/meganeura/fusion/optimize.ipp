@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Definitions for fusion/optimize.hpp.
+// Definitions for fusion/optimize.hpp and fusion/saturated_graph.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/stopwatch.hpp>
@@ -10,6 +10,8 @@
 #include <meganeura/fusion/merge.hpp>
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/fusion/rules.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
+#include <meganeura/fusion/tuned_products.hpp>
 
 #include <fmt/format.h>
 
@@ -102,13 +104,6 @@ inline void check(const device_profile& device) {
   }
 }
 
-// With matrix units where they may be used.
-inline device_profile device_of(const optimize_options& options) {
-  device_profile on = options.device;
-  if (!options.matrix_units || options.tolerance == exactness::exact) on.matrix_units = matrix_units::none;
-  return on;
-}
-
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
@@ -162,6 +157,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
+  if (options.tolerance == exactness::exact) enabled -= bit(structural::skip_rounding);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -227,9 +223,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
-  const bool keeps_rounding = options.tolerance == exactness::exact;
-  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, detail::device_of(options),
-                                          options.precision, options.schedule, keeps_rounding});
+  implementation_pass pass(result.graph, {enabled, options.region, options.region_forms, device_of(options),
+                                          options.precision, options.schedule});
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
@@ -238,7 +233,7 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
-  pass.split_sums();
+  pass.rewrite_sums();
   pass.run(result.roots);
   report.implement_ms = phase.lap();
   result.order = pass.order();

@@ -194,10 +194,12 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
       static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
-/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts.
+/// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts. The shares are
+/// those of an H100 (bench/matmul at 4096), whose `matrix_flops` are 275e12: 329e12 of f16, 93e12 split.
 [[nodiscard]] constexpr double product_flops(product_arithmetic arithmetic, const device_profile& device) {
   if (arithmetic == product_arithmetic::fma) return device.matmul_flops;
-  return device.matrix_flops / (arithmetic == product_arithmetic::split ? 3 : 1);
+  const bool is_half = arithmetic == product_arithmetic::half;
+  return device.matrix_flops * (arithmetic == product_arithmetic::split ? 0.34 : is_half ? 1.2 : 1);
 }
 
 /// A schedule with its seconds alone, beside launch and bytes.

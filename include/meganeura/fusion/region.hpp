@@ -3,9 +3,9 @@
 #pragma once
 #include <meganeura/fusion/affine.hpp>
 #include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/region_limits.hpp>
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -22,14 +22,6 @@ struct region_form {
 struct region_view {
   const region_attribute& loops;
   std::span<const class_id> operands;
-};
-
-/// What a fused kernel may have at most.
-struct region_limits {
-  std::size_t program_nodes = 96;                                        // operations for an element
-  std::size_t accesses = 12;                                             // places that an element is read from
-  std::size_t buffers = 10;                                              // a kernel reads; it writes one more
-  std::int64_t tensor_bytes = std::numeric_limits<std::int64_t>::max();  // that a kernel binds
 };
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).

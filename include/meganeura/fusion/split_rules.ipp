@@ -19,16 +19,15 @@ namespace detail {
 // their number divides the sum's longest axis.
 inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
   const device_profile& device = pass.device();
-  std::int64_t group[4] = {1, 1, 1, 1};
-  for (int i = 0; i < loops.space.rank(); ++i) group[loops.group[i]] *= loops.space[i];
-  const auto results = static_cast<double>(group[0] * group[1] * group[2]);
+  const product_extents whole = extents_by_group(loops);
+  const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
   const auto seconds = [&](std::int64_t parts) {
     const double bytes = parts == 1 ? 0 : 2 * 4 * results * static_cast<double>(parts);
-    return pass.best({group[0] * parts, group[1], group[2], group[3] / parts}).seconds + bytes / device.bandwidth;
+    return pass.best({whole.batch * parts, whole.m, whole.n, whole.k / parts}).seconds + bytes / device.bandwidth;
   };
   std::int64_t best = 1;
   double least = seconds(1);
-  const std::int64_t most = std::min(group[3] / device.split_terms, std::int64_t{4} * device.compute_units);
+  const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
     if (longest % parts != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);

@@ -26,8 +26,10 @@ enum class structural : std::uint8_t {
   fuse_pointwise,  // a producer with one consumer
   fuse_rows,       // a producer with row reductions, kept inside the row
   recompute,       // a producer with more consumers, computed again in this one
+  skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   relu_mask,
+  widen_product,  // a product of floats of 16 bits, in f32
   split_sum,      // a product with few results and a long sum
   split_filter,   // the gradient of a small filter over several images
   split_reduce,   // few long rows
@@ -56,6 +58,10 @@ inline constexpr int structural_count = detail::rules_by_name + 2 * detail::impl
 /// What fuses a region into them: "matmul_epilogue".
 [[nodiscard]] constexpr structural ending(op kind) {
   return static_cast<structural>(static_cast<int>(making(kind)) + 1);
+}
+/// Whether a node that these rules made has digits that its class's value was rounded off. It is then no other class's.
+[[nodiscard]] constexpr bool skips_rounding(const rule_mask& reasons) {
+  return reasons[static_cast<std::size_t>(structural::skip_rounding)];
 }
 
 [[nodiscard]] std::string to_string(structural rule);
@@ -102,6 +108,11 @@ struct product_epilogue {
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// A product of floats of 16 bits that matrix units do not read where they lie: of their values in f32, rounded at the
+// end as it would have been.
+struct widen_product : structural_rule<structural::widen_product, op::contract> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // A product whose results are too few to occupy the device: parts of its sum as products of their own, side by side,

@@ -40,6 +40,8 @@ inline nlohmann::json parse_bounded_json(std::string_view text, const std::strin
   } catch (const nlohmann::json::parse_error& problem) {
     const std::size_t at = std::min(problem.byte == 0 ? 0 : problem.byte - 1, text.size());
     bad_file(name, at, fmt::format("valid JSON: {}", what), at == text.size() ? "its end" : quote(text.substr(at, 32)));
+  } catch (const nlohmann::json::out_of_range&) {
+    bad_file(name, 0, fmt::format("valid JSON: {}", what), "a number beyond those of f64");
   }
 }
 

@@ -27,10 +27,12 @@ MEGANEURA_INLINE std::string json_text(std::string_view text) {
 
 namespace detail {
 
-// Opened for writing by this process alone; -1 where another one has it.
+inline constexpr std::string_view trace_begin = "[\n{\"ph\":";
+
+// Opened for writing by this process alone; -1 where another one has it. What is replaced is a trace or empty.
 inline int open_alone(const std::string& path) {
   // Not waiting for the reader of a FIFO, which is refused below.
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  const int file = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   const auto refuse = [&](std::string_view why) {
     if (file >= 0) ::close(file);
     fail(error_category::io, "{}", why);
@@ -42,6 +44,10 @@ inline int open_alone(const std::string& path) {
     ::close(file);
     return -1;
   }  // some file systems have no locks
+  char begin[trace_begin.size()]{};
+  const auto length = static_cast<std::size_t>(std::max<ssize_t>(::pread(file, begin, sizeof begin, 0), 0));
+  if (std::string_view(begin, length) != trace_begin.substr(0, length))
+    refuse("it is a file of something else, which would be lost");
   if (::ftruncate(file, 0) != 0) refuse(std::generic_category().message(errno));
   return file;
 }
@@ -115,8 +121,7 @@ MEGANEURA_INLINE std::shared_ptr<trace_file> trace_file::open(const std::string&
 
 MEGANEURA_INLINE trace_file::trace_file(std::string path, int file, std::uint64_t most_events)
     : path_(std::move(path)), file_(file), process_(::getpid()), most_events_(most_events) {
-  pending_ = fmt::format(R"([
-{{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})",
+  pending_ = fmt::format(R"({}"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}})", detail::trace_begin,
                          process_, json_text(detail::process_name()));
 }
 

@@ -147,7 +147,7 @@ struct tile_position {
   spirv::u32 batch, tile_m, tile_n;
 };
 /// Spreads tiles over the grid: batches outermost, inside one the tiles in stripes of 8 rows so that neighbours share
-/// operands in cache. Returns false as `inside` where the grid was rounded up.
+/// operands in cache. What the grid was rounded up by lies behind the last tile.
 [[nodiscard]] tile_position locate_tile(const spirv::u32& linear, std::uint32_t tiles_m, std::uint32_t tiles_n);
 [[nodiscard]] std::array<std::uint32_t, 3> spread_groups(std::uint64_t count, const device_profile& device);
 [[nodiscard]] spirv::u32 linear_group(spirv::kernel& k, const std::array<std::uint32_t, 3>& groups);

@@ -9,8 +9,8 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// As make_matmul, strides and offsets counted in elements of the operands. Any size, any strides and any values of
-/// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (elements
-/// above 2^60 or infinite, none above 2^-60, NaN) the workgroup's results are summed in f32. f16 operands need aligned
+/// f32 operands: each row is brought into f16's range by a power of two of its own, and where that cannot be (NaN and
+/// infinities) the workgroup's results are summed in f32. f16 operands need aligned
 /// groups of eight along k or along m (n for b). Staging is in one buffer of workgroup memory with a prefetch into
 /// registers: occupancy and few steps of k, not double buffering, decide on the hardware measured.
 /// errors: invalid_argument for a schedule that does not fit; unsupported beyond the device's limits.

@@ -10,7 +10,7 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 /// The node as the matmul generator takes it; `types` are the operands', epilogue operands from position 2 on.
-/// errors: unsupported for products of other types than f32; internal for a bounded access in the epilogue.
+/// errors: unsupported for products of other types than f32 and f16; internal for a bounded access in the epilogue.
 [[nodiscard]] matmul_problem make_matmul_problem(const matmul_attribute& node, std::span<const dtype> types,
                                                  dtype result);
 

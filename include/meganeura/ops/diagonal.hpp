@@ -170,11 +170,14 @@ template <value A>
 }
 
 /// A number in x's shape and dtype, full_like<1.5>(x), or full_like(x, 1.5); zeros_like and ones_like are two of them.
-/// errors: "an integer takes whole numbers within its range".
+/// errors: "the dtype does not hold that number".
 template <value A, class Number>
 [[nodiscard]] constexpr auto full_like(A x, Number filling) {
-  MEGANEURA_EXPECT(detail::holds(x.facts().type, detail::number(filling).value),
-                   "meganeura: full_like<value>(x): an integer takes whole numbers within its range", x)
+  MEGANEURA_EXPECT(
+      holds(x.facts().type, detail::number(filling).value),
+      "meganeura: full_like<value>(x): the dtype does not hold that number (an integer whole ones within its range, "
+      "f16 none beyond 65504)",
+      x)
   return detail::layer<layers::full_like>(fixed_text<"">{}, x, filling);
 }
 template <detail::number Value, value A>

@@ -2,7 +2,7 @@
 // The device as users name it, and what the choice of kernels and their generators are told of it.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
-#include <meganeura/fusion/region.hpp>
+#include <meganeura/fusion/region_limits.hpp>
 #include <meganeura/vulkan/device.hpp>
 
 #include <algorithm>

@@ -30,7 +30,7 @@ namespace detail {
 
 // Of what is measured, of the model that tells rates by it, and of the file: raised where one of them changes, so that
 // everybody measures anew. So does another version of the library.
-inline constexpr int rates_version = 1;
+inline constexpr int rates_version = 2;
 
 // Each rate is at least and at most this, whatever was measured.
 struct rate_bounds {

@@ -67,8 +67,8 @@ class parameters {
   void reset_states();
 
   /// Of a parameter of floats, to whose dtype the values are rounded (to the nearest, ties to even).
-  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values or a
-  /// parameter that is not a float.
+  /// errors: invalid_argument for an unknown name (the nearest one is suggested), a wrong number of values, a
+  /// parameter that is not a float, or a finite value that would be rounded to infinity.
   void set(std::string_view name, std::span<const float> values);
   /// errors: invalid_argument for an unknown name, a tensor that holds no floats or one that has no values yet.
   [[nodiscard]] std::vector<float> get(std::string_view name) const;
@@ -77,12 +77,13 @@ class parameters {
   [[nodiscard]] std::vector<std::byte> get_bytes(std::string_view name) const;
 
   /// Reads a .safetensors file, or several by their index or the folder that has it (see io::safetensors_set): F64,
-  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be, I64 whose values fit for i32, the
-  /// same dtype for others. Header, names, shapes and dtypes are checked before anything is changed. Tensors are then
-  /// read one by one: an error of the disk or of memory half-way leaves each parameter with all of its old or all of
-  /// its new values. errors: io; out_of_memory; invalid_file for a damaged file, or with one sentence naming the first
-  /// mis-shaped, mistyped, missing and extra tensors, and names without '*' in `rename` and `ignore` that nothing has;
-  /// without `strict`, for a file that has nothing of the model, or of which nothing fits.
+  /// F32, F16 or BF16 tensors for parameters of floats, rounded where they must be (a number that would become infinite
+  /// is refused), I64 whose values fit for i32, the same dtype for others. Header, names, shapes and dtypes are checked
+  /// before anything is changed. Tensors are then read one by one: an error of the disk or of memory half-way leaves
+  /// each parameter with all of its old or all of its new values. errors: io; out_of_memory; invalid_file for a damaged
+  /// file, or with one sentence naming the first mis-shaped, mistyped, missing and extra tensors, and names without '*'
+  /// in `rename` and `ignore` that nothing has; without `strict`, for a file that has nothing of the model, or of which
+  /// nothing fits.
   load_report load(const std::string& path, const load_options& options = {});
   /// Writes each tensor in its own dtype to a temporary file and renames it. errors: io.
   void save(const std::string& path) const;

@@ -227,14 +227,22 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     });
     return;
   }
-  const bool is_double = is_float(type) && entry.dtype == "F64";
-  if (is_double && type == dtype::f32) {
-    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return static_cast<float>(wide); });
-  } else if (is_double) {
-    bytes = narrowed<double>(std::move(bytes), [](double wide, std::size_t) { return rounded_to_odd(wide); });
+  if (!is_float(type)) return;
+  const auto expect_held = [&](double value, std::size_t i) {
+    if (holds(type, value)) return;
+    fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's {} cannot hold",
+         shown_path(file.path()), quote(entry.name), value, i, to_string(type));
+  };
+  if (entry.dtype == "F64") {
+    bytes = narrowed<double>(std::move(bytes), [&](double wide, std::size_t i) {
+      expect_held(wide, i);
+      return type == dtype::f32 ? static_cast<float>(wide) : rounded_to_odd(wide);
+    });
   }
-  const dtype found = is_double ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  if (found != type) bytes = converted_floats(std::move(bytes), found, type);
+  const dtype found = entry.dtype == "F64" ? dtype::f32 : float_named(entry.dtype).value_or(type);
+  if (found == type) return;
+  if (entry.dtype != "F64") each_float(bytes, found, expect_held);
+  bytes = converted_floats(std::move(bytes), found, type);
 }
 
 }  // namespace detail
@@ -327,6 +335,11 @@ MEGANEURA_INLINE void parameters::set(std::string_view name, std::span<const flo
   }
   const std::span<const std::byte> bytes = std::as_bytes(values);
   if (target.type == dtype::f32) return set_bytes(name, bytes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (holds(target.type, values[i])) continue;
+    fail(error_category::invalid_argument, "parameter \"{}\" is {}, which cannot hold {}, at element {}", name,
+         to_string(target.type), values[i], i);
+  }
   set_bytes(name, detail::converted_floats({bytes.begin(), bytes.end()}, dtype::f32, target.type));
 } catch (...) {
   rethrow_as_error("setting a parameter");

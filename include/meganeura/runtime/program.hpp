@@ -14,16 +14,15 @@
 #include <meganeura/runtime/moments.hpp>
 #include <meganeura/runtime/parameters.hpp>
 #include <meganeura/runtime/profile.hpp>
-#include <meganeura/runtime/program_trace.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -41,6 +40,16 @@ struct program_options {
                          // cost nothing
 };
 
+namespace detail {
+// What a span sees.
+template <class T>
+concept contiguous = requires(const T& range) {
+  std::span(range);
+};
+template <contiguous T>
+using element_of = typename decltype(std::span(std::declval<const T&>()))::value_type;
+}  // namespace detail
+
 /// One input's values for a step: dense, row-major, in memory that must outlive the call that is given them. dtypes:
 /// the input's own; f32 for floats of any width, which are rounded to the nearest of the input's.
 struct input_values {
@@ -52,10 +61,10 @@ struct input_values {
   input_values(std::string_view of, dtype element, std::span<const std::byte> bytes)
       : name(of), type(element), values(bytes) {}
   /// {"x", pixels}: any contiguous range of float or integers of 32 or 8 bits.
-  template <std::ranges::contiguous_range Range>
+  template <detail::contiguous Range>
   input_values(std::string_view of, const Range& range)
-      : input_values(of, detail::dtype_of<std::ranges::range_value_t<Range>>, std::as_bytes(std::span(range))) {
-    static_assert(detail::dtype_of<std::ranges::range_value_t<Range>> != dtype::boolean,
+      : input_values(of, detail::dtype_of<detail::element_of<Range>>, std::as_bytes(std::span(range))) {
+    static_assert(detail::dtype_of<detail::element_of<Range>> != dtype::boolean,
                   "meganeura: input_values(name, range): elements must be float or integers of 32 or 8 bits; give "
                   "others as their dtype and bytes");
   }
@@ -64,6 +73,11 @@ struct input_values {
 class program;
 
 namespace detail {
+
+class program_trace;
+
+/// How a program of that device is optimised: by its costs and limits.
+[[nodiscard]] fusion::optimize_options optimization_on(const device& on, const program_options& options);
 
 // The program of a graph, and the graph's parameters and what it keeps where there are none yet. `before`: what making
 // the graph took, with which the program's times begin.
@@ -82,11 +96,11 @@ class program {
   /// parameters; out_of_memory; unsupported.
   program(const device& on, const graph& g, const parameters& weights, const program_options& options = {},
           optimizer_moments moments = {});
-  program(program&&) = default;  // every call of one that was moved from throws invalid_argument
-  program& operator=(program&&) = default;
+  program(program&&) noexcept;  // every call of one that was moved from throws invalid_argument
+  program& operator=(program&&) noexcept;
   program(const program&) = delete;  // two copies would write into one set of slots
   program& operator=(const program&) = delete;
-  ~program() = default;
+  ~program();
 
   /// Copies one input's values, see input_values, for the next step; the span may go afterwards. A step reuses no older
   /// values: an input not set since the last step is an error of `submit`. An input that no output depends on may be

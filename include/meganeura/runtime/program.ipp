@@ -11,6 +11,7 @@
 #include <meganeura/kernels/random.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
 #include <meganeura/runtime/program.hpp>
+#include <meganeura/runtime/program_trace.hpp>
 #include <meganeura/runtime/taps.hpp>
 
 #include <fmt/ranges.h>
@@ -54,6 +55,16 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
+  costs.max_loop_iterations = actual.max_loop_iterations;
+}
+
+MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
+  fusion::optimize_options optimization = options.optimize;
+  optimization.precision = options.precision;
+  const device_profile actual = profile_of(on);
+  if (options.device_costs) optimization.device = actual;
+  limit_schedules(optimization.device, actual);
+  return optimization;
 }
 
 }  // namespace detail
@@ -71,6 +82,10 @@ MEGANEURA_INLINE const program& program::alive() const try {
   rethrow_as_error("using a program");
 }
 
+MEGANEURA_INLINE program::program(program&&) noexcept = default;
+MEGANEURA_INLINE program& program::operator=(program&&) noexcept = default;
+MEGANEURA_INLINE program::~program() = default;
+
 MEGANEURA_INLINE program::program(const device& on, const graph& g, const parameters& weights,
                                   const program_options& options, optimizer_moments moments)
     : program(on, g, weights, options, std::move(moments), {}) {}
@@ -87,7 +102,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
-  const device_profile actual = profile_of(on);  // which may measure first
+  fusion::optimize_options optimization = detail::optimization_on(on, options);  // which may measure first
   const std::int64_t begin = detail::has_trace(on) ? io::monotonic_now() : 0;
   detail::stopwatch watch;
   plan::plan_options planning = options.plan;
@@ -96,10 +111,6 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   planning.max_binding_bytes = std::min(planning.max_binding_bytes, range);
   if (!on.facts().has_device_address) planning.max_tensor_bytes = std::min(planning.max_tensor_bytes, range);
   const std::uint64_t page_bytes = page_bytes_of(on.facts());  // as the parameters are paged
-  fusion::optimize_options optimization = options.optimize;
-  optimization.precision = options.precision;
-  if (options.device_costs) optimization.device = actual;
-  detail::limit_schedules(optimization.device, actual);
   optimization.region = make_region_limits(on.facts(), optimization.region);
   optimization.region.tensor_bytes = static_cast<std::int64_t>(std::min(planning.max_tensor_bytes, page_bytes));
   const auto optimized = [&](const graph& of) { return fusion::optimize(of, optimization, &report_); };
@@ -133,7 +144,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
     trace_ = std::make_unique<detail::program_trace>(
-        on, profiled_ ? detail::dispatches_of(plan_, actual) : std::vector<profiled_dispatch>());
+        on, profiled_ ? detail::dispatches_of(plan_, profile_of(on)) : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
@@ -298,9 +309,12 @@ MEGANEURA_INLINE const plan::named_tensor* program::checked_input(const input_va
   const dtype expected = rounded ? input.type : found->type;
   const std::int64_t bytes = storage_bytes(expected, found->extents.elements());
   if (expected != input.type || static_cast<std::uint64_t>(bytes) != input.values.size()) {
-    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}", input.name,
-         to_string(found->type), to_string(found->extents), bytes,
-         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type));
+    fail(error_category::invalid_argument, "input \"{}\" is {}{}, {} bytes{}; it was given {} bytes of {}{}",
+         input.name, to_string(found->type), to_string(found->extents), bytes,
+         rounded ? fmt::format(" as {}", to_string(expected)) : "", input.values.size(), to_string(input.type),
+         is_float(found->type) && is_narrow(found->type) && !is_float(input.type)
+             ? fmt::format("; give it f32, or {} as its bytes", to_string(found->type))
+             : "");
   }
   if (includes(checks_, meganeura::checks::finite))
     detail::check_finite(of_step(step), input.name, found->type, found->extents, input.type, input.values);

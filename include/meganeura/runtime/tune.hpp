@@ -16,7 +16,7 @@ namespace meganeura::inline MEGANEURA_ABI {
 /// How long `tune` searches.
 struct tuning_options {
   int candidates = 8;  // schedules of each product, the quickest by the model of costs; f32 multiply-add is one more
-  int rounds = 5;      // steps measured with each of them, of which the median counts
+  int rounds = 5;      // steps measured with each of them, of which the median counts; up to 1000
 };
 
 /// What was found. Give `products` to `program_options::optimize.tuned`.
@@ -26,10 +26,11 @@ struct tuning_result {
 };
 
 /// Measures schedules of the products of `g`, each where it stands in a step, and then the whole step with the quickest
-/// ones; where that is no quicker, none are kept. Builds the program up to `candidates` + 4 times; needs memory for two
-/// of it with parameters of their own, and changes nothing else. What `options` have in `optimize.tuned` does not
-/// count. Numbers of results may differ in rounding, no more than `options.precision` allows. errors: what making a
-/// program throws; unsupported where a device has no timestamps; invalid_argument for fewer than 1 candidate or round.
+/// ones; where that is no quicker, none are kept. Products of f16 operands stay as they are. Builds the program up to
+/// `candidates` + 4 times; needs memory for two of it with parameters of their own, and changes nothing else. What
+/// `options` have in `optimize.tuned` does not count. Numbers of results may differ in rounding, no more than
+/// `options.precision` allows. errors: what making a program throws; unsupported where a device has no timestamps;
+/// invalid_argument for no candidates, and for no or too many rounds.
 [[nodiscard]] tuning_result tune(const device& on, const graph& g, const program_options& options = {},
                                  const tuning_options& how = {});
 

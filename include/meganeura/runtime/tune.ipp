@@ -108,10 +108,11 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
     fail(error_category::unsupported,
          "tuning was asked for on {}, whose queue has no timestamps; it cannot be measured", on.facts().name);
   }
-  if (how.candidates < 1 || how.rounds < 1) {
+  constexpr int most_rounds = 1000;
+  if (how.candidates < 1 || how.rounds < 1 || how.rounds > most_rounds) {
     fail(error_category::invalid_argument,
-         "tuning was asked for with {} candidates and {} rounds; it needs at least 1 of either", how.candidates,
-         how.rounds);
+         "tuning was asked for with {} candidates and {} rounds; it takes 1 candidate or more and 1 to {} rounds",
+         how.candidates, how.rounds, most_rounds);
   }
   program_options measuring = options;
   measuring.profile = true;
@@ -127,7 +128,8 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
     }
     detail::tuned_step step(on, g, measuring);
     if (number == 0) {
-      sizes = detail::sizes_of(step.get().plan(), options.precision, profile_of(on), how.candidates);
+      const device_profile costs = fusion::device_of(detail::optimization_on(on, options));
+      sizes = detail::sizes_of(step.get().plan(), options.precision, costs, how.candidates);
       for (const auto& [extents, size] : sizes) most = std::max(most, size.candidates.size());
     }
     detail::measure(step, how.rounds, number, sizes);
@@ -139,22 +141,23 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
     quicker->set(extents, options.precision,
                  size.candidates[static_cast<std::size_t>(best - size.nanoseconds.begin())]);
   }
-  // The whole step, in turn.
+  // The whole step, in turn; what is not quicker is not kept.
   program_options timing = options;
   timing.profile = false, timing.duration = true, timing.optimize.tuned = nullptr;
   detail::tuned_step before(on, g, timing);
   timing.optimize.tuned = quicker;
-  detail::tuned_step after(on, g, timing);
+  std::optional<detail::tuned_step> after;
+  if (quicker->size() > 0) after.emplace(on, g, timing);
   std::vector<double> times[2];
   for (int round = -1; round < 3 * how.rounds; ++round) {
-    for (detail::tuned_step* each : {&before, &after}) {
-      each->step();
-      if (round >= 0) times[each == &after].push_back(each->get().duration() * 1e-6);
+    for (detail::tuned_step* each : {&before, after ? &*after : nullptr}) {
+      if (each) each->step();
+      if (each && round >= 0) times[each != &before].push_back(each->get().duration() * 1e-6);
     }
   }
-  tuning_result result{quicker, detail::median_of(times[0]), detail::median_of(times[1])};
-  if (result.after >= result.before) result.products = std::make_shared<fusion::tuned_products>();
-  return result;
+  const double found = detail::median_of(times[0]), then = after ? detail::median_of(times[1]) : found;
+  if (then < found) return {quicker, found, then};
+  return {std::make_shared<fusion::tuned_products>(), found, found};
 } catch (...) {
   rethrow_as_error("tuning");
 }
@@ -179,7 +182,11 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
       "tuned products, as save_tuned writes them (without the file, products are as the model chooses)";
   const std::optional<nlohmann::json> content =
       detail::read_measured(path, detail::measured_origin(on), "products", what);
-  if (!content) return nullptr;
+  if (!content) {
+    write_log(on.log(), log_level::warning, "{} has products tuned for another device, driver or version; {}",
+              shown_path(path), "none of them is used");
+    return nullptr;
+  }
   const nlohmann::json& rows = *content;
   const auto damaged = [&](const char* found) { io::bad_file(path, 0, what, found); };
   auto found = std::make_shared<fusion::tuned_products>();

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/config.hpp>
 #include <meganeura/vulkan/facts.hpp>
+#include <meganeura/vulkan/host_interval.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +12,6 @@
 #include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI::vulkan {
-
-/// What the host knows of a submission: when it began to submit it and when it saw that it had ended, in nanoseconds of
-/// CLOCK_MONOTONIC.
-struct host_interval {
-  std::int64_t submitted = 0, ended = 0;
-};
 
 namespace detail {
 

@@ -88,11 +88,12 @@ MEGANEURA_INLINE std::string reason_to_refuse(const device_facts& facts, const s
     return fmt::format("it is SPIR-V 1.{} and the device reads up to 1.{}", kernel.words[1] >> 8 & 0xFF,
                        most >> 8 & 0xFF);
   }
-  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats";
+  if (kernel.needs_f16 && !facts.has_f16) return "it needs 16-bit floats; a model of f32 does not";
   if (kernel.needs_int8 && !facts.has_int8) return "it needs 8-bit integers";
   if (kernel.needs_int16 && !facts.has_int16) return "it needs 16-bit integers";
   if (kernel.needs_bf16 && !facts.has_bf16) return "it needs VK_KHR_shader_bfloat16";
-  if (kernel.needs_16bit_storage && !facts.has_16bit_storage) return "it needs 16-bit loads and stores";
+  if (kernel.needs_16bit_storage && !facts.has_16bit_storage)
+    return "it needs 16-bit loads and stores; a model of f32 does not";
   if (kernel.needs_8bit_storage && !facts.has_8bit_storage) return "it needs 8-bit loads and stores";
   if (kernel.needs_device_scope && !facts.has_device_scope) return "it needs atomics of device scope";
   if (kernel.needs_workgroup_layout && !facts.has_workgroup_layout)

@@ -4,7 +4,7 @@
 #include <meganeura/config.hpp>
 #include <meganeura/core/error.hpp>
 #include <meganeura/vulkan/buffer.hpp>
-#include <meganeura/vulkan/device_clock.hpp>
+#include <meganeura/vulkan/host_interval.hpp>
 #include <meganeura/vulkan/pipeline.hpp>
 
 #include <array>

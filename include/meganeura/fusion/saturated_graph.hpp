@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The optimiser in its two halves: every way to compute a graph, and one of them for each value.
+#pragma once
+#include <meganeura/fusion/implement.hpp>
+#include <meganeura/fusion/optimize.hpp>
+
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// What a graph became before extraction: every way that was found to compute it.
+struct saturated_graph {
+  engine graph;
+  std::vector<class_id> classes;  // of each node of the source
+  std::vector<class_id> roots;    // outputs, then effects
+  std::vector<class_id> order;    // classes the roots reach, operands before users
+  std::vector<missed_fusion> missed;
+};
+[[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
+
+/// One way for each value; kernels with several results are added to `all` where they may be better.
+[[nodiscard]] extraction choose(saturated_graph& all, const optimize_options& options);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+#if MEGANEURA_HEADER_ONLY
+#include <meganeura/fusion/optimize.ipp>
+#endif
