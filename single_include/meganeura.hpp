@@ -30920,6 +30920,8 @@ class implementation_pass {
   [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// The same or, where that reads another dtype, one that reads `source`, if there is one.
+  [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
   /// Whether readers have to find the value rounded to its dtype, and with that stored.
@@ -40244,8 +40246,11 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
   for (enode_id node : made) {
     const std::size_t before = g_[g_.find(id)].nodes.size();
     detail::between_implementations::apply(*this, node);
-    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
-    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
+    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
+    // unless that is a sum, which is the product or its parts.
+    const enode_id usual = forms(id).conservative;
+    const bool adds_up = usual != no_id && g_.get<region_attribute>(usual).row_axes > 0;
+    if (node == usual || adds_up) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
   note_unstable(g_.find(id));
 }
@@ -40291,6 +40296,16 @@ MEGANEURA_INLINE region_view implementation_pass::form_of(enode_id id) const {
 MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
   const enode_id form = forms(id).conservative;
   return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
+}
+
+MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id, dtype source) const {
+  const auto reads = [&](enode_id form) { return g_[g_.operand(form, 0)].type == source; };
+  const enode_id usual = copy_form(id);
+  if (usual == no_id || reads(usual)) return usual;
+  for (const enode_id node : g_[g_.find(id)].nodes) {
+    if (g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node)) && reads(node)) return node;
+  }
+  return usual;
 }
 
 MEGANEURA_INLINE void implementation_pass::note_kernel(class_id id, std::span<const enode_id> nodes) {
@@ -40385,6 +40400,8 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
+    // A product reads through views, but only what is stored in its dtype.
+    if (g_[g_.operand(f.conservative, 0)].type != g_[id].type) result.other = choice::leaf;
     const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;
@@ -40947,9 +40964,21 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
     if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
   }
   const rule_mask reasons = bit(rule) | g.node(id).reasons;
-  const auto wide = [&](class_id operand) {
+  const auto converted = [&](class_id operand) {
     return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
                  reasons);
+  };
+  // Before a view, through which the product can read, and in the order in which it lies.
+  const auto wide = [&](class_id operand) {
+    for (const enode_id node : g[operand].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const class_id source = g.operand(node, 0);
+      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
+      const auto view = g.get<view_attribute>(node);
+      const class_id values = converted(source);
+      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
+    }
+    return converted(operand);
   };
   const class_id operands[] = {wide(a), wide(b)};
   const auto labels = g.get<contract_attribute>(id);
@@ -41093,7 +41122,7 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
   read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
   for (std::size_t side = 0; side < 2; ++side) {
     class_id& source = found.sources[side];
-    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source) : no_id;
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
     if (copy != no_id) {
       const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
       if (!problem) {
@@ -53269,6 +53298,10 @@ template <template <class> class Unit>
   return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
 }
 
+inline bool are_read_in_eights(const matmul_problem& problem) {
+  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8);
+}
+
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
@@ -53289,17 +53322,15 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
-         "gave infinities",
-         to_string(s), fusion::largest_split);
+         "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
+         fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
   }
-  if (!s.is_half()) return;
-  if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
+  if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "
        "offsets that are multiples of 8",
@@ -53311,8 +53342,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
   if (!fusion::fits(s, device)) return false;
-  return !s.is_half() || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
-                          detail::strides_allow(detail::plan_operand(problem, false), 8));
+  return !s.is_half() || detail::are_read_in_eights(problem);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,

@@ -170,11 +170,12 @@ std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output
   return result;
 }
 
-sample make_product_sample(std::uint64_t seed) {
+sample make_product_sample(std::uint64_t seed, std::int64_t most) {
   dice d(seed ^ 0xb10c);
   sample made;
   graph& g = made.source;
-  const std::vector<std::int64_t> sizes{1, 2, 5, 8, 16, 24, 31, 33, 40, 64, 72, 100};
+  std::vector<std::int64_t> sizes{1, 2, 5, 8, 16, 24, 31, 33, 40, 64, 72, 100, 128, 136, 256};
+  std::erase_if(sizes, [&](std::int64_t size) { return size > most; });
   const std::int64_t batch = d.chance(0.2) ? d.between(2, 3) : 0;
   const bool half = d.chance(0.4), converted = half && d.chance(0.4), whole = d.chance(0.6);  // multiples of eight
   const auto size = [&] {

@@ -28,8 +28,8 @@ struct sample {
 std::optional<sample> make_sample(std::uint64_t seed, int steps, int only_output = -1, bool specials = true);
 
 /// One product of sizes around those of matrix units' tiles, of f32, f16 or converted f16, in some order of axes, with
-/// what may stand before and behind it.
-sample make_product_sample(std::uint64_t seed);
+/// what may stand before and behind it; no extent but that of the sum is beyond `most`.
+sample make_product_sample(std::uint64_t seed, std::int64_t most);
 
 /// Of any optimiser, whatever it takes its numbers for: f32 holds them exactly and none is small.
 kernels::step_values training_values(std::uint32_t step);

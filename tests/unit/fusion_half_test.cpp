@@ -82,6 +82,30 @@ TEST(fusion_half, other_products_are_those_of_f32) {
   }
 }
 
+// Also where a product could be split into parts, whose sum is another way to what follows.
+TEST(fusion_half, products_of_f32_end_with_all_that_follows_too) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {1024, 1024}), w = g.parameter("w", dtype::f32, {1024, 1024});
+  const node_id y = g.map(scalar_op::maximum, {g.contract(x, w, "ik", "jk", "ij"), g.full({1024, 1024}, 0)});
+  g.add_output("y", g.multiply(y, g.full({1024, 1024}, 2)));
+  const kernels found = plan(g, with_units());
+  EXPECT_EQ(found.products, 1u);
+  EXPECT_EQ(found.regions, 0u);
+}
+
+TEST(fusion_half, what_is_converted_is_so_in_the_order_in_which_it_lies) {
+  graph g;
+  const node_id x = g.input("x", dtype::bf16, {1024, 1008}), w = g.parameter("w", dtype::bf16, {1000, 1008});
+  g.add_output("y", g.contract(x, g.permute(w, std::array{1, 0}), "ik", "kj", "ij"));
+  const graph made = fusion::optimize(g, with_units());
+  std::size_t converted = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const node_id id(static_cast<std::uint32_t>(i));
+    converted += made[id].kind == op::region && made[id].extents == shape{1000, 1008};
+  }
+  EXPECT_EQ(converted, 1u) << to_text(made);
+}
+
 TEST(fusion_half, a_slice_that_is_not_in_eights_is_copied) {
   graph g;
   const node_id a = g.input("a", dtype::f16, {1024, 1028}), b = g.parameter("b", dtype::f16, {1024, 1024});

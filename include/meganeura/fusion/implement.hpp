@@ -70,6 +70,8 @@ class implementation_pass {
   [[nodiscard]] const rule_mask& reasons() const { return reasons_; }
   /// The region form of a class that only moves data, if it has one.
   [[nodiscard]] enode_id copy_form(class_id id) const;
+  /// The same or, where that reads another dtype, one that reads `source`, if there is one.
+  [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
   /// Whether readers have to find the value rounded to its dtype, and with that stored.

@@ -189,8 +189,11 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
   for (enode_id node : made) {
     const std::size_t before = g_[g_.find(id)].nodes.size();
     detail::between_implementations::apply(*this, node);
-    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands.
-    if (node == forms(id).conservative) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
+    // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
+    // unless that is a sum, which is the product or its parts.
+    const enode_id usual = forms(id).conservative;
+    const bool adds_up = usual != no_id && g_.get<region_attribute>(usual).row_axes > 0;
+    if (node == usual || adds_up) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
   note_unstable(g_.find(id));
 }

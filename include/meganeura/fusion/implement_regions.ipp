@@ -24,6 +24,16 @@ MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
   return form != no_id && detail::is_copy(g_.get<region_attribute>(form)) ? form : no_id;
 }
 
+MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id, dtype source) const {
+  const auto reads = [&](enode_id form) { return g_[g_.operand(form, 0)].type == source; };
+  const enode_id usual = copy_form(id);
+  if (usual == no_id || reads(usual)) return usual;
+  for (const enode_id node : g_[g_.find(id)].nodes) {
+    if (g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node)) && reads(node)) return node;
+  }
+  return usual;
+}
+
 MEGANEURA_INLINE void implementation_pass::note_kernel(class_id id, std::span<const enode_id> nodes) {
   for (enode_id node : nodes) {
     const op kind = g_.node(node).kind;
@@ -116,6 +126,8 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
+    // A product reads through views, but only what is stored in its dtype.
+    if (g_[g_.operand(f.conservative, 0)].type != g_[id].type) result.other = choice::leaf;
     const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;

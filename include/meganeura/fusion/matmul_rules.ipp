@@ -31,9 +31,21 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
     if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
   }
   const rule_mask reasons = bit(rule) | g.node(id).reasons;
-  const auto wide = [&](class_id operand) {
+  const auto converted = [&](class_id operand) {
     return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
                  reasons);
+  };
+  // Before a view, through which the product can read, and in the order in which it lies.
+  const auto wide = [&](class_id operand) {
+    for (const enode_id node : g[operand].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const class_id source = g.operand(node, 0);
+      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
+      const auto view = g.get<view_attribute>(node);
+      const class_id values = converted(source);
+      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
+    }
+    return converted(operand);
   };
   const class_id operands[] = {wide(a), wide(b)};
   const auto labels = g.get<contract_attribute>(id);
@@ -177,7 +189,7 @@ inline read_product read_views(implementation_pass& pass, enode_id id, const nes
   read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
   for (std::size_t side = 0; side < 2; ++side) {
     class_id& source = found.sources[side];
-    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source) : no_id;
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
     if (copy != no_id) {
       const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
       if (!problem) {

@@ -476,6 +476,10 @@ template <template <class> class Unit>
   return make_cooperative<spirv::u32x4, Unit>(problem, s, device);
 }
 
+inline bool are_read_in_eights(const matmul_problem& problem) {
+  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8);
+}
+
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
   check_extents(problem);
   const auto whole = [](std::uint32_t size, std::uint32_t of) { return of > 0 && size > 0 && size % of == 0; };
@@ -496,17 +500,15 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
   }
   if (s.arithmetic == product_arithmetic::split && s.subgroup_m * s.subgroup_n > fusion::largest_split) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': a subgroup keeps at most {} results of split operands; with 64x64 NVIDIA's driver 580 "
-         "gave infinities",
-         to_string(s), fusion::largest_split);
+         "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
+         fusion::largest_split);
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
   }
-  if (!s.is_half()) return;
-  if (strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8)) return;
+  if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "
        "offsets that are multiples of 8",
@@ -518,8 +520,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
 MEGANEURA_INLINE bool cooperative_fits(const matmul_problem& problem, const product_schedule& s,
                                        const device_profile& device) {
   if (!fusion::fits(s, device)) return false;
-  return !s.is_half() || (detail::strides_allow(detail::plan_operand(problem, true), 8) &&
-                          detail::strides_allow(detail::plan_operand(problem, false), 8));
+  return !s.is_half() || detail::are_read_in_eights(problem);
 }
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& problem, const product_schedule& s,
