@@ -7954,13 +7954,13 @@ struct matmul {
 /// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
 /// and NumPy's.
 /// shapes: a [.., m, k], b [.., k, n] -> [.., m, n]; a [k] -> [.., n]; b [k] -> [.., m]. dtypes: floats of one type;
-/// accumulation in f32. errors: "the last extent of a must equal the first of b, and batch extents be equal or 1",
-/// "operands must be floats of one type". cost: 2 m n k flops.
+/// accumulation in f32. errors: "the last extent of a must equal the last but one of b, and batch extents be equal or
+/// 1", "operands must be floats of one type". cost: 2 m n k flops.
 template <value A, value B>
 [[nodiscard]] constexpr auto matmul(A a, B b) {
   MEGANEURA_EXPECT(
       detail::matmul_of(a.facts().shape, b.facts().shape).fits,
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal "
+      "meganeura: matmul(a, b): the last extent of a must equal the last but one of b, and batch extents be equal "
       "or 1",
       a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),
@@ -26751,7 +26751,8 @@ inline void check_at_most(const device_facts& most) {
   const device_facts least = minimum_facts();
   const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
-         "device_options::at_most has {}; begin with minimum_facts() or with the facts of a device, and change what is "
+         "device_options::at_most has {}; begin with vulkan::minimum_facts() or with the facts of a device, and change "
+         "what is "
          "to be less",
          found);
   };
@@ -31445,6 +31446,10 @@ inline algebra_subset admitted_rules(const optimize_options& options, const rule
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
   detail::check(options.device);
+  if (options.precision != precision::exact && options.precision != precision::fast) {
+    fail(error_category::invalid_argument, "precision {} was asked for; it is precision::exact or precision::fast",
+         static_cast<int>(options.precision));
+  }
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;
@@ -32191,6 +32196,9 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
+// What one execution is called.
+inline const char* turn_of(const plan::execution_plan& of) { return of.updated.tensors.size() == 0 ? "run" : "step"; }
+
 // Schedules of products are made for what the device has, whatever else costs are weighed by.
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
@@ -32437,7 +32445,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
-  return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+  return step == 0 ? std::string() : fmt::format("{} {}: ", detail::turn_of(plan_), step);
 }
 
 // Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
@@ -32535,7 +32543,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
          values.size(), groups);
   }
   find_targets(inputs, values[0].step);
-  if (!weights_have_values_) weights_.check_values("step", parameter_names_);
+  if (!weights_have_values_) weights_.check_values(detail::turn_of(plan_), parameter_names_);
   weights_have_values_ = true;
   detail::stopwatch watch;
   slot& s = free_slot();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Inner extents of a product.
-// expect: meganeura: matmul\(a, b\): the last extent of a must equal the first of b
+// expect: meganeura: matmul\(a, b\): the last extent of a must equal the last but one of b
 #include <meganeura/frontend.hpp>
 
 namespace mn = meganeura;

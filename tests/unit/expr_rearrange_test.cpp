@@ -124,12 +124,14 @@ TEST(expr_rearrange, products_that_do_not_fit_are_refused) {
        "known "
        "extents; found f32 [2, 4]",
        sentence([&] { (void)mn::einsum("ii->i", x); })},
-      {"matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal or 1; found f32 [2, "
+      {"matmul(a, b): the last extent of a must equal the last but one of b, and batch extents be equal or 1; found "
+       "f32 [2, "
        "4, 1], f32 [3, 1, 4]",
        sentence([&] {
          (void)mn::matmul(mn::unsqueeze(x, 2), mn::expand(mn::slice(x, 0, 0, 1), mn::shape{3, 1, 4}));
        })},
-      {"matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal or 1; found f32 [2, "
+      {"matmul(a, b): the last extent of a must equal the last but one of b, and batch extents be equal or 1; found "
+       "f32 [2, "
        "4], f32 []",
        sentence([&] { (void)mn::matmul(x, mn::sum(x)); })},
       {"einsum<\"ik,kj->ij\">(a, b): labels must name each axis, each once an operand, and those of the result stand "

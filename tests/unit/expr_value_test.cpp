@@ -201,9 +201,10 @@ TEST(expr_value, a_mistake_is_the_sentence_of_the_static_assert_with_what_was_fo
   EXPECT_EQ(mn::support::refusal([&] { (void)((half - 65519.0f) * -__builtin_inff()); }), "no error");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::softmax(x, 2); }),
             "softmax<axis>(x): x has no such axis; found f32 [3, 4]");
-  EXPECT_EQ(mn::support::refusal([&] { (void)mn::matmul(x, x); }),
-            "matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal or 1; found f32 "
-            "[3, 4], f32 [3, 4]");
+  EXPECT_EQ(
+      mn::support::refusal([&] { (void)mn::matmul(x, x); }),
+      "matmul(a, b): the last extent of a must equal the last but one of b, and batch extents be equal or 1; found f32 "
+      "[3, 4], f32 [3, 4]");
   EXPECT_EQ(mn::support::refusal([&] { (void)mn::reshape<mn::dims<batch, 5>>(x); }),
             "reshape<dims>(x): the number of elements must stay, whatever the symbols are worth; found f32 [3, 4]");
   const mn::symbolic_shape wraps = mn::detail::extents_of((std::int64_t{1} << 62) + 3, 4);  // 12 modulo 2^64

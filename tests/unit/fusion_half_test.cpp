@@ -5,6 +5,7 @@
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
+#include <support/sentence_of.hpp>
 
 #include <gtest/gtest.h>
 
@@ -112,6 +113,13 @@ TEST(fusion_half, a_slice_that_is_not_in_eights_is_copied) {
   const node_id rows = g.slice(a, 1, 4, 1024);
   g.add_output("y", g.contract(rows, b, "ik", "jk", "ij"));
   EXPECT_EQ(plan(g, with_units()).half, 1u);
+}
+
+TEST(fusion_half, a_precision_that_does_not_exist_is_refused) {
+  fusion::optimize_options options = with_units();
+  options.precision = static_cast<precision>(7);
+  EXPECT_EQ(support::sentence_of([&] { (void)fusion::optimize(layers(dtype::f16, 256), options); }),
+            "precision 7 was asked for; it is precision::exact or precision::fast");
 }
 
 TEST(fusion_half, sums_too_long_for_units_are_split) {

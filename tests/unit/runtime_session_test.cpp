@@ -116,7 +116,7 @@ TEST(runtime_session, parameters_that_nobody_gave_values_are_not_zeros) {
   auto weights = run.parameters();
   EXPECT_EQ(
       support::sentence_of([&] { (void)run.run(bind<"x">(x)); }),
-      "step: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
+      "run: 4 parameters have no values: \"one.weight\", \"one.bias\", \"two.weight\", ...; init, load or set them "
       "first");
   EXPECT_NE(support::sentence_of([&] { (void)weights.get("one.bias"); }).find("\"one.bias\" has no values"),
             std::string::npos);
@@ -230,7 +230,7 @@ TEST(runtime_session, what_was_moved_from_says_so_in_every_call) {
            [&] { (void)run.parameters().get("one.bias"); }}) {
     const std::string said = support::sentence_of(call);
     EXPECT_TRUE(said.starts_with("these parameters are an empty handle, or were moved from;") ||
-                said.starts_with("step: 4 parameters have no values"))  // given none, a session makes its own
+                said.starts_with("run: 4 parameters have no values"))  // given none, a session makes its own
         << said;
   }
   EXPECT_EQ(taken.run(bind<"x">(x)).size(), 2u);

@@ -217,6 +217,10 @@ inline algebra_subset admitted_rules(const optimize_options& options, const rule
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
   detail::check(options.device);
+  if (options.precision != precision::exact && options.precision != precision::fast) {
+    fail(error_category::invalid_argument, "precision {} was asked for; it is precision::exact or precision::fast",
+         static_cast<int>(options.precision));
+  }
   const std::vector<std::string> names = detail::rule_names();
   const rule_mask enabled = detail::enabled_rules(options, names);
   saturated_graph result;

@@ -67,13 +67,13 @@ struct matmul {
 /// Matrix product over the last two axes with batch axes that broadcast, and vectors for rows or columns: torch.matmul
 /// and NumPy's.
 /// shapes: a [.., m, k], b [.., k, n] -> [.., m, n]; a [k] -> [.., n]; b [k] -> [.., m]. dtypes: floats of one type;
-/// accumulation in f32. errors: "the last extent of a must equal the first of b, and batch extents be equal or 1",
-/// "operands must be floats of one type". cost: 2 m n k flops.
+/// accumulation in f32. errors: "the last extent of a must equal the last but one of b, and batch extents be equal or
+/// 1", "operands must be floats of one type". cost: 2 m n k flops.
 template <value A, value B>
 [[nodiscard]] constexpr auto matmul(A a, B b) {
   MEGANEURA_EXPECT(
       detail::matmul_of(a.facts().shape, b.facts().shape).fits,
-      "meganeura: matmul(a, b): the last extent of a must equal the first of b, and batch extents be equal "
+      "meganeura: matmul(a, b): the last extent of a must equal the last but one of b, and batch extents be equal "
       "or 1",
       a, b)
   MEGANEURA_EXPECT(detail::floats_of_one_type(a.facts(), b.facts()),

@@ -48,6 +48,9 @@ inline void check_same_device(const device& on, const device& of_weights) {
       quote(of_weights.facts().name), quote(on.facts().name), alike ? ", opened a second time" : "");
 }
 
+// What one execution is called.
+inline const char* turn_of(const plan::execution_plan& of) { return of.updated.tensors.size() == 0 ? "run" : "step"; }
+
 // Schedules of products are made for what the device has, whatever else costs are weighed by.
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
@@ -294,7 +297,7 @@ MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels
 }
 
 MEGANEURA_INLINE std::string program::of_step(std::uint32_t step) const {
-  return step == 0 ? std::string() : fmt::format("{} {}: ", plan_.updated.tensors.size() == 0 ? "run" : "step", step);
+  return step == 0 ? std::string() : fmt::format("{} {}: ", detail::turn_of(plan_), step);
 }
 
 // Null for an input that the graph has and no output needs. `step`: 0 where that is not known.
@@ -392,7 +395,7 @@ MEGANEURA_INLINE std::uint64_t program::submit(std::span<const kernels::step_val
          values.size(), groups);
   }
   find_targets(inputs, values[0].step);
-  if (!weights_have_values_) weights_.check_values("step", parameter_names_);
+  if (!weights_have_values_) weights_.check_values(detail::turn_of(plan_), parameter_names_);
   weights_have_values_ = true;
   detail::stopwatch watch;
   slot& s = free_slot();

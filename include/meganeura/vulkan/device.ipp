@@ -58,7 +58,8 @@ inline void check_at_most(const device_facts& most) {
   const device_facts least = minimum_facts();
   const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
-         "device_options::at_most has {}; begin with minimum_facts() or with the facts of a device, and change what is "
+         "device_options::at_most has {}; begin with vulkan::minimum_facts() or with the facts of a device, and change "
+         "what is "
          "to be less",
          found);
   };
