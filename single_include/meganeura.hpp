@@ -2242,6 +2242,8 @@ class scalar_builder {
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
+/// That of a conversion between dtypes of tensors, as scalar_builder::convert writes it.
+[[nodiscard]] scalar_program cast_program(dtype from, dtype to);
 
 /// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of a float an infinity);
 /// integers drop their fraction and wrap around (-1 is a u32 of all ones), what is no number gives 0; boolean: 1
@@ -3388,14 +3390,15 @@ struct mnist_data {
                   "meganeura: " call ": extents must be equal or 1", a, b)                                   \
   MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),                  \
                   "meganeura: " call ": dtypes must agree; cast one operand", a, b)
+#define MEGANEURA_NOT_HELD \
+  "the dtype does not hold that number (an integer whole ones within its range, f16 none beyond 65504)"
+#define MEGANEURA_EXPECT_HELD(call, x, number) \
+  MEGANEURA_EXPECT(::meganeura::holds(x.facts().type, number), "meganeura: " call ": " MEGANEURA_NOT_HELD, x)
 #define MEGANEURA_CHECK_RANGE(call, a, b)                                                          \
   MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
-                  "meganeura: " call                                                               \
-                  ": the dtype does not hold that number (an integer whole ones within "           \
-                  "its range, f16 none beyond 65504); cast it to f32",                             \
-                  a, b)
+                  "meganeura: " call ": " MEGANEURA_NOT_HELD "; cast it to f32", a, b)
 #define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
   MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \
@@ -4427,10 +4430,7 @@ inline constexpr bool dtype_holds = holds(Type, Value.value);
 
 template <number Value, dtype Type>
 constexpr auto constant_leaf() {
-  static_assert(
-      dtype_holds<Type, Value>,
-      "meganeura: constant<value, dtype>: the dtype does not hold that number; an integer holds whole ones within "
-      "its range, f16 none beyond 65504");
+  static_assert(dtype_holds<Type, Value>, "meganeura: constant<value, dtype>: " MEGANEURA_NOT_HELD);
   return apply<constant_node(Value.value, Type)>();
 }
 
@@ -5580,8 +5580,8 @@ inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
 inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
-// What a compiler goes on with behind such a mistake, so that there is no second one. Of what it refused: there is
-// none, and no time spent on it, before there is a mistake.
+// What a compiler goes on with behind such a mistake, so that there is no second one. Templates, so that it takes no
+// time where there is none.
 template <class Refused>
 struct nothing {
   static constexpr auto forward(value auto x) { return x; }
@@ -7349,10 +7349,7 @@ template <value A, detail::axis_like Axis, class Low, class High, class Number =
 [[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
   MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
                    "meganeura: pad<axis, low, high>(x): x has no such axis, or a border is negative", x)
-  MEGANEURA_EXPECT(holds(x.facts().type, detail::number(filling).value),
-                   "meganeura: pad<axis, low, high, value>(x): the dtype does not hold that number (an integer whole "
-                   "ones within its range, f16 none beyond 65504)",
-                   x)
+  MEGANEURA_EXPECT_HELD("pad<axis, low, high, value>(x)", x, detail::number(filling).value)
   return detail::make<detail::describe_pad>(x, axis, low, high, filling);
 }
 template <int Axis, int Low, int High, detail::number Value = 0.0, value A>
@@ -14525,11 +14522,7 @@ template <value A>
 /// errors: "the dtype does not hold that number".
 template <value A, class Number>
 [[nodiscard]] constexpr auto full_like(A x, Number filling) {
-  MEGANEURA_EXPECT(
-      holds(x.facts().type, detail::number(filling).value),
-      "meganeura: full_like<value>(x): the dtype does not hold that number (an integer whole ones within its range, "
-      "f16 none beyond 65504)",
-      x)
+  MEGANEURA_EXPECT_HELD("full_like<value>(x)", x, detail::number(filling).value)
   return detail::layer<layers::full_like>(fixed_text<"">{}, x, filling);
 }
 template <detail::number Value, value A>
@@ -20750,6 +20743,11 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
   return builder.finish(builder.apply(kind, {operands, arguments.size()}, convert_to));
 }
 
+MEGANEURA_INLINE scalar_program cast_program(dtype from, dtype to) {
+  scalar_builder builder;
+  return builder.finish(builder.convert(builder.argument(0, from), to));
+}
+
 namespace detail {
 
 // Integers wrap as they do on a device; what has no integer value (a division by zero) gives 0.
@@ -20837,7 +20835,7 @@ MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if (!is_integer(type) || rounded_to(value, type) == value) return;
+  if (is_float(type) || holds(type, value)) return;
   fail(error_category::invalid_argument,
        "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
        lowest(type), highest(type), "round the number, or cast what it meets to f32");
@@ -22375,9 +22373,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
   expect_dtype("cast", type);
   const dtype from = nodes_[a].type;
   if (from == type) return a;
-  scalar_builder builder;
-  const node_id operands[] = {a};
-  return map(builder.finish(builder.convert(builder.argument(0, from), type)), operands, type);
+  return map(cast_program(from, type), std::span(&a, 1), type);
 }
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {
@@ -26752,8 +26748,7 @@ inline void check_at_most(const device_facts& most) {
   const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
          "device_options::at_most has {}; begin with vulkan::minimum_facts() or with the facts of a device, and change "
-         "what is "
-         "to be less",
+         "what is to be less",
          found);
   };
   const auto check = [&](const std::string& name, std::uint64_t found, std::uint64_t needed) {
@@ -27969,15 +27964,16 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's {} cannot hold",
          shown_path(file.path()), quote(entry.name), value, i, to_string(type));
   };
+  dtype found = float_named(entry.dtype).value_or(type);
   if (entry.dtype == "F64") {
     bytes = narrowed<double>(std::move(bytes), [&](double wide, std::size_t i) {
       expect_held(wide, i);
       return type == dtype::f32 ? static_cast<float>(wide) : rounded_to_odd(wide);
     });
+    found = dtype::f32;
+  } else if (found != type) {
+    each_float(bytes, found, expect_held);
   }
-  const dtype found = entry.dtype == "F64" ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  if (found == type) return;
-  if (entry.dtype != "F64") each_float(bytes, found, expect_held);
   bytes = converted_floats(std::move(bytes), found, type);
 }
 
@@ -30737,9 +30733,12 @@ inline constexpr int structural_count = detail::rules_by_name + 2 * detail::impl
 [[nodiscard]] constexpr structural ending(op kind) {
   return static_cast<structural>(static_cast<int>(making(kind)) + 1);
 }
+[[nodiscard]] constexpr bool has(const rule_mask& rules, structural rule) {
+  return rules[static_cast<std::size_t>(rule)];
+}
 /// Whether a node that these rules made has digits that its class's value was rounded off. It is then no other class's.
 [[nodiscard]] constexpr bool skips_rounding(const rule_mask& reasons) {
-  return reasons[static_cast<std::size_t>(structural::skip_rounding)];
+  return has(reasons, structural::skip_rounding);
 }
 
 [[nodiscard]] std::string to_string(structural rule);
@@ -30912,7 +30911,7 @@ class implementation_pass {
   /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
-  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
+  [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
@@ -30969,6 +30968,8 @@ class implementation_pass {
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
   [[nodiscard]] bool narrows(enode_id node) const;
+  // Of what a copy reads.
+  [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
@@ -31671,13 +31672,8 @@ std::size_t first_at_least(std::span<const std::byte> values, Word mask, Word li
 MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents,
                                    dtype given, std::span<const std::byte> values) {
   if (!is_float(stored)) return;
-  const float_format format(given), rounded(stored);
-  std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
-  for (std::uint32_t fits = 0; stored != given && fits + 1 < limit;) {
-    const std::uint32_t middle = fits + (limit - fits) / 2;
-    const bool is_finite = rounded.magnitude(rounded.encode(format.decode(middle))) < rounded.infinity();
-    (is_finite ? fits : limit) = middle;
-  }
+  const float_format format(given);
+  const std::uint32_t limit = format.encode(static_cast<float>(overflow(stored)));  // what is stored as an infinity
   with_float(given, [&]<dtype Given>() {
     using word = word_of<Given>;
     const std::size_t at =
@@ -40307,11 +40303,11 @@ MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
 }
 
 MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id, dtype source) const {
-  const auto reads = [&](enode_id form) { return g_[g_.operand(form, 0)].type == source; };
   const enode_id usual = copy_form(id);
-  if (usual == no_id || reads(usual)) return usual;
+  if (usual == no_id || source_type(usual) == source) return usual;
   for (const enode_id node : g_[g_.find(id)].nodes) {
-    if (g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node)) && reads(node)) return node;
+    const bool copies = g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node));
+    if (copies && source_type(node) == source) return node;
   }
   return usual;
 }
@@ -40383,7 +40379,7 @@ MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
+  if (copy != no_id && source_type(copy) == type) return false;
   if (is_integer(type) || !enabled(structural::skip_rounding) || g_[id].decides) return true;
   const bool is_cast = std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return narrows(node); });
   return is_cast && !has_node(id, op::contract);
@@ -40409,7 +40405,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
     // A product reads through views, but only what is stored in its dtype.
-    if (g_[g_.operand(f.conservative, 0)].type != g_[id].type) result.other = choice::leaf;
+    if (source_type(f.conservative) != g_[id].type) result.other = choice::leaf;
     const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;
@@ -40478,7 +40474,7 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     note_applied(rule);
     reasons |= bit(rule) | g_.node(form).reasons;
     const dtype type = g_[g_.find(id)].type;
-    if (is_narrow(type) && !(copy && g_[g_.operand(form, 0)].type == type)) reasons |= bit(structural::skip_rounding);
+    if (is_narrow(type) && !(copy && source_type(form) == type)) reasons |= bit(structural::skip_rounding);
     if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;
@@ -40956,11 +40952,6 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-inline map_attribute conversion(dtype from, dtype to) {
-  scalar_builder builder;
-  return {builder.finish(builder.convert(builder.argument(0, from), to))};
-}
-
 MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
@@ -40973,8 +40964,8 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
   }
   const rule_mask reasons = bit(rule) | g.node(id).reasons;
   const auto converted = [&](class_id operand) {
-    return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
-                 reasons);
+    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
+                 std::span(&operand, 1), reasons);
   };
   // Before a view, through which the product can read, and in the order in which it lies.
   const auto wide = [&](class_id operand) {
@@ -40991,7 +40982,7 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
   const class_id operands[] = {wide(a), wide(b)};
   const auto labels = g.get<contract_attribute>(id);
   const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
-  g.add_to(owner, op::map, conversion(dtype::f32, type), std::span(&sums, 1), reasons);
+  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
   pass.note_applied(rule);
 }
 
@@ -41004,7 +40995,7 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   const dtype type = g[owner].type;
   // A region has no tiles: no product with two sides is one, if it has another way.
   const auto is_tiled = [&](enode_id node) {
-    return g.node(node).kind == op::matmul || g.node(node).reasons[static_cast<std::size_t>(structural::widen_product)];
+    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
   };
   const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
   if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;

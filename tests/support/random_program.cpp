@@ -197,10 +197,7 @@ sample make_product_sample(std::uint64_t seed, std::int64_t most) {
     made.leaves[name] = oracle::random_tensor(own, seed * 8 + labels.size() + *name % 4, -1, 1, type);
     return d.chance(0.5) ? g.parameter(name, type, own) : g.input(name, type, own);
   };
-  const auto in_f32 = [&](node_id id) {
-    scalar_builder build;
-    return g.map(build.finish(build.convert(build.argument(0, g[id].type), dtype::f32)), std::span(&id, 1), dtype::f32);
-  };
+  const auto in_f32 = [&](node_id id) { return g.cast(id, dtype::f32); };
   const std::string of_a = labels_of("bmk"), of_b = labels_of("bnk"), of_y = labels_of("bmn");
   node_id a = leaf("a", of_a, half ? dtype::f16 : dtype::f32), b = leaf("b", of_b, half ? dtype::f16 : dtype::f32);
   if (converted) a = in_f32(a), b = in_f32(b);

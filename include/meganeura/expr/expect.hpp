@@ -34,14 +34,15 @@
                   "meganeura: " call ": extents must be equal or 1", a, b)                                   \
   MEGANEURA_CHECK(::meganeura::detail::both_fit(a, b), ::meganeura::detail::both_fit(a, b),                  \
                   "meganeura: " call ": dtypes must agree; cast one operand", a, b)
+#define MEGANEURA_NOT_HELD \
+  "the dtype does not hold that number (an integer whole ones within its range, f16 none beyond 65504)"
+#define MEGANEURA_EXPECT_HELD(call, x, number) \
+  MEGANEURA_EXPECT(::meganeura::holds(x.facts().type, number), "meganeura: " call ": " MEGANEURA_NOT_HELD, x)
 #define MEGANEURA_CHECK_RANGE(call, a, b)                                                          \
   MEGANEURA_CHECK(::meganeura::detail::unfitting_number(a, b).value == 0,                          \
                   (::meganeura::detail::dtype_holds<::meganeura::detail::common_type(a, b),        \
                                                     ::meganeura::detail::unfitting_number(a, b)>), \
-                  "meganeura: " call                                                               \
-                  ": the dtype does not hold that number (an integer whole ones within "           \
-                  "its range, f16 none beyond 65504); cast it to f32",                             \
-                  a, b)
+                  "meganeura: " call ": " MEGANEURA_NOT_HELD "; cast it to f32", a, b)
 #define MEGANEURA_CHECK_NUMBERS(call, a, b)                                                       \
   MEGANEURA_CHECK_RANGE(call, a, b)                                                               \
   MEGANEURA_CHECK(::meganeura::detail::common_type(a, b) != ::meganeura::dtype::boolean,          \

@@ -33,10 +33,7 @@ inline constexpr bool dtype_holds = holds(Type, Value.value);
 
 template <number Value, dtype Type>
 constexpr auto constant_leaf() {
-  static_assert(
-      dtype_holds<Type, Value>,
-      "meganeura: constant<value, dtype>: the dtype does not hold that number; an integer holds whole ones within "
-      "its range, f16 none beyond 65504");
+  static_assert(dtype_holds<Type, Value>, "meganeura: constant<value, dtype>: " MEGANEURA_NOT_HELD);
   return apply<constant_node(Value.value, Type)>();
 }
 

@@ -501,8 +501,8 @@ inline constexpr bool is_input<input<Name, Type, Shape>> = true;
 template <class... Inputs>
 inline constexpr bool are_inputs = sizeof...(Inputs) > 0 && (is_input<Inputs> && ...);
 
-// What a compiler goes on with behind such a mistake, so that there is no second one. Of what it refused: there is
-// none, and no time spent on it, before there is a mistake.
+// What a compiler goes on with behind such a mistake, so that there is no second one. Templates, so that it takes no
+// time where there is none.
 template <class Refused>
 struct nothing {
   static constexpr auto forward(value auto x) { return x; }

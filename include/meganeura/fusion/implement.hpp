@@ -61,7 +61,7 @@ class implementation_pass {
   /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
-  [[nodiscard]] bool enabled(structural rule) const { return options_.enabled[static_cast<std::size_t>(rule)]; }
+  [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
   [[nodiscard]] region_draft draft() const { return region_draft(options_.limits); }
@@ -118,6 +118,8 @@ class implementation_pass {
   [[nodiscard]] bool must_be_stored(class_id id, enode_id form, bool deciding) const;
   [[nodiscard]] bool worth_inlining(class_id id, enode_id form, const region_draft& base) const;
   [[nodiscard]] bool narrows(enode_id node) const;
+  // Of what a copy reads.
+  [[nodiscard]] dtype source_type(enode_id copy) const { return g_[g_.operand(copy, 0)].type; }
   [[nodiscard]] bool has_node(class_id id, op kind) const;
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);

@@ -25,11 +25,11 @@ MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id) const {
 }
 
 MEGANEURA_INLINE enode_id implementation_pass::copy_form(class_id id, dtype source) const {
-  const auto reads = [&](enode_id form) { return g_[g_.operand(form, 0)].type == source; };
   const enode_id usual = copy_form(id);
-  if (usual == no_id || reads(usual)) return usual;
+  if (usual == no_id || source_type(usual) == source) return usual;
   for (const enode_id node : g_[g_.find(id)].nodes) {
-    if (g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node)) && reads(node)) return node;
+    const bool copies = g_.node(node).kind == op::region && detail::is_copy(g_.get<region_attribute>(node));
+    if (copies && source_type(node) == source) return node;
   }
   return usual;
 }
@@ -101,7 +101,7 @@ MEGANEURA_INLINE bool implementation_pass::rounds(class_id id) const {
   const dtype type = g_[id].type;
   if (!is_narrow(type)) return false;
   const enode_id copy = copy_form(id);
-  if (copy != no_id && g_[g_.operand(copy, 0)].type == type) return false;
+  if (copy != no_id && source_type(copy) == type) return false;
   if (is_integer(type) || !enabled(structural::skip_rounding) || g_[id].decides) return true;
   const bool is_cast = std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return narrows(node); });
   return is_cast && !has_node(id, op::contract);
@@ -127,7 +127,7 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
     result.conservative = result.other = choice::conservative;
     // A product reads through views, but only what is stored in its dtype.
-    if (g_[g_.operand(f.conservative, 0)].type != g_[id].type) result.other = choice::leaf;
+    if (source_type(f.conservative) != g_[id].type) result.other = choice::leaf;
     const bool more = f.greedy != no_id && f.greedy != f.conservative && worth_inlining(id, f.greedy, base);
     result.greedy = more ? choice::greedy : choice::conservative;
     return result;
@@ -196,7 +196,7 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     note_applied(rule);
     reasons |= bit(rule) | g_.node(form).reasons;
     const dtype type = g_[g_.find(id)].type;
-    if (is_narrow(type) && !(copy && g_[g_.operand(form, 0)].type == type)) reasons |= bit(structural::skip_rounding);
+    if (is_narrow(type) && !(copy && source_type(form) == type)) reasons |= bit(structural::skip_rounding);
     if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
   }
   return true;

@@ -15,11 +15,6 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-inline map_attribute conversion(dtype from, dtype to) {
-  scalar_builder builder;
-  return {builder.finish(builder.convert(builder.argument(0, from), to))};
-}
-
 MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
@@ -32,8 +27,8 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
   }
   const rule_mask reasons = bit(rule) | g.node(id).reasons;
   const auto converted = [&](class_id operand) {
-    return g.add(op::map, dtype::f32, g.extents(operand), conversion(type, dtype::f32), std::span(&operand, 1),
-                 reasons);
+    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
+                 std::span(&operand, 1), reasons);
   };
   // Before a view, through which the product can read, and in the order in which it lies.
   const auto wide = [&](class_id operand) {
@@ -50,7 +45,7 @@ MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id i
   const class_id operands[] = {wide(a), wide(b)};
   const auto labels = g.get<contract_attribute>(id);
   const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
-  g.add_to(owner, op::map, conversion(dtype::f32, type), std::span(&sums, 1), reasons);
+  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
   pass.note_applied(rule);
 }
 
@@ -63,7 +58,7 @@ MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode
   const dtype type = g[owner].type;
   // A region has no tiles: no product with two sides is one, if it has another way.
   const auto is_tiled = [&](enode_id node) {
-    return g.node(node).kind == op::matmul || g.node(node).reasons[static_cast<std::size_t>(structural::widen_product)];
+    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
   };
   const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
   if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;

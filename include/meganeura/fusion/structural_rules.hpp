@@ -59,9 +59,12 @@ inline constexpr int structural_count = detail::rules_by_name + 2 * detail::impl
 [[nodiscard]] constexpr structural ending(op kind) {
   return static_cast<structural>(static_cast<int>(making(kind)) + 1);
 }
+[[nodiscard]] constexpr bool has(const rule_mask& rules, structural rule) {
+  return rules[static_cast<std::size_t>(rule)];
+}
 /// Whether a node that these rules made has digits that its class's value was rounded off. It is then no other class's.
 [[nodiscard]] constexpr bool skips_rounding(const rule_mask& reasons) {
-  return reasons[static_cast<std::size_t>(structural::skip_rounding)];
+  return has(reasons, structural::skip_rounding);
 }
 
 [[nodiscard]] std::string to_string(structural rule);

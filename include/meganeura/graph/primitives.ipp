@@ -79,9 +79,7 @@ MEGANEURA_INLINE node_id graph::cast(node_id a, dtype type) {
   expect_dtype("cast", type);
   const dtype from = nodes_[a].type;
   if (from == type) return a;
-  scalar_builder builder;
-  const node_id operands[] = {a};
-  return map(builder.finish(builder.convert(builder.argument(0, from), type)), operands, type);
+  return map(cast_program(from, type), std::span(&a, 1), type);
 }
 
 MEGANEURA_INLINE node_id graph::reduce(reduce_kind kind, node_id a, std::uint32_t axes) {

@@ -101,6 +101,8 @@ class scalar_builder {
 /// The program of one operation on arguments of the given types, e.g. {multiply, f32, f32}.
 [[nodiscard]] scalar_program single_op_program(scalar_op kind, std::span<const dtype> arguments,
                                                dtype convert_to = dtype::f32);
+/// That of a conversion between dtypes of tensors, as scalar_builder::convert writes it.
+[[nodiscard]] scalar_program cast_program(dtype from, dtype to);
 
 /// The nearest value a tensor of that dtype can hold (ties to even; beyond the range of a float an infinity);
 /// integers drop their fraction and wrap around (-1 is a u32 of all ones), what is no number gives 0; boolean: 1

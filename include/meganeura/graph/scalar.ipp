@@ -305,6 +305,11 @@ MEGANEURA_INLINE scalar_program single_op_program(scalar_op kind, std::span<cons
   return builder.finish(builder.apply(kind, {operands, arguments.size()}, convert_to));
 }
 
+MEGANEURA_INLINE scalar_program cast_program(dtype from, dtype to) {
+  scalar_builder builder;
+  return builder.finish(builder.convert(builder.argument(0, from), to));
+}
+
 namespace detail {
 
 // Integers wrap as they do on a device; what has no integer value (a division by zero) gives 0.
@@ -392,7 +397,7 @@ MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if (!is_integer(type) || rounded_to(value, type) == value) return;
+  if (is_float(type) || holds(type, value)) return;
   fail(error_category::invalid_argument,
        "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
        lowest(type), highest(type), "round the number, or cast what it meets to f32");

@@ -173,11 +173,7 @@ template <value A>
 /// errors: "the dtype does not hold that number".
 template <value A, class Number>
 [[nodiscard]] constexpr auto full_like(A x, Number filling) {
-  MEGANEURA_EXPECT(
-      holds(x.facts().type, detail::number(filling).value),
-      "meganeura: full_like<value>(x): the dtype does not hold that number (an integer whole ones within its range, "
-      "f16 none beyond 65504)",
-      x)
+  MEGANEURA_EXPECT_HELD("full_like<value>(x)", x, detail::number(filling).value)
   return detail::layer<layers::full_like>(fixed_text<"">{}, x, filling);
 }
 template <detail::number Value, value A>

@@ -257,10 +257,7 @@ template <value A, detail::axis_like Axis, class Low, class High, class Number =
 [[nodiscard]] constexpr auto pad(A x, Axis axis, Low low, High high, Number filling = {}) {
   MEGANEURA_EXPECT(detail::can_pad(x.facts().shape, detail::axis_of(x, axis), low, high),
                    "meganeura: pad<axis, low, high>(x): x has no such axis, or a border is negative", x)
-  MEGANEURA_EXPECT(holds(x.facts().type, detail::number(filling).value),
-                   "meganeura: pad<axis, low, high, value>(x): the dtype does not hold that number (an integer whole "
-                   "ones within its range, f16 none beyond 65504)",
-                   x)
+  MEGANEURA_EXPECT_HELD("pad<axis, low, high, value>(x)", x, detail::number(filling).value)
   return detail::make<detail::describe_pad>(x, axis, low, high, filling);
 }
 template <int Axis, int Low, int High, detail::number Value = 0.0, value A>

@@ -136,13 +136,8 @@ std::size_t first_at_least(std::span<const std::byte> values, Word mask, Word li
 MEGANEURA_INLINE void check_finite(std::string_view step, std::string_view input, dtype stored, const shape& extents,
                                    dtype given, std::span<const std::byte> values) {
   if (!is_float(stored)) return;
-  const float_format format(given), rounded(stored);
-  std::uint32_t limit = format.infinity();  // the least magnitude that is stored as an infinity
-  for (std::uint32_t fits = 0; stored != given && fits + 1 < limit;) {
-    const std::uint32_t middle = fits + (limit - fits) / 2;
-    const bool is_finite = rounded.magnitude(rounded.encode(format.decode(middle))) < rounded.infinity();
-    (is_finite ? fits : limit) = middle;
-  }
+  const float_format format(given);
+  const std::uint32_t limit = format.encode(static_cast<float>(overflow(stored)));  // what is stored as an infinity
   with_float(given, [&]<dtype Given>() {
     using word = word_of<Given>;
     const std::size_t at =

@@ -233,15 +233,16 @@ inline void read_as(const io::safetensors_set& file, const io::safetensors_tenso
     fail(error_category::invalid_file, "{}: {} has {} at element {}, which the model's {} cannot hold",
          shown_path(file.path()), quote(entry.name), value, i, to_string(type));
   };
+  dtype found = float_named(entry.dtype).value_or(type);
   if (entry.dtype == "F64") {
     bytes = narrowed<double>(std::move(bytes), [&](double wide, std::size_t i) {
       expect_held(wide, i);
       return type == dtype::f32 ? static_cast<float>(wide) : rounded_to_odd(wide);
     });
+    found = dtype::f32;
+  } else if (found != type) {
+    each_float(bytes, found, expect_held);
   }
-  const dtype found = entry.dtype == "F64" ? dtype::f32 : float_named(entry.dtype).value_or(type);
-  if (found == type) return;
-  if (entry.dtype != "F64") each_float(bytes, found, expect_held);
   bytes = converted_floats(std::move(bytes), found, type);
 }
 

@@ -146,13 +146,14 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   timing.profile = false, timing.duration = true, timing.optimize.tuned = nullptr;
   detail::tuned_step before(on, g, timing);
   timing.optimize.tuned = quicker;
+  std::vector<detail::tuned_step*> both{&before};
   std::optional<detail::tuned_step> after;
-  if (quicker->size() > 0) after.emplace(on, g, timing);
+  if (quicker->size() > 0) both.push_back(&after.emplace(on, g, timing));
   std::vector<double> times[2];
   for (int round = -1; round < 3 * how.rounds; ++round) {
-    for (detail::tuned_step* each : {&before, after ? &*after : nullptr}) {
-      if (each) each->step();
-      if (each && round >= 0) times[each != &before].push_back(each->get().duration() * 1e-6);
+    for (detail::tuned_step* each : both) {
+      each->step();
+      if (round >= 0) times[each != &before].push_back(each->get().duration() * 1e-6);
     }
   }
   const double found = detail::median_of(times[0]), then = after ? detail::median_of(times[1]) : found;
@@ -183,8 +184,8 @@ MEGANEURA_INLINE std::shared_ptr<const fusion::tuned_products> load_tuned(const 
   const std::optional<nlohmann::json> content =
       detail::read_measured(path, detail::measured_origin(on), "products", what);
   if (!content) {
-    write_log(on.log(), log_level::warning, "{} has products tuned for another device, driver or version; {}",
-              shown_path(path), "none of them is used");
+    write_log(on.log(), log_level::warning,
+              "{} has products tuned for another device, driver or version; none of them is used", shown_path(path));
     return nullptr;
   }
   const nlohmann::json& rows = *content;

@@ -59,8 +59,7 @@ inline void check_at_most(const device_facts& most) {
   const auto refuse = [](const std::string& found) {
     fail(error_category::invalid_argument,
          "device_options::at_most has {}; begin with vulkan::minimum_facts() or with the facts of a device, and change "
-         "what is "
-         "to be less",
+         "what is to be less",
          found);
   };
   const auto check = [&](const std::string& name, std::uint64_t found, std::uint64_t needed) {
