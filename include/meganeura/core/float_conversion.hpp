@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/float_format.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,12 +34,16 @@ inline void convert_floats(std::span<const std::byte> values, dtype from, std::b
   if (from == to) return (void)std::memmove(target, values.data(), values.size());
   const auto convert = [&]<dtype From, dtype To>() {
     constexpr float_format old(From), wanted(To);
-    constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>);
-    for (std::size_t i = 0; i < values.size() / old_size; ++i) {
-      word_of<From> word{};
-      std::memcpy(&word, values.data() + i * old_size, old_size);
-      const auto result = static_cast<word_of<To>>(wanted.encode(old.decode(word)));
-      std::memcpy(target + i * size, &result, size);
+    constexpr std::size_t old_size = sizeof(word_of<From>), size = sizeof(word_of<To>), most = 64;
+    const std::size_t count = values.size() / old_size;
+    word_of<From> words[most]{};
+    word_of<To> results[most];
+    for (std::size_t begin = 0; begin < count; begin += most) {
+      const std::size_t some = std::min(most, count - begin);
+      std::memcpy(words, values.data() + begin * old_size, some * old_size);
+      for (std::size_t i = 0; i < most; ++i)  // always as many: compilers make vectors of it
+        results[i] = static_cast<word_of<To>>(wanted.encode(old.decode(words[i])));
+      std::memcpy(target + begin * size, results, some * size);
     }
   };
   with_float(from, [&]<dtype From>() { with_float(to, [&]<dtype To>() { convert.template operator()<From, To>(); }); });
