@@ -1517,10 +1517,12 @@ enum class op : std::uint8_t {
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
   // implementations: what extraction leaves and the plan runs, with the primitives that run as they are
-  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
-  matmul,    // contract with strided operands and an epilogue program
-  convolve,  // convolution with an epilogue program
-  result,    // one of the values that its operand, an implementation with several, stores
+  region,     // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,     // contract with strided operands and an epilogue program
+  convolve,   // convolution with an epilogue program
+  attention,  // scores of queries and keys, their softmax, and what it weighs of values: two products with a row
+              // between
+  result,     // one of the values that its operand, an implementation with several, stores
 };
 
 inline constexpr int op_count = static_cast<int>(op::result) + 1;
@@ -1622,6 +1624,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::region, "region", -1, op_stage::implementation, true},
     {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
     {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
+    {op::attention, "attention", -1, op_stage::implementation, true},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
@@ -2268,6 +2271,7 @@ void expect_representable(std::string_view asked, double value, dtype type);
 
 }  // namespace meganeura::inline MEGANEURA_ABI
 
+#include <array>
 #include <variant>
 
 namespace meganeura::inline MEGANEURA_ABI {
@@ -2471,6 +2475,36 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
+/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program of
+/// `score` applied to the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row),
+/// and weight[k] the program `weight` of the score (argument 0) and e (argument 1), by which it is e times what depends
+/// on the score alone. Each letter is a group of axes of `space`, in the order b, q, c, k, w. query, key and values are
+/// operands 0, 1 and 2; accesses of `score` run over b, q and k and have sources >= 3; none is bounded.
+struct attention_attribute {
+  shape space;
+  int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
+  index_map query, key, values, output;
+  epilogue score;
+  scalar_program weight;
+  /// Of each group, how many axes and how many elements.
+  [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
+  [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
+    std::array<std::int64_t, 5> result{1, 1, 1, 1, 1};
+    for (std::size_t group = 0, axis = 0; group < result.size(); ++group) {
+      for (int i = 0; i < axes()[group]; ++i) result[group] *= space[static_cast<int>(axis++)];
+    }
+    return result;
+  }
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
+        visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
+        visit("width_axes", self.width_axes), visit("query", self.query), visit("key", self.key),
+        visit("values", self.values), visit("output", self.output), visit("score", self.score),
+        visit("weight", self.weight);
+  }
+  friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
+};
+
 /// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
 /// itself gives, axes in its order: the epilogue's accesses (of the operands after those) and `output` run over it, so
 /// the node's result may have another shape.
@@ -2542,7 +2576,7 @@ constexpr auto with_kinds(List list) {
 
 using all_attributes = decltype(with_kinds<0>(
     attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
-                   optimizer_attribute, region_attribute, result_attribute>()));
+                   optimizer_attribute, region_attribute, attention_attribute, result_attribute>()));
 
 }  // namespace detail
 
@@ -16786,8 +16820,6 @@ struct region_limits {
 // One Vulkan device: opening it, memory, copies, pipelines, submissions. The front door of this folder.
 // A finished shader module as data: words plus what a pipeline and a limit check need to know about them.
 
-#include <array>
-
 namespace meganeura::inline MEGANEURA_ABI::spirv {
 
 enum class binding_kind : std::uint8_t {
@@ -18229,10 +18261,10 @@ struct optimize_report {
 };
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node
-/// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
-/// parts have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
-/// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// convolve, attention, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A
+/// fused node has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix
+/// that all its parts have in common, which for a layer's input and the normalisation behind it would name no layer.
+/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -21071,6 +21103,11 @@ struct attribute_printer {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
                        a.k_axes, to_string(a.finish.program), schedule);
   }
+  std::string operator()(const attention_attribute& a) const {
+    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score.program),
+                       to_string(a.weight));
+  }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.primitive), fmt::join(a.space, ","),
@@ -21641,6 +21678,11 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* product = std::get_if<matmul_attribute>(&what)) {
     return 2 * static_cast<double>(product->space.elements()) +
            detail::program_flops(product->finish.program, n.extents);
+  }
+  if (const auto* rows = std::get_if<attention_attribute>(&what)) {
+    const auto [batch, queries, channels, keys, width] = rows->sizes();
+    const std::int64_t programs = rows->score.program.operations() + rows->weight.operations() + 4;
+    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
   }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (has_epilogue(Kind) && Kind != op::matmul) {
@@ -27222,6 +27264,14 @@ inline std::vector<std::int64_t> product_sizes(const matmul_attribute& product) 
   if (sizes[0] == 1) sizes.erase(sizes.begin());
   return sizes;
 }
+// Likewise the batch, queries, keys, and the width of all or that of queries and that of values.
+inline std::vector<std::int64_t> attention_sizes(const attention_attribute& rows) {
+  const auto [batch, queries, channels, keys, width] = rows.sizes();
+  std::vector<std::int64_t> sizes{queries, keys, width};
+  if (channels != width) sizes.push_back(channels);
+  if (batch != 1) sizes.insert(sizes.begin(), batch);
+  return sizes;
+}
 
 inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s) {
   const std::uint64_t bytes = s.bindings[0].where.bytes;
@@ -27229,6 +27279,7 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
   if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
   const attribute& what = p.implementation.attribute_of(s.node);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
+  if (const auto* rows = std::get_if<attention_attribute>(&what)) return attention_sizes(*rows);
   const shape& loops = std::visit(
       [&](const auto& each) -> const shape& {
         if constexpr (requires { each.space; }) return each.space;
@@ -30719,11 +30770,12 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   relu_mask,
-  widen_product,  // a product of floats of 16 bits, in f32
-  split_sum,      // a product with few results and a long sum
-  split_filter,   // the gradient of a small filter over several images
-  split_reduce,   // few long rows
-  merge_regions,  // values computed from the same operands as results of one kernel
+  widen_product,   // a product of floats of 16 bits, in f32
+  fuse_attention,  // two products with a softmax between them
+  split_sum,       // a product with few results and a long sum
+  split_filter,    // the gradient of a small filter over several images
+  split_reduce,    // few long rows
+  merge_regions,   // values computed from the same operands as results of one kernel
 };
 
 namespace detail {
@@ -30798,6 +30850,10 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product whose one operand is the softmax of another product's results: neither of the two need be stored.
+struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
@@ -30843,7 +30899,7 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue>;
+using between_implementations = rule_list<product_epilogue, fuse_attention>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
@@ -31098,6 +31154,11 @@ struct kernel_family<op::matmul> {
   }
   static bool is_short(const engine& g, enode_id id);
   static const char* fuse(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product);
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::attention> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -40031,6 +40092,513 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
+// How attention is cut up for kernels without matrix units, for its cost and for the kernel alike.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// What there are most of: wider heads leave no room in workgroup memory, and longer rows are added up block by block
+/// with ever more rounding.
+inline constexpr std::int64_t widest_head = 256, most_keys = 16384;
+/// Of the rate of products, what attention reaches on a device that it fills (a fifth to a half of it on an H100), and
+/// on a software device, whose workgroup memory is memory (a tenth on lavapipe).
+inline constexpr double attention_share = 0.33, attention_share_of_processors = 0.08;
+
+/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time.
+struct attention_tiles {
+  static constexpr std::uint32_t invocations = 128;
+  std::uint32_t rows = 0, keys = 0;       // 0: there is none that fits
+  std::uint32_t width = 0, channels = 0;  // in groups of four
+  std::int64_t count = 0;                 // of workgroups
+
+  /// Of a row of that many groups of four in workgroup memory: odd, so that neighbouring rows lie on other banks.
+  [[nodiscard]] static constexpr std::uint32_t pitch(std::uint32_t fours) { return fours | 1u; }
+  [[nodiscard]] constexpr std::uint32_t shared_bytes() const {
+    return 16 * ((rows + keys) * pitch(width) + keys * pitch(channels)) + 4 * (2 * rows * keys + rows);
+  }
+};
+
+[[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  attention_tiles tiles;
+  if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
+  tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
+  tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
+  for (const std::uint32_t rows : {32u, 16u, 8u}) {
+    for (const std::uint32_t block : {32u, 16u}) {
+      attention_tiles asked = tiles;
+      asked.rows = rows, asked.keys = block;
+      asked.count = batch * ceil_div(queries, rows);
+      if (asked.shared_bytes() > device.max_shared_bytes) continue;
+      tiles = asked;
+      if (asked.count >= static_cast<std::int64_t>(device.compute_units) || !device.parallel) return tiles;
+      break;
+    }
+  }
+  return tiles;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
+
+// Of the node that does what the region does to the product.
+inline rule_mask reasons_of_ending(const engine& g, enode_id region, enode_id product) {
+  const enode& node = g.node(product);
+  const rule_mask skipped = is_narrow(g[g.find(node.owner)].type) ? bit(structural::skip_rounding) : rule_mask();
+  return g.node(region).reasons | node.reasons | bit(ending(node.kind)) | skipped;
+}
+
+// The product's own, then the region that reads the product.
+class epilogue_draft {
+ public:
+  epilogue finish;
+  class_list others;  // operands of the result behind the product's own
+  index_map output;
+
+  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
+      : g_(g),
+        region_id_(region),
+        region_(g.get<region_attribute>(region)),
+        operand_(operand),
+        own_(own_operands(g.node(product).kind)),
+        most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
+    for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
+  }
+
+  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
+  const char* combine(nest& loops, bool may_split, const epilogue& inner) {
+    int which = -1;
+    if (const char* problem = find_read(which)) return problem;
+    const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
+    axis_map map;
+    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
+      return "the product's order is not affine in the region's loops";
+    }
+    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(region_.accesses.size());
+    arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
+    for (const scalar_node& node : region_.program.nodes) {
+      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
+      const auto k = static_cast<std::size_t>(node.value);
+      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
+      if (problem) return problem;
+    }
+    if (others.size() > most_) return "too many operands";
+    const class_id owner = g_.find(g_.node(region_id_).owner);
+    if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
+    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
+      return "the result's border is not a box in the product's loops";
+    }
+    if (!is_forward(output)) return "the result would be stored backwards";
+    finish.program = builder.finish(builder.inlined(region_.program, arguments));
+    return nullptr;
+  }
+
+ private:
+  const char* find_read(int& which) const {
+    for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
+      if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
+      if (which >= 0) return "the product is read in two ways";
+      which = static_cast<int>(k);
+    }
+    if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
+    const class_id product = g_.operand(region_id_, operand_);
+    const bool all = region_.space.elements() == g_.extents(product).elements();
+    return all ? nullptr : "elements of the product are left out or repeated";
+  }
+
+  // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
+  [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
+    small_vector<dtype, 16> types(inner.accesses.size() + 1, dtype::f32);
+    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
+      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
+    }
+    small_vector<scalar_ref, 16> arguments;
+    for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
+    return builder.inlined(inner.program, arguments);
+  }
+
+  // What the region reads besides the product becomes an access over the product's loops.
+  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
+                       dtype type, scalar_ref& argument) {
+    index_map composed;
+    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
+      return "a border is not a box in the product's loops";
+    }
+    if (composed.bounded) return "an operand has a border";
+    if (!is_forward(composed)) return "an operand would be read backwards";
+    if (composed.source >= 0) {
+      const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
+      const auto found = std::find(others.begin(), others.end(), other);
+      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
+      if (found == others.end()) others.push_back(other);
+    }
+    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
+    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
+    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
+    return nullptr;
+  }
+
+  const engine& g_;
+  enode_id region_id_;
+  const region_attribute& region_;
+  std::size_t operand_;
+  std::size_t own_;   // operands of the product itself
+  std::size_t most_;  // others there may be
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// Part of a program, written anew: nodes that `known` has, arguments as `argument(node)` gives them, and what is made
+// of these alone.
+template <class Argument>
+std::optional<scalar_ref> rewritten(scalar_builder& builder, const scalar_program& program, scalar_ref root,
+                                    small_vector<std::optional<scalar_ref>, 16> known, const Argument& argument) {
+  known.resize(program.nodes.size());
+  for (std::size_t i = 0; i <= root; ++i) {
+    const scalar_node& node = program.nodes[i];
+    if (known[i]) continue;
+    if (node.op == scalar_op::argument) {
+      known[i] = argument(node);
+    } else if (node.op == scalar_op::constant) {
+      known[i] = builder.constant(node.value, node.type);
+    } else if (info(node.op).step == scalar_op::argument) {
+      small_vector<scalar_ref, 3> operands;
+      for (int k = 0; k < info(node.op).arity && known[node.operands[k]]; ++k)
+        operands.push_back(*known[node.operands[k]]);
+      if (static_cast<int>(operands.size()) == info(node.op).arity)
+        known[i] = builder.apply(node.op, operands, node.type);
+    }
+  }
+  return known[root];
+}
+
+// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
+struct softmax_program {
+  scalar_ref score{0};
+  scalar_program weight;
+};
+
+inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
+  const auto& nodes = program.nodes;
+  std::optional<scalar_ref> largest, total;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (info(nodes[i].op).step == scalar_op::argument) continue;
+    std::optional<scalar_ref>* place = nodes[i].op == scalar_op::row_max   ? &largest
+                                       : nodes[i].op == scalar_op::row_sum ? &total
+                                                                           : nullptr;
+    if (!place || *place || nodes[i].type != dtype::f32) return {};
+    *place = static_cast<scalar_ref>(i);
+  }
+  if (!largest || !total) return {};
+  softmax_program found{nodes[*largest].operands[0], {}};
+  const scalar_ref e = nodes[*total].operands[0];
+  const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
+  if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
+  const scalar_node& distance = nodes[nodes[e].operands[0]];
+  if (distance.operands[0] != found.score || distance.operands[1] != *largest) return {};
+  // Zeros where a condition of the score says so, before or behind the division.
+  small_vector<scalar_ref, 4> hides;
+  auto at = static_cast<scalar_ref>(nodes.size() - 1);
+  for (bool divided = false; at != e || !divided;) {
+    const scalar_node& node = nodes[at];
+    if (node.op == scalar_op::divide && !divided && node.operands[1] == *total) {
+      divided = true;
+      at = node.operands[0];
+    } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
+               nodes[node.operands[1]].value == 0) {
+      hides.push_back(node.operands[0]);
+      at = node.operands[2];
+    } else {
+      return {};
+    }
+  }
+  scalar_builder builder;
+  scalar_ref weight = builder.argument(1, dtype::f32);
+  small_vector<std::optional<scalar_ref>, 16> known(nodes.size());
+  known[found.score] = builder.argument(0, dtype::f32);
+  for (const scalar_ref each : hides) {
+    const auto condition =
+        rewritten(builder, program, each, known, [](const scalar_node&) -> std::optional<scalar_ref> { return {}; });
+    if (!condition) return {};
+    weight = builder.select(*condition, builder.constant(0), weight);
+  }
+  found.weight = builder.finish(weight);
+  return found;
+}
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// From the product that weighs, the rows it weighs by and the product that these are made of.
+class attention_draft {
+ public:
+  static constexpr std::uint8_t batch = 0, queries = 1, channels = 2, keys = 3, width = 4;
+
+  attention_draft(implementation_pass& pass, enode_id product, std::size_t side, enode_id rows)
+      : pass_(pass),
+        g_(pass.graph()),
+        product_(product),
+        rows_(rows),
+        loops_(to_nest(g_.get<matmul_attribute>(product))) {
+    values_ = g_.operand(product, 1 - side);
+    if (side == 0) return;
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      if (loops_.group[axis] == queries || loops_.group[axis] == channels)
+        loops_.group[axis] = static_cast<std::uint8_t>(queries + channels - loops_.group[axis]);
+    }
+    std::swap(loops_.accesses[1], loops_.accesses[2]);
+  }
+
+  // Why there is none, or null when the node was added.
+  const char* add(const softmax_program& softmax) {
+    const auto& rows = g_.get<region_attribute>(rows_);
+    if (const char* problem = read_rows(rows)) return problem;
+    const char* problem = "its rows are not those of a product";
+    for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
+      if (rows.accesses[k].source < 0) continue;
+      const class_id scores = g_.operand(rows_, static_cast<std::size_t>(rows.accesses[k].source));
+      const node_list candidates = g_[scores].nodes;
+      for (const enode_id candidate : candidates) {
+        if (g_.node(candidate).kind != op::matmul) continue;
+        problem = attention_draft(*this).add_with(softmax, k, candidate);
+        if (!problem) return nullptr;
+      }
+    }
+    return problem;
+  }
+
+ private:
+  // The region's index from the product's loops, which read its rows whole.
+  const char* read_rows(const region_attribute& rows) {
+    const int rank = rows.space.rank(), first = rank - rows.row_axes;
+    if (rows.output.bounded || !solve_index(loops_, 1, rows.space, rank, rows.output, true, to_rows_))
+      return "the weights' order is not affine in the product's loops";
+    std::int64_t length = 1, read = 1;
+    for (int j = first; j < rank; ++j) {
+      length *= rows.space[j];
+      if (to_rows_.start[j] != 0) return "rows are not read whole";
+    }
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      bool along = false;
+      for (int j = 0; j < rank; ++j) {
+        if (to_rows_.step[j][axis] == 0) continue;
+        along = along || j >= first;
+        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first))
+          return "the product does not add up along the rows";
+      }
+      if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
+      if (!along) return "the product adds up more than the rows";
+      read *= loops_.space[axis];
+    }
+    return read == length ? nullptr : "rows are not read whole";
+  }
+
+  // Argument `which` of the rows is what the product `scores` computes.
+  const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
+    const auto rows = g_.get<region_attribute>(rows_);
+    const auto inner = g_.get<matmul_attribute>(scores);
+    const class_id owner = g_.find(g_.node(product_).owner);
+    for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
+      if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
+    }
+    index_map read;
+    if (!over_loops(rows.accesses[which], rows.space.rank(), to_rows_, read))
+      return "the scores are read with a border";
+    // The output, the scores, the values; then what the scores' program reads, in the order of its arguments.
+    const index_map weights = loops_.accesses[1];
+    loops_.accesses.resize(3);
+    for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
+      if (k == which) continue;
+      if (rows.accesses[k].source == rows.accesses[which].source) return "the scores are read in two ways";
+      index_map other;
+      if (!compose_access(rows.accesses[k], rows.space.rank(), to_rows_, weights, loops_.space, other) || other.bounded)
+        return "a border is not a box in the product's loops";
+      note_source(other, rows_);
+      loops_.accesses.push_back(other);
+    }
+    loops_.accesses[1] = read;
+    axis_map to_scores;
+    const int outer = inner.space.rank() - inner.k_axes;
+    if (!solve_index(loops_, 1, inner.space, outer, inner.output, true, to_scores))
+      return "the scores' order is not affine in the product's loops";
+    index_map query, key;
+    if (!over_loops(inner.a, outer, to_scores, query) || !over_loops(inner.b, outer, to_scores, key))
+      return "the scores are read with a border";
+    const std::size_t of_rows = loops_.accesses.size() - 3;
+    for (const index_map& each : inner.finish.accesses) {
+      index_map other;
+      if (!over_loops(each, outer, to_scores, other)) return "a border is not a box in the product's loops";
+      note_source(other, scores);
+      loops_.accesses.push_back(other);
+    }
+    if (others_.size() > widest_epilogue || others_.size() + 4 > pass_.limits().buffers) return "too many operands";
+    for (int axis = outer; axis < inner.space.rank(); ++axis) {
+      const int at = loops_.space.rank();
+      if (!append_axis(loops_, inner.space[axis], width)) return "too many axes";
+      query.strides[at] = inner.a.strides[axis], key.strides[at] = inner.b.strides[axis];
+    }
+    class_list operands{g_.operand(scores, 0), g_.operand(scores, 1), values_};
+    if (depends_beside(loops_, query, {batch, queries, width})) {
+      std::swap(query, key);
+      std::swap(operands[0], operands[1]);
+    }
+    // Where keys differ and values do not, the weighing product had no batch.
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      if (loops_.group[axis] == queries && key.strides[axis] != 0) loops_.group[axis] = batch;
+    }
+    if (depends_beside(loops_, query, {batch, queries, width}) || depends_beside(loops_, key, {batch, keys, width}) ||
+        depends_beside(loops_, loops_.accesses[2], {batch, keys, channels}))
+      return "keys or values differ between queries";
+    operands.append(others_.begin(), others_.end());
+    if (std::ranges::find(operands, owner) != operands.end()) return "it would read itself";
+    small_vector<index_map, 8> all{loops_.accesses[0], query, key, loops_.accesses[2]};
+    all.append(loops_.accesses.begin() + 3, loops_.accesses.end());
+    for (std::size_t i = 4; i < all.size(); ++i) {
+      if (depends_beside(loops_, all[i], {batch, queries, keys})) return "the scores' program reads what is no score's";
+    }
+    loops_.accesses = all;
+    normalise(loops_);
+    // What scores depend on may be read backwards, as positions are that are counted from the end.
+    if (!std::all_of(loops_.accesses.begin(), loops_.accesses.begin() + 4, is_plain))
+      return "an operand is read backwards";
+    return emit(softmax, which, scores, rows.program, inner.finish.program, of_rows, operands);
+  }
+
+  bool over_loops(const index_map& inner, int rank, const axis_map& map, index_map& result) const {
+    return compose_access(inner, rank, map, loops_.accesses[1], loops_.space, result) && result.bounded == 0;
+  }
+  // `of`: the node whose operand it is.
+  void note_source(index_map& access, enode_id of) {
+    if (access.source < 0) return;
+    const class_id source = g_.operand(of, static_cast<std::size_t>(access.source));
+    const auto known = std::ranges::find(others_, source);
+    access.source = 3 + static_cast<int>(known - others_.begin());
+    if (known == others_.end()) others_.push_back(source);
+  }
+
+  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const scalar_program& rows,
+                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands) {
+    scalar_builder builder;
+    // Arguments behind the first are numbered as the accesses: first those of the rows, then those of the product.
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(finish.arguments(), 1)));
+    for (const scalar_node& node : finish.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      arguments[number] = builder.argument(number == 0 ? 0 : static_cast<int>(of_rows + number), node.type);
+    }
+    const scalar_ref score = builder.inlined(finish, arguments);
+    const auto argument = [&](const scalar_node& node) -> std::optional<scalar_ref> {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (number == which) return score;
+      return builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
+    };
+    const auto whole = rewritten(builder, rows, softmax.score, {}, argument);
+    if (!whole) return "its score depends on the row";
+    attention_attribute value;
+    value.space = loops_.space;
+    value.batch_axes = loops_.count(batch), value.query_axes = loops_.count(queries);
+    value.channel_axes = loops_.count(channels), value.key_axes = loops_.count(keys);
+    value.width_axes = loops_.count(width);
+    value.output = loops_.accesses[0], value.query = loops_.accesses[1];
+    value.key = loops_.accesses[2], value.values = loops_.accesses[3];
+    value.output.source = value.query.source = 0, value.key.source = 1, value.values.source = 2;
+    value.score.program = builder.finish(*whole);
+    value.score.accesses.assign(loops_.accesses.begin() + 4, loops_.accesses.end());
+    value.weight = softmax.weight;
+    if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
+    if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
+    const rule_mask reasons =
+        bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
+    g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    return nullptr;
+  }
+
+  // Scores and weights are computed here and, where they have other readers, elsewhere.
+  bool decides_twice(const attention_attribute& value, class_id scores) const {
+    const class_id weights = g_.find(g_.node(rows_).owner);
+    if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
+    const bool unstable[] = {true, true};
+    program_flags of_score(static_cast<std::size_t>(std::max(value.score.program.arguments(), 1)), false);
+    of_score[0] = true;
+    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score.program, of_score).decision ||
+           trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
+               .decision;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id product_, rows_;
+  nest loops_;
+  axis_map to_rows_;
+  class_id values_ = no_id;
+  class_list others_;  // operands behind the three
+};
+
+MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const auto& product = g.get<matmul_attribute>(id);
+  if (!product.finish.program.is_identity() || g[owner].type != dtype::f32) return;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const class_id weights = g.operand(id, side);
+    const node_list candidates = g[weights].nodes;
+    for (const enode_id rows : candidates) {
+      if (g.node(rows).kind != op::region) continue;
+      const auto& region = g.get<region_attribute>(rows);
+      if (region.row_axes == 0 || region.per_row || !region.further.empty()) continue;
+      const std::optional<softmax_program> softmax = softmax_of(region.program);
+      if (!softmax) continue;
+      if (const char* problem = attention_draft(pass, id, side, rows).add(*softmax)) {
+        pass.note_missed({owner, weights, rule, problem});
+      } else {
+        pass.note_applied(rule);
+      }
+    }
+  }
+}
+
+// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
+// waits.
+MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g, enode_id id,
+                                                                const device_profile& device) {
+  const auto& node = g.get<attention_attribute>(id);
+  const attention_tiles tiles = tiles_of_attention(node, device);
+  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
+  const double scores = steps * tiles.rows * tiles.keys;
+  const double arithmetic =
+      program_cost(node.score.program, device) + program_cost(node.weight, device) + device.transcendental + 4;
+  const double share = device.parallel ? attention_share : attention_share_of_processors;
+  const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
+                                arithmetic / device.scalar_flops);
+  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
+  if (!device.parallel) return finished_time({busy, busy}, bytes, 0, device);
+  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
+  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
+  const double alone = 1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step);
+  return finished_time({alone, busy}, bytes, 0, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The rule that fuses a pointwise region into the matmul or convolution it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -40093,7 +40661,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
       "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
-      "widen_product",      "split_sum",      "split_filter",       "split_reduce",  "merge_regions"};
+      "widen_product",      "fuse_attention", "split_sum",          "split_filter",  "split_reduce",
+      "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
@@ -40261,11 +40830,14 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
     detail::to_region::apply(*this, node);
   }
   reasons_ = {};
-  const node_list made = g_[g_.find(id)].nodes;
+  node_list made = g_[g_.find(id)].nodes;
   note_kernel(id, made);
-  for (enode_id node : made) {
+  for (std::size_t i = 0; i < made.size(); ++i) {  // and of what they make
+    const enode_id node = made[i];
     const std::size_t before = g_[g_.find(id)].nodes.size();
     detail::between_implementations::apply(*this, node);
+    const node_list& all = g_[g_.find(id)].nodes;
+    made.append(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
     // unless that is a sum, which is the product or its parts.
     const enode_id usual = forms(id).conservative;
@@ -40564,120 +41136,6 @@ MEGANEURA_INLINE void implementation_pass::keep(class_id owner, enode_id node, b
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Kinds that implement a primitive as it stands: how they are made, what they end with and how long they take.
-// An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-inline constexpr std::size_t widest_epilogue = 8;  // operands an epilogue may read
-
-// Of the node that does what the region does to the product.
-inline rule_mask reasons_of_ending(const engine& g, enode_id region, enode_id product) {
-  const enode& node = g.node(product);
-  const rule_mask skipped = is_narrow(g[g.find(node.owner)].type) ? bit(structural::skip_rounding) : rule_mask();
-  return g.node(region).reasons | node.reasons | bit(ending(node.kind)) | skipped;
-}
-
-// The product's own, then the region that reads the product.
-class epilogue_draft {
- public:
-  epilogue finish;
-  class_list others;  // operands of the result behind the product's own
-  index_map output;
-
-  epilogue_draft(const engine& g, enode_id region, std::size_t operand, enode_id product, const region_limits& limits)
-      : g_(g),
-        region_id_(region),
-        region_(g.get<region_attribute>(region)),
-        operand_(operand),
-        own_(own_operands(g.node(product).kind)),
-        most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
-    for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
-  }
-
-  // `loops` are the product's, accesses[0] its output: solves for the region's index and carries its reads over.
-  const char* combine(nest& loops, bool may_split, const epilogue& inner) {
-    int which = -1;
-    if (const char* problem = find_read(which)) return problem;
-    const index_map& read = region_.accesses[static_cast<std::size_t>(which)];
-    axis_map map;
-    if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
-      return "the product's order is not affine in the region's loops";
-    }
-    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
-    scalar_builder builder;
-    small_vector<scalar_ref, 16> arguments(region_.accesses.size());
-    arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
-    for (const scalar_node& node : region_.program.nodes) {
-      if (node.op != scalar_op::argument || static_cast<int>(node.value) == which) continue;
-      const auto k = static_cast<std::size_t>(node.value);
-      const char* problem = add_read(region_.accesses[k], map, loops, builder, node.type, arguments[k]);
-      if (problem) return problem;
-    }
-    if (others.size() > most_) return "too many operands";
-    const class_id owner = g_.find(g_.node(region_id_).owner);
-    if (std::find(others.begin(), others.end(), owner) != others.end()) return "it would read itself";
-    if (!compose_access(region_.output, region_.space.rank(), map, loops.accesses[0], loops.space, output)) {
-      return "the result's border is not a box in the product's loops";
-    }
-    if (!is_forward(output)) return "the result would be stored backwards";
-    finish.program = builder.finish(builder.inlined(region_.program, arguments));
-    return nullptr;
-  }
-
- private:
-  const char* find_read(int& which) const {
-    for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
-      if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
-      if (which >= 0) return "the product is read in two ways";
-      which = static_cast<int>(k);
-    }
-    if (region_.accesses[static_cast<std::size_t>(which)].bounded) return "the product is read with a border";
-    const class_id product = g_.operand(region_id_, operand_);
-    const bool all = region_.space.elements() == g_.extents(product).elements();
-    return all ? nullptr : "elements of the product are left out or repeated";
-  }
-
-  // The product's epilogue so far: argument 0 is the accumulator, argument k + 1 what access k reads.
-  [[nodiscard]] scalar_ref write_inner(scalar_builder& builder, const epilogue& inner) const {
-    small_vector<dtype, 16> types(inner.accesses.size() + 1, dtype::f32);
-    for (const scalar_node& node : inner.program.nodes) {  // the accumulator may be converted before the store
-      if (node.op == scalar_op::argument) types[static_cast<std::size_t>(node.value)] = node.type;
-    }
-    small_vector<scalar_ref, 16> arguments;
-    for (std::size_t i = 0; i < types.size(); ++i) arguments.push_back(builder.argument(static_cast<int>(i), types[i]));
-    return builder.inlined(inner.program, arguments);
-  }
-
-  // What the region reads besides the product becomes an access over the product's loops.
-  const char* add_read(const index_map& read, const axis_map& map, const nest& loops, scalar_builder& builder,
-                       dtype type, scalar_ref& argument) {
-    index_map composed;
-    if (!compose_access(read, region_.space.rank(), map, loops.accesses[0], loops.space, composed)) {
-      return "a border is not a box in the product's loops";
-    }
-    if (composed.bounded) return "an operand has a border";
-    if (!is_forward(composed)) return "an operand would be read backwards";
-    if (composed.source >= 0) {
-      const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
-      const auto found = std::find(others.begin(), others.end(), other);
-      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
-      if (found == others.end()) others.push_back(other);
-    }
-    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
-    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
-    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
-    return nullptr;
-  }
-
-  const engine& g_;
-  enode_id region_id_;
-  const region_attribute& region_;
-  std::size_t operand_;
-  std::size_t own_;   // operands of the product itself
-  std::size_t most_;  // others there may be
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
 
@@ -42080,6 +42538,7 @@ inline double flops_of(const execution_plan& p, const step& s) {
 // Operations per second of what computes them.
 inline double rate_of(const execution_plan& p, const step& s, const device_profile& device) {
   const op kind = p.implementation[s.node].kind;
+  if (s.kind == step::kernel && kind == op::attention) return device.matmul_flops;
   if (s.kind != step::kernel || !has_epilogue(kind)) return device.scalar_flops;
   const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
   return product ? fusion::product_flops(product->schedule.arithmetic, device) : device.matmul_flops;
@@ -42113,6 +42572,25 @@ template <>
 struct generator<op::argsort> {
   [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
     return make_argsort(asked.extents(), asked.operand_types()[0], asked.get<argsort_attribute>(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// Attention in one kernel: scores stay in workgroup memory, and rows are weighed as their keys come by.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// `types`: the operands', all of f32 but for what the scores' program reads. errors: unsupported for others, for heads
+/// wider than `fusion::widest_head` and rows longer than `fusion::most_keys`. source: arXiv 1805.02867, arXiv
+/// 2205.14135.
+[[nodiscard]] kernel_dispatch make_attention(const attention_attribute& node, std::span<const dtype> types,
+                                             dtype result, const device_profile& on);
+
+template <>
+struct generator<op::attention> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_attention(asked.get<attention_attribute>(), asked.operand_types(), asked.type(), asked.on);
   }
 };
 
@@ -43356,6 +43834,18 @@ struct matmul_operand {
   bool along_k = true;      // neighbouring loads go along k, else along rows
   std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
 };
+
+/// The same of an access, over `count` axes of `space` from `first` on.
+[[nodiscard]] inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count,
+                                             const spirv::u32& flat) {
+  strided_axes axes;
+  bool depends = false;
+  for (int i = first; i < first + count; ++i) {
+    axes.push_back({static_cast<std::uint32_t>(space[i]), static_cast<std::uint32_t>(map.strides[i])});
+    depends = depends || map.strides[i] != 0;
+  }
+  return depends ? offset_of(axes, flat) : spirv::u32(0u);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
@@ -45698,6 +46188,412 @@ MEGANEURA_INLINE kernel_dispatch make_argsort(const shape& extents, dtype type, 
   }
   return make_within_loop_limit([&] { return detail::argsort_kernel(extents, type, how, plan, on).make(); },
                                 [&] { return plan.share_wider(on); }, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/attention.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+// Rows of one operand on their way through registers into workgroup memory, in groups of four along a head's width,
+// which is filled up with zeros; so are rows behind the last one.
+class row_block {
+ public:
+  row_block(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows)
+      : k_(k),
+        plan_(plan),
+        from_(k.storage_buffer<spirv::f32>(name)),
+        rows_(rows),
+        fours_(ceil_div(plan.k_count, 4u)),
+        pitch_(fusion::attention_tiles::pitch(fours_)),
+        staged_(k.shared<spirv::f32x4>(rows * pitch_)) {
+    if (reads_fours()) from4_ = k.view<spirv::f32x4>(from_);
+  }
+
+  void place(const spirv::u32& batch) {
+    base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * fours_;
+    for (std::uint32_t done = 0; done < pieces; done += threads) {
+      const spirv::u32 index = k_.local_index() + done;
+      pieces_.push_back(
+          {index / fours_, index % fours_, done + threads > pieces ? index < pieces : spirv::boolean(true)});
+      values_.push_back(k_.variable<spirv::f32x4>());
+    }
+  }
+  void fetch(const spirv::u32& first_row) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) k_.if_(pieces_[i].needed, [&] { fetch_piece(i, first_row); });
+  }
+  void stage() {
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      k_.if_(pieces_[i].needed, [&] { staged_[pieces_[i].row * pitch_ + pieces_[i].four] = values_[i].load(); });
+  }
+  [[nodiscard]] spirv::f32x4 read(const spirv::u32& row, const spirv::u32& four) const {
+    return staged_[row * pitch_ + four].load();
+  }
+  [[nodiscard]] std::uint32_t fours() const { return fours_; }
+
+ private:
+  struct piece {
+    spirv::u32 row, four;
+    spirv::boolean needed;
+  };
+  [[nodiscard]] bool reads_fours() const { return plan_.width == 4 && plan_.along_k; }
+
+  void fetch_piece(std::size_t i, const spirv::u32& first_row) {
+    using namespace spirv;
+    const bool ragged = plan_.row_count % rows_ != 0;
+    const u32 row = first_row + pieces_[i].row;
+    const u32 start = base_ + offset_of(plan_.rows, ragged ? min(row, u32(plan_.row_count - 1)) : row);
+    const boolean inside = ragged ? row < plan_.row_count : boolean(true);
+    if (reads_fours()) {
+      const f32x4 four = from4_->load((start + offset_of(plan_.k, pieces_[i].four * 4u)) >> 2u);
+      values_[i].store(ragged ? vector(select(inside, four[0], f32(0)), select(inside, four[1], f32(0)),
+                                       select(inside, four[2], f32(0)), select(inside, four[3], f32(0)))
+                              : four);
+      return;
+    }
+    std::vector<f32> parts;
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      const u32 at = pieces_[i].four * 4u + j;
+      const bool filled = plan_.k_count % 4 != 0;
+      const f32 value = from_.load(start + offset_of(plan_.k, filled ? min(at, u32(plan_.k_count - 1)) : at));
+      parts.push_back(select(filled ? inside && at < plan_.k_count : inside, value, f32(0)));
+    }
+    values_[i].store(vector(parts[0], parts[1], parts[2], parts[3]));
+  }
+
+  spirv::kernel& k_;
+  matmul_operand plan_;
+  spirv::memory<spirv::f32> from_;
+  std::optional<spirv::memory<spirv::f32x4>> from4_;
+  std::uint32_t rows_, fours_, pitch_;
+  spirv::memory<spirv::f32x4> staged_;
+  spirv::u32 base_;
+  std::vector<piece> pieces_;
+  std::vector<spirv::var<spirv::f32x4>> values_;
+};
+
+// The axes of one group, as products know them: `a` and `b` are read along them, `out` is stored.
+[[nodiscard]] inline std::vector<matmul_axis> axes_of(const attention_attribute& node, std::size_t group,
+                                                      const index_map& a, const index_map& b, const index_map& out) {
+  std::vector<matmul_axis> axes;
+  int first = 0;
+  for (std::size_t i = 0; i < group; ++i) first += node.axes()[i];
+  const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
+  for (int axis = first; axis < first + node.axes()[group]; ++axis)
+    axes.push_back({value(node.space[axis]), value(a.strides[axis]), value(b.strides[axis]), value(out.strides[axis])});
+  return axes;
+}
+
+// The two products: scores, and the weighed values, whose result is the node's.
+[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  matmul_problem problem;
+  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.key, node.output); };
+  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(3), problem.k = axes(4);
+  problem.offset_a = static_cast<std::uint32_t>(node.query.offset);
+  problem.offset_b = static_cast<std::uint32_t>(node.key.offset);
+  return problem;
+}
+// Rows are keys, along which channels lie.
+[[nodiscard]] inline matmul_operand plan_values(const attention_attribute& node) {
+  matmul_problem problem;
+  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
+  problem.batch = axes(0), problem.n = axes(3), problem.k = axes(2);
+  problem.offset_b = static_cast<std::uint32_t>(node.values.offset);
+  return plan_operand(problem, false);
+}
+[[nodiscard]] inline matmul_result plan_weighed(const attention_attribute& node) {
+  matmul_problem problem;
+  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
+  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(2);
+  problem.offset_out = static_cast<std::uint32_t>(node.output.offset);
+  return plan_result(problem);
+}
+
+/// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
+/// keys, its share of the weighed values. `largest` and the sum of a row go from block to block, and what was added up
+/// is brought to the new largest score each time.
+class attention_kernel {
+ public:
+  attention_kernel(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                   const fusion::attention_tiles& tiles)
+      : k_(k),
+        node_(node),
+        tiles_(tiles),
+        scores_plan_(scores_of(node)),
+        out_plan_(plan_weighed(node)),
+        query_(k, plan_operand(scores_plan_, true), "query", tiles.rows),
+        key_(k, plan_operand(scores_plan_, false), "key", tiles.keys),
+        values_(k, plan_values(node), "values", tiles.keys),
+        scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
+        weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
+        factors_(k.shared<spirv::f32>(tiles.rows)) {
+    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k, types[i], "operand" + std::to_string(i));
+    out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
+    if (out_plan_.width == 4) out4_ = k.view<spirv::f32x4>(*out_);
+    const auto [batch, queries, channels, keys, width] = node.sizes();
+    query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
+    channel_count_ = static_cast<std::uint32_t>(channels);
+  }
+
+  [[nodiscard]] std::uint32_t tiles_down() const { return ceil_div(query_count_, tiles_.rows); }
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    batch_ = linear / tiles_down();
+    first_query_ = linear % tiles_down() * tiles_.rows;
+    query_.place(batch_), key_.place(batch_), values_.place(batch_);
+    query_.fetch(first_query_);
+    query_.stage();
+    begin();
+    key_.fetch(0u), values_.fetch(0u);
+    k_.for_(0, key_count_, tiles_.keys, [&](const u32& first_key) {
+      key_.stage(), values_.stage();
+      k_.barrier();
+      const u32 next = first_key + tiles_.keys;
+      k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
+      score(first_key);
+      k_.barrier();
+      weigh();
+      k_.barrier();
+      add_up();
+      k_.barrier();
+    });
+    finish();
+  }
+
+ private:
+  // Of a block's scores an invocation has rows_each x keys_each.
+  [[nodiscard]] std::uint32_t scores_each() const { return tiles_.rows * tiles_.keys / tiles_.invocations; }
+  [[nodiscard]] std::uint32_t rows_each() const { return scores_each() >= 4 ? 2 : 1; }
+  [[nodiscard]] std::uint32_t keys_each() const { return scores_each() / rows_each(); }
+  // Neighbouring invocations share a row of weights.
+  [[nodiscard]] std::uint32_t lanes() const { return tiles_.invocations / tiles_.rows; }
+  // Of the weighed values it has four channels of several rows; some invocations have none.
+  [[nodiscard]] std::uint32_t down() const {
+    std::uint32_t count = tiles_.rows;
+    while (count > 1 && count * values_.fours() > tiles_.invocations) count /= 2;
+    return count;
+  }
+  [[nodiscard]] std::uint32_t results_each() const { return tiles_.rows / down(); }
+
+  void begin() {
+    using namespace spirv;
+    largest_ = k_.variable<f32>(-std::numeric_limits<float>::infinity());
+    total_ = k_.variable<f32>(0.0f);
+    for (std::uint32_t i = 0; i < results_each(); ++i) weighed_.push_back(k_.variable<f32x4>());
+  }
+
+  void score(const spirv::u32& first_key) {
+    using namespace spirv;
+    const std::uint32_t across = tiles_.keys / keys_each();
+    const u32 row = k_.local_index() / across * rows_each(), key = k_.local_index() % across;
+    std::vector<var<f32>> sums;
+    for (std::uint32_t i = 0; i < scores_each(); ++i) sums.push_back(k_.variable<f32>(0.0f));
+    const std::uint32_t fours = query_.fours(), once = fours % 4 == 0 ? 4 : fours % 2 == 0 ? 2 : 1;
+    k_.for_(0, fours, once, [&](const u32& first) {
+      std::vector<f32> total;
+      for (const auto& sum : sums) total.push_back(sum.load());
+      for (std::uint32_t step = 0; step < once; ++step) {
+        std::vector<f32x4> left, right;
+        for (std::uint32_t i = 0; i < rows_each(); ++i) left.push_back(query_.read(row + i, first + step));
+        for (std::uint32_t j = 0; j < keys_each(); ++j) right.push_back(key_.read(key + j * across, first + step));
+        for (std::uint32_t each = 0; each < scores_each(); ++each) {
+          for (std::uint32_t c = 0; c < 4; ++c)
+            total[each] = fma(left[each / keys_each()][c], right[each % keys_each()][c], total[each]);
+        }
+      }
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
+    });
+    for (std::uint32_t each = 0; each < scores_each(); ++each) {
+      const u32 m = row + each / keys_each(), n = key + each % keys_each() * across;
+      const u32 place = first_key + n;
+      const bool ragged = key_count_ % tiles_.keys != 0;
+      f32 value = finished(sums[each].load(), first_query_ + m, ragged ? min(place, u32(key_count_ - 1)) : place);
+      if (ragged) value = select(place < key_count_, value, f32(-std::numeric_limits<float>::infinity()));
+      score_at(m * tiles_.keys + n) = value;
+    }
+  }
+
+  [[nodiscard]] spirv::place<spirv::f32> score_at(const spirv::u32& place) const {
+    return scores_.component(place >> 2u, place & 3u);
+  }
+
+  // Rows behind the last one are some row's: they are not stored.
+  [[nodiscard]] spirv::f32 finished(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
+    using namespace spirv;
+    const u32 m = query_count_ % tiles_.rows == 0 ? query : min(query, u32(query_count_ - 1));
+    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
+    return f32(kernels::emit(k_, node_.score.program, [&](int argument) -> scalar_value {
+      if (argument == 0) return sum;
+      const index_map& map = node_.score.accesses[static_cast<std::size_t>(argument) - 1];
+      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
+                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
+                         group_offset(node_.space, map, second, node_.query_axes, m) +
+                         group_offset(node_.space, map, fourth, node_.key_axes, key);
+      if (map.source == index_map::index_source) return bitcast<i32>(offset);
+      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
+    }));
+  }
+
+  [[nodiscard]] spirv::f32 apply(scalar_op kind, const spirv::f32& a) const {
+    const scalar_value operands[] = {a};
+    return spirv::f32(kernels::emit(k_, {kind, dtype::f32}, operands));
+  }
+
+  // A row whose scores are all -infinity so far has added up nothing, and at the end divides by that.
+  void weigh() {
+    using namespace spirv;
+    const u32 row = k_.local_index() / lanes(), lane = k_.local_index() % lanes();
+    const f32 nothing(-std::numeric_limits<float>::infinity());
+    const f32 before = largest_->load();
+    std::vector<f32> parts;
+    for (std::uint32_t n = 0; n < tiles_.keys; n += 4) {
+      const f32x4 four = scores_[(row * tiles_.keys + n) >> 2u].load();
+      parts.push_back(max(max(four[0], four[1]), max(four[2], four[3])));
+    }
+    for (; parts.size() > 1; parts.resize((parts.size() + 1) / 2)) {
+      for (std::size_t i = 0; i < parts.size() / 2; ++i) parts[i] = max(parts[i], parts[parts.size() - 1 - i]);
+    }
+    const f32 largest = max(before, parts[0]);
+    const f32 factor = select(largest == before, f32(1), apply(scalar_op::exp, before - largest));
+    total_->store(total_->load() * factor);
+    const auto use = [&](const u32& n) {
+      const f32 value = score_at(row * tiles_.keys + n).load();
+      const f32 e = select(largest == nothing, f32(0), apply(scalar_op::exp, value - largest));
+      *total_ += e;
+      const f32 weight(
+          kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? value : e; }));
+      const u32 place = n * tiles_.rows + row;
+      weights_.component(place >> 2u, place & 3u) = weight;
+    };
+    for (std::uint32_t j = 0; j < tiles_.keys; j += lanes()) use(lane + j);
+    largest_->store(largest);
+    k_.if_(lane == 0u, [&] { factors_[row] = factor; });
+  }
+
+  // Weights of `results_each` rows at one key.
+  [[nodiscard]] std::vector<spirv::f32> weights_at(const spirv::u32& place) const {
+    std::vector<spirv::f32> result;
+    const std::uint32_t each = results_each();
+    for (std::uint32_t i = 0; i < each; i += each % 4 == 0 ? 4 : 1) {
+      const spirv::u32 at = place + i;
+      if (each % 4 == 0) {
+        const spirv::f32x4 four = weights_[at >> 2u].load();
+        for (std::uint32_t c = 0; c < 4; ++c) result.push_back(four[c]);
+      } else {
+        result.push_back(weights_.component(at >> 2u, at & 3u).load());
+      }
+    }
+    return result;
+  }
+
+  template <class Body>
+  void if_has_results(Body&& body) {
+    const std::uint32_t count = down() * values_.fours();
+    k_.if_(count == tiles_.invocations ? spirv::boolean(true) : k_.local_index() < count, std::forward<Body>(body));
+  }
+  [[nodiscard]] spirv::u32 first_result() const { return k_.local_index() / values_.fours() * results_each(); }
+
+  void add_up() {
+    using namespace spirv;
+    if_has_results([&] {
+      const u32 row = first_result(), four = k_.local_index() % values_.fours();
+      for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(weighed_[i].load() * factors_.load(row + i));
+      k_.for_(0, tiles_.keys, 8, [&](const u32& first) {
+        std::vector<f32x4> total;
+        for (const auto& each : weighed_) total.push_back(each.load());
+        for (std::uint32_t j = 0; j < 8; ++j) {
+          const f32x4 value = values_.read(first + j, four);
+          const std::vector<f32> weight = weights_at((first + j) * tiles_.rows + row);
+          for (std::uint32_t i = 0; i < results_each(); ++i)
+            total[i] = fma(f32x4(widened(weight[i], 4)), value, total[i]);
+        }
+        for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(total[i]);
+      });
+    });
+  }
+
+  void finish() {
+    using namespace spirv;
+    score_at(k_.local_index()) = total_->load();  // [row][lane], of which there are as many as invocations
+    k_.barrier();
+    if_has_results([&] {
+      const u32 four = k_.local_index() % values_.fours();
+      for (std::uint32_t i = 0; i < results_each(); ++i) {
+        const u32 row = first_result() + i, query = first_query_ + row;
+        f32 total(0);
+        for (std::uint32_t lane = 0; lane < lanes(); ++lane) total = total + score_at(row * lanes() + lane).load();
+        const auto write = [&] { store(query, four * 4u, weighed_[i].load(), total); };
+        k_.if_(query_count_ % tiles_.rows == 0 ? boolean(true) : query < query_count_, write);
+      }
+    });
+  }
+
+  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
+    using namespace spirv;
+    std::vector<f32> quotients;
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const scalar_value operands[] = {sums[c], total};
+      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
+    }
+    const u32 row = offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) +
+                    static_cast<std::uint32_t>(node_.output.offset);
+    if (out4_) {
+      (*out4_)[(row + offset_of(out_plan_.n, channel)) >> 2u] =
+          vector(quotients[0], quotients[1], quotients[2], quotients[3]);
+      return;
+    }
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = channel + c;
+      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
+             [&] { (*out_)[row + offset_of(out_plan_.n, at)] = quotients[c]; });
+    }
+  }
+
+  spirv::kernel& k_;
+  const attention_attribute& node_;
+  const fusion::attention_tiles tiles_;
+  matmul_problem scores_plan_;
+  matmul_result out_plan_;
+  row_block query_, key_, values_;
+  spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]
+  spirv::memory<spirv::f32> factors_;             // of rows, by which what was added up before this block shrinks
+  std::vector<bound_tensor> others_;
+  std::optional<spirv::memory<spirv::f32>> out_;
+  std::optional<spirv::memory<spirv::f32x4>> out4_;
+  std::uint32_t query_count_ = 0, key_count_ = 0, channel_count_ = 0;
+  spirv::u32 batch_, first_query_;
+  std::optional<spirv::var<spirv::f32>> largest_, total_;  // of the row, and of it what the invocation added up
+  std::vector<spirv::var<spirv::f32x4>> weighed_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node, std::span<const dtype> types,
+                                                dtype result, const device_profile& on) {
+  const auto is_f32 = [](dtype type) { return type == dtype::f32; };
+  if (result != dtype::f32 || !std::all_of(types.begin(), types.begin() + 3, is_f32))
+    fail(error_category::unsupported,
+         "attention of {}, {} and {} giving {} was asked for; its kernels are of f32: cast the operands",
+         to_string(types[0]), to_string(types[1]), to_string(types[2]), to_string(result));
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const fusion::attention_tiles tiles = fusion::tiles_of_attention(node, on);
+  if (tiles.rows == 0)
+    fail(
+        error_category::unsupported,
+        "attention over {} keys with heads {} and {} wide was asked for; there are kernels for up to {} keys and heads "
+        "up to {} wide, as far as workgroup memory of {} bytes has room",
+        keys, width, channels, fusion::most_keys, fusion::widest_head, on.max_shared_bytes);
+  spirv::kernel k(fmt::format("attention {}x{}x{}x{}", batch, queries, keys, width), {tiles.invocations, 1, 1});
+  detail::attention_kernel rows(k, node, types, tiles);
+  const auto count = static_cast<std::uint64_t>(tiles.count);
+  const auto groups = detail::spread_groups(count, on);
+  const spirv::u32 linear = detail::linear_group(k, groups);
+  detail::if_inside(k, linear, count, std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -50585,17 +51481,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
-
-// Strides of one access over the axes of one group, as the point's flat index of that group decodes.
-inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count, const spirv::u32& flat) {
-  strided_axes axes;
-  bool depends = false;
-  for (int i = first; i < first + count; ++i) {
-    axes.push_back({static_cast<std::uint32_t>(space[i]), static_cast<std::uint32_t>(map.strides[i])});
-    depends = depends || map.strides[i] != 0;
-  }
-  return depends ? offset_of(axes, flat) : spirv::u32(0u);
-}
 
 inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map& map, const matmul_point& point) {
   const int m = node.batch_axes, n = m + node.m_axes;

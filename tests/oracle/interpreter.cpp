@@ -101,6 +101,8 @@ class interpreter<Real>::definitions {
         return matmul(id);
       case op::convolve:
         return convolve(id);
+      case op::attention:
+        return attention(id);
       case op::result:
         return result(id);
       case op::assign:
@@ -823,6 +825,66 @@ class interpreter<Real>::definitions {
     for_each_index(space, [&](const index_vector& index) {
       const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank());
       write(id, result, attribute.output, index, space.rank(), value);
+    });
+    return result;
+  }
+
+  // Rows of scores one at a time.
+  tensor<Real> attention(node_id id) const {
+    const auto& rows = graph_.get<attention_attribute>(id);
+    const int rank = rows.space.rank();
+    const std::array<int, 5> counts = rows.axes();
+    // For each index of the groups that are `kept`, one of the whole space.
+    const auto each = [&](std::array<bool, 5> kept, const index_vector& from, const auto& use) {
+      shape some = rows.space;
+      for (int group = 0, axis = 0; group < 5; ++group) {
+        for (int i = 0; i < counts[static_cast<std::size_t>(group)]; ++i, ++axis) {
+          if (!kept[static_cast<std::size_t>(group)]) some.set(axis, 1);
+        }
+      }
+      for_each_index(some, [&](const index_vector& at) {
+        index_vector index = from;
+        for (int i = 0; i < rank; ++i) index[static_cast<std::size_t>(i)] += at[static_cast<std::size_t>(i)];
+        use(index);
+      });
+    };
+    const auto numbered = [](index_map map, int source) {
+      map.source = source;
+      return map;
+    };
+    const index_map query = numbered(rows.query, 0), key = numbered(rows.key, 1), values = numbered(rows.values, 2);
+    tensor<Real> result = unwritten(graph_.results(id)[0]);
+    scalar_builder builder;
+    const scalar_ref score = builder.argument(0, dtype::f32);
+    const scalar_ref e = builder.unary(
+        scalar_op::exp, builder.binary(scalar_op::subtract, score, builder.unary(scalar_op::row_max, score)));
+    const scalar_ref arguments[] = {score, e};
+    const scalar_ref weight = builder.inlined(rows.weight, arguments);
+    const scalar_program softmax =
+        builder.finish(builder.binary(scalar_op::divide, weight, builder.unary(scalar_op::row_sum, e)));
+    const auto length = static_cast<std::size_t>(rows.sizes()[3]);
+    scalar_machine<Real> program(rows.score.program, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar);
+    each({true, true, false, false, false}, index_vector{}, [&](const index_vector& row) {
+      std::vector<index_vector> keys;
+      std::vector<Real> scores;
+      each({false, false, false, true, false}, row, [&](const index_vector& at) {
+        Real sum(0);
+        each({false, false, false, false, true}, at,
+             [&](const index_vector& term) { sum = sum + read(id, query, term, rank) * read(id, key, term, rank); });
+        keys.push_back(at);
+        scores.push_back(finished(id, rows.score, program, sum, at, rank));
+      });
+      const auto& weights = row_program.run(length, [&](std::size_t, std::vector<Real>& target) { target = scores; });
+      each({false, false, true, false, false}, row, [&](const index_vector& at) {
+        Real sum(0);
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+          index_vector term = keys[k];
+          for (int i = 0; i < rank; ++i)
+            term[static_cast<std::size_t>(i)] += at[static_cast<std::size_t>(i)] - row[static_cast<std::size_t>(i)];
+          sum = sum + weights[k] * read(id, values, term, rank);
+        }
+        write(id, result, rows.output, at, rank, sum);
+      });
     });
     return result;
   }

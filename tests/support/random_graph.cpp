@@ -31,8 +31,8 @@ class builder {
         {4, &builder::taking_along}, {3, &builder::scan},          {4, &builder::rows_at_a_position},
         {2, &builder::own_gradient}, {5, &builder::convolution},   {4, &builder::window},
         {2, &builder::noise},        {4, &builder::conversion},    {2, &builder::quantisation},
-        {2, &builder::bytes},        {3, &builder::composite},     {3, &builder::comparison},
-        {3, &builder::another_leaf}, {2, &builder::block}};
+        {2, &builder::bytes},        {3, &builder::composite},     {2, &builder::attention},
+        {3, &builder::comparison},   {3, &builder::another_leaf},  {2, &builder::block}};
     std::int64_t total = 0;
     for (const auto& entry : methods) total += entry.first;
     std::int64_t at = dice_.below(total);
@@ -374,6 +374,32 @@ class builder {
         accept(graph_.multiply(centred, graph_.expand_axes(scale, extents, samples::last_axis(graph_, a))));
       }
     }
+  }
+
+  // Values weighed by the softmax of a product, in any order of axes, perhaps with something done to its scores.
+  void attention() {
+    if (!options_.stop_gradients) return;
+    const std::int64_t b = dice_.between(1, 2), t = dice_.between(1, 4), s = dice_.between(1, 5),
+                       w = dice_.between(1, 3), c = dice_.between(1, 3);
+    const auto operand = [&](std::vector<char> labels, std::string& order) {
+      dice_.shuffle(labels);
+      shape extents;
+      for (const char each : labels)
+        extents.push_back(each == 'b' ? b : each == 't' ? t : each == 's' ? s : each == 'w' ? w : c);
+      order.assign(labels.begin(), labels.end());
+      return of_shape(extents, dtype::f32);
+    };
+    std::string of_q, of_k, of_v;
+    const node_id q = operand({'b', 't', 'w'}, of_q), k = operand({'b', 's', 'w'}, of_k);
+    node_id scores = graph_.contract(q, k, of_q.c_str(), of_k.c_str(), "bts");
+    if (dice_.chance(0.5)) scores = graph_.multiply(scores, graph_.full_like(scores, 0.25));
+    if (dice_.chance(0.4)) scores = graph_.add(scores, partner(scores));
+    const node_id weights = samples::softmax(graph_, scores);
+    if (dice_.chance(0.2)) accept(weights);
+    const node_id v = operand(dice_.chance(0.7) ? std::vector<char>{'b', 's', 'c'} : std::vector<char>{'s', 'c'}, of_v);
+    std::vector<char> result{'b', 't', 'c'};
+    dice_.shuffle(result);
+    accept(graph_.contract(weights, v, "bts", of_v.c_str(), std::string(result.begin(), result.end()).c_str()));
   }
 
   // ---- index maps

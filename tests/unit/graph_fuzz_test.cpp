@@ -176,15 +176,19 @@ TEST(graph_fuzz, forms_extraction_and_plans_agree_with_the_source) {
   });
 }
 
-TEST(graph_fuzz, kernels_with_several_results_are_among_what_is_drawn) {
-  int several = 0;
+TEST(graph_fuzz, kernels_with_several_results_and_attention_are_among_what_is_drawn) {
+  int several = 0, attention = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const auto s = make_sample(seed, 18);
     if (!s) continue;
     const graph chosen = fusion::optimize(s->source, s->optimize);
-    for (node_id id{0}; id < chosen.size(); ++id) several += chosen.has_several_results(id);
+    for (node_id id{0}; id < chosen.size(); ++id) {
+      several += chosen.has_several_results(id);
+      attention += chosen[id].kind == op::attention;
+    }
   }
   EXPECT_GE(several, 10);
+  EXPECT_GE(attention, 3);
 }
 
 // A device in f32 that is as wrong as Vulkan permits: what the analysis of graphs has to forgive, and no more.

@@ -16,7 +16,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
       "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
       "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
       "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
-      "widen_product",      "split_sum",      "split_filter",       "split_reduce",  "merge_regions"};
+      "widen_product",      "fuse_attention", "split_sum",          "split_filter",  "split_reduce",
+      "merge_regions"};
   if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
@@ -184,11 +185,14 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
     detail::to_region::apply(*this, node);
   }
   reasons_ = {};
-  const node_list made = g_[g_.find(id)].nodes;
+  node_list made = g_[g_.find(id)].nodes;
   note_kernel(id, made);
-  for (enode_id node : made) {
+  for (std::size_t i = 0; i < made.size(); ++i) {  // and of what they make
+    const enode_id node = made[i];
     const std::size_t before = g_[g_.find(id)].nodes.size();
     detail::between_implementations::apply(*this, node);
+    const node_list& all = g_[g_.find(id)].nodes;
+    made.append(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
     // unless that is a sum, which is the product or its parts.
     const enode_id usual = forms(id).conservative;

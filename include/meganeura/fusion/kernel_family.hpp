@@ -85,6 +85,11 @@ struct kernel_family<op::matmul> {
 };
 
 template <>
+struct kernel_family<op::attention> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
 struct kernel_family<op::convolve> : implementation_family<op::convolve> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
     const convolve_attribute& c = g.get<convolve_attribute>(id);
@@ -125,6 +130,7 @@ void for_each_implementation(Function f) {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/fusion/attention_rules.ipp>
 #include <meganeura/fusion/epilogue_rules.ipp>
 #include <meganeura/fusion/implement.ipp>
 #include <meganeura/fusion/implement_regions.ipp>

@@ -70,10 +70,10 @@ struct optimize_report {
 };
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
-/// convolve, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A fused node
-/// has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix that all its
-/// parts have in common, which for a layer's input and the normalisation behind it would name no layer. Errors:
-/// invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// convolve, attention, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A
+/// fused node has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix
+/// that all its parts have in common, which for a layer's input and the normalisation behind it would name no layer.
+/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

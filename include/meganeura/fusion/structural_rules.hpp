@@ -29,11 +29,12 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   relu_mask,
-  widen_product,  // a product of floats of 16 bits, in f32
-  split_sum,      // a product with few results and a long sum
-  split_filter,   // the gradient of a small filter over several images
-  split_reduce,   // few long rows
-  merge_regions,  // values computed from the same operands as results of one kernel
+  widen_product,   // a product of floats of 16 bits, in f32
+  fuse_attention,  // two products with a softmax between them
+  split_sum,       // a product with few results and a long sum
+  split_filter,    // the gradient of a small filter over several images
+  split_reduce,    // few long rows
+  merge_regions,   // values computed from the same operands as results of one kernel
 };
 
 namespace detail {
@@ -108,6 +109,10 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product whose one operand is the softmax of another product's results: neither of the two need be stored.
+struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
@@ -153,7 +158,7 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue>;
+using between_implementations = rule_list<product_epilogue, fuse_attention>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 #include <meganeura/graph/op.hpp>
 #include <meganeura/graph/scalar.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -220,6 +221,36 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
+/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program of
+/// `score` applied to the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row),
+/// and weight[k] the program `weight` of the score (argument 0) and e (argument 1), by which it is e times what depends
+/// on the score alone. Each letter is a group of axes of `space`, in the order b, q, c, k, w. query, key and values are
+/// operands 0, 1 and 2; accesses of `score` run over b, q and k and have sources >= 3; none is bounded.
+struct attention_attribute {
+  shape space;
+  int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
+  index_map query, key, values, output;
+  epilogue score;
+  scalar_program weight;
+  /// Of each group, how many axes and how many elements.
+  [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
+  [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
+    std::array<std::int64_t, 5> result{1, 1, 1, 1, 1};
+    for (std::size_t group = 0, axis = 0; group < result.size(); ++group) {
+      for (int i = 0; i < axes()[group]; ++i) result[group] *= space[static_cast<int>(axis++)];
+    }
+    return result;
+  }
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
+        visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
+        visit("width_axes", self.width_axes), visit("query", self.query), visit("key", self.key),
+        visit("values", self.values), visit("output", self.output), visit("score", self.score),
+        visit("weight", self.weight);
+  }
+  friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
+};
+
 /// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
 /// itself gives, axes in its order: the epilogue's accesses (of the operands after those) and `output` run over it, so
 /// the node's result may have another shape.
@@ -291,7 +322,7 @@ constexpr auto with_kinds(List list) {
 
 using all_attributes = decltype(with_kinds<0>(
     attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
-                   optimizer_attribute, region_attribute, result_attribute>()));
+                   optimizer_attribute, region_attribute, attention_attribute, result_attribute>()));
 
 }  // namespace detail
 

@@ -146,6 +146,11 @@ struct attribute_printer {
     return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
                        a.k_axes, to_string(a.finish.program), schedule);
   }
+  std::string operator()(const attention_attribute& a) const {
+    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score.program),
+                       to_string(a.weight));
+  }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
     return fmt::format("{} space=[{}] output={}+[{}] {}", (*this)(a.primitive), fmt::join(a.space, ","),

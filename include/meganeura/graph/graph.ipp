@@ -188,6 +188,11 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
     return 2 * static_cast<double>(product->space.elements()) +
            detail::program_flops(product->finish.program, n.extents);
   }
+  if (const auto* rows = std::get_if<attention_attribute>(&what)) {
+    const auto [batch, queries, channels, keys, width] = rows->sizes();
+    const std::int64_t programs = rows->score.program.operations() + rows->weight.operations() + 4;
+    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
+  }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (has_epilogue(Kind) && Kind != op::matmul) {
       const auto& whole = get<typename detail::implementation_traits<Kind>::attribute_type>(id);

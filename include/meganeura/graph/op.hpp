@@ -42,10 +42,12 @@ enum class op : std::uint8_t {
   assign,          // state := value, after every read of the old value
   optimizer_step,  // all parameters updated in place from their gradients
   // implementations: what extraction leaves and the plan runs, with the primitives that run as they are
-  region,    // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
-  matmul,    // contract with strided operands and an epilogue program
-  convolve,  // convolution with an epilogue program
-  result,    // one of the values that its operand, an implementation with several, stores
+  region,     // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
+  matmul,     // contract with strided operands and an epilogue program
+  convolve,   // convolution with an epilogue program
+  attention,  // scores of queries and keys, their softmax, and what it weighs of values: two products with a row
+              // between
+  result,     // one of the values that its operand, an implementation with several, stores
 };
 
 inline constexpr int op_count = static_cast<int>(op::result) + 1;
@@ -147,6 +149,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::region, "region", -1, op_stage::implementation, true},
     {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
     {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
+    {op::attention, "attention", -1, op_stage::implementation, true},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(

@@ -5,6 +5,7 @@
 #include <meganeura/core/helper_threads.hpp>
 #include <meganeura/graph/visit_op.hpp>
 #include <meganeura/kernels/argsort.hpp>
+#include <meganeura/kernels/attention.hpp>
 #include <meganeura/kernels/convolution.hpp>
 #include <meganeura/kernels/cumulative.hpp>
 #include <meganeura/kernels/gather.hpp>

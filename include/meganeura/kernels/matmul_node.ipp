@@ -13,17 +13,6 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-// Strides of one access over the axes of one group, as the point's flat index of that group decodes.
-inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count, const spirv::u32& flat) {
-  strided_axes axes;
-  bool depends = false;
-  for (int i = first; i < first + count; ++i) {
-    axes.push_back({static_cast<std::uint32_t>(space[i]), static_cast<std::uint32_t>(map.strides[i])});
-    depends = depends || map.strides[i] != 0;
-  }
-  return depends ? offset_of(axes, flat) : spirv::u32(0u);
-}
-
 inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map& map, const matmul_point& point) {
   const int m = node.batch_axes, n = m + node.m_axes;
   return spirv::u32(static_cast<std::uint32_t>(map.offset)) +

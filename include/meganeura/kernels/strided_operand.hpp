@@ -2,6 +2,7 @@
 // How an operand of a product lies in memory, as its kernels see it.
 #pragma once
 #include <meganeura/config.hpp>
+#include <meganeura/graph/attribute.hpp>
 #include <meganeura/spirv/kernel.hpp>
 
 #include <cstdint>
@@ -25,5 +26,17 @@ struct matmul_operand {
   bool along_k = true;      // neighbouring loads go along k, else along rows
   std::uint32_t width = 1;  // 4: groups of four along that direction are contiguous and aligned
 };
+
+/// The same of an access, over `count` axes of `space` from `first` on.
+[[nodiscard]] inline spirv::u32 group_offset(const shape& space, const index_map& map, int first, int count,
+                                             const spirv::u32& flat) {
+  strided_axes axes;
+  bool depends = false;
+  for (int i = first; i < first + count; ++i) {
+    axes.push_back({static_cast<std::uint32_t>(space[i]), static_cast<std::uint32_t>(map.strides[i])});
+    depends = depends || map.strides[i] != 0;
+  }
+  return depends ? offset_of(axes, flat) : spirv::u32(0u);
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail

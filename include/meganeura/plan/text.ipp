@@ -32,6 +32,14 @@ inline std::vector<std::int64_t> product_sizes(const matmul_attribute& product) 
   if (sizes[0] == 1) sizes.erase(sizes.begin());
   return sizes;
 }
+// Likewise the batch, queries, keys, and the width of all or that of queries and that of values.
+inline std::vector<std::int64_t> attention_sizes(const attention_attribute& rows) {
+  const auto [batch, queries, channels, keys, width] = rows.sizes();
+  std::vector<std::int64_t> sizes{queries, keys, width};
+  if (channels != width) sizes.push_back(channels);
+  if (batch != 1) sizes.insert(sizes.begin(), batch);
+  return sizes;
+}
 
 inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s) {
   const std::uint64_t bytes = s.bindings[0].where.bytes;
@@ -39,6 +47,7 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
   if (s.kind == step::optimizer) return {static_cast<std::int64_t>(bytes / sizeof(float))};
   const attribute& what = p.implementation.attribute_of(s.node);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) return product_sizes(*product);
+  if (const auto* rows = std::get_if<attention_attribute>(&what)) return attention_sizes(*rows);
   const shape& loops = std::visit(
       [&](const auto& each) -> const shape& {
         if constexpr (requires { each.space; }) return each.space;

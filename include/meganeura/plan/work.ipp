@@ -98,6 +98,7 @@ inline double flops_of(const execution_plan& p, const step& s) {
 // Operations per second of what computes them.
 inline double rate_of(const execution_plan& p, const step& s, const device_profile& device) {
   const op kind = p.implementation[s.node].kind;
+  if (s.kind == step::kernel && kind == op::attention) return device.matmul_flops;
   if (s.kind != step::kernel || !has_epilogue(kind)) return device.scalar_flops;
   const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
   return product ? fusion::product_flops(product->schedule.arithmetic, device) : device.matmul_flops;

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT
+// Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
+#pragma once
+#include <meganeura/fusion/attention_tiles.hpp>
+#include <meganeura/fusion/epilogue_draft.hpp>
+#include <meganeura/fusion/implement.hpp>
+#include <meganeura/fusion/kernel_family.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// Part of a program, written anew: nodes that `known` has, arguments as `argument(node)` gives them, and what is made
+// of these alone.
+template <class Argument>
+std::optional<scalar_ref> rewritten(scalar_builder& builder, const scalar_program& program, scalar_ref root,
+                                    small_vector<std::optional<scalar_ref>, 16> known, const Argument& argument) {
+  known.resize(program.nodes.size());
+  for (std::size_t i = 0; i <= root; ++i) {
+    const scalar_node& node = program.nodes[i];
+    if (known[i]) continue;
+    if (node.op == scalar_op::argument) {
+      known[i] = argument(node);
+    } else if (node.op == scalar_op::constant) {
+      known[i] = builder.constant(node.value, node.type);
+    } else if (info(node.op).step == scalar_op::argument) {
+      small_vector<scalar_ref, 3> operands;
+      for (int k = 0; k < info(node.op).arity && known[node.operands[k]]; ++k)
+        operands.push_back(*known[node.operands[k]]);
+      if (static_cast<int>(operands.size()) == info(node.op).arity)
+        known[i] = builder.apply(node.op, operands, node.type);
+    }
+  }
+  return known[root];
+}
+
+// A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
+struct softmax_program {
+  scalar_ref score{0};
+  scalar_program weight;
+};
+
+inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
+  const auto& nodes = program.nodes;
+  std::optional<scalar_ref> largest, total;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (info(nodes[i].op).step == scalar_op::argument) continue;
+    std::optional<scalar_ref>* place = nodes[i].op == scalar_op::row_max   ? &largest
+                                       : nodes[i].op == scalar_op::row_sum ? &total
+                                                                           : nullptr;
+    if (!place || *place || nodes[i].type != dtype::f32) return {};
+    *place = static_cast<scalar_ref>(i);
+  }
+  if (!largest || !total) return {};
+  softmax_program found{nodes[*largest].operands[0], {}};
+  const scalar_ref e = nodes[*total].operands[0];
+  const auto is = [&](scalar_ref node, scalar_op kind) { return nodes[node].op == kind; };
+  if (!is(e, scalar_op::exp) || !is(nodes[e].operands[0], scalar_op::subtract)) return {};
+  const scalar_node& distance = nodes[nodes[e].operands[0]];
+  if (distance.operands[0] != found.score || distance.operands[1] != *largest) return {};
+  // Zeros where a condition of the score says so, before or behind the division.
+  small_vector<scalar_ref, 4> hides;
+  auto at = static_cast<scalar_ref>(nodes.size() - 1);
+  for (bool divided = false; at != e || !divided;) {
+    const scalar_node& node = nodes[at];
+    if (node.op == scalar_op::divide && !divided && node.operands[1] == *total) {
+      divided = true;
+      at = node.operands[0];
+    } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
+               nodes[node.operands[1]].value == 0) {
+      hides.push_back(node.operands[0]);
+      at = node.operands[2];
+    } else {
+      return {};
+    }
+  }
+  scalar_builder builder;
+  scalar_ref weight = builder.argument(1, dtype::f32);
+  small_vector<std::optional<scalar_ref>, 16> known(nodes.size());
+  known[found.score] = builder.argument(0, dtype::f32);
+  for (const scalar_ref each : hides) {
+    const auto condition =
+        rewritten(builder, program, each, known, [](const scalar_node&) -> std::optional<scalar_ref> { return {}; });
+    if (!condition) return {};
+    weight = builder.select(*condition, builder.constant(0), weight);
+  }
+  found.weight = builder.finish(weight);
+  return found;
+}
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// From the product that weighs, the rows it weighs by and the product that these are made of.
+class attention_draft {
+ public:
+  static constexpr std::uint8_t batch = 0, queries = 1, channels = 2, keys = 3, width = 4;
+
+  attention_draft(implementation_pass& pass, enode_id product, std::size_t side, enode_id rows)
+      : pass_(pass),
+        g_(pass.graph()),
+        product_(product),
+        rows_(rows),
+        loops_(to_nest(g_.get<matmul_attribute>(product))) {
+    values_ = g_.operand(product, 1 - side);
+    if (side == 0) return;
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      if (loops_.group[axis] == queries || loops_.group[axis] == channels)
+        loops_.group[axis] = static_cast<std::uint8_t>(queries + channels - loops_.group[axis]);
+    }
+    std::swap(loops_.accesses[1], loops_.accesses[2]);
+  }
+
+  // Why there is none, or null when the node was added.
+  const char* add(const softmax_program& softmax) {
+    const auto& rows = g_.get<region_attribute>(rows_);
+    if (const char* problem = read_rows(rows)) return problem;
+    const char* problem = "its rows are not those of a product";
+    for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
+      if (rows.accesses[k].source < 0) continue;
+      const class_id scores = g_.operand(rows_, static_cast<std::size_t>(rows.accesses[k].source));
+      const node_list candidates = g_[scores].nodes;
+      for (const enode_id candidate : candidates) {
+        if (g_.node(candidate).kind != op::matmul) continue;
+        problem = attention_draft(*this).add_with(softmax, k, candidate);
+        if (!problem) return nullptr;
+      }
+    }
+    return problem;
+  }
+
+ private:
+  // The region's index from the product's loops, which read its rows whole.
+  const char* read_rows(const region_attribute& rows) {
+    const int rank = rows.space.rank(), first = rank - rows.row_axes;
+    if (rows.output.bounded || !solve_index(loops_, 1, rows.space, rank, rows.output, true, to_rows_))
+      return "the weights' order is not affine in the product's loops";
+    std::int64_t length = 1, read = 1;
+    for (int j = first; j < rank; ++j) {
+      length *= rows.space[j];
+      if (to_rows_.start[j] != 0) return "rows are not read whole";
+    }
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      bool along = false;
+      for (int j = 0; j < rank; ++j) {
+        if (to_rows_.step[j][axis] == 0) continue;
+        along = along || j >= first;
+        if (loops_.group[axis] == channels || (loops_.group[axis] == keys) != (j >= first))
+          return "the product does not add up along the rows";
+      }
+      if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
+      if (!along) return "the product adds up more than the rows";
+      read *= loops_.space[axis];
+    }
+    return read == length ? nullptr : "rows are not read whole";
+  }
+
+  // Argument `which` of the rows is what the product `scores` computes.
+  const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
+    const auto rows = g_.get<region_attribute>(rows_);
+    const auto inner = g_.get<matmul_attribute>(scores);
+    const class_id owner = g_.find(g_.node(product_).owner);
+    for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
+      if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
+    }
+    index_map read;
+    if (!over_loops(rows.accesses[which], rows.space.rank(), to_rows_, read))
+      return "the scores are read with a border";
+    // The output, the scores, the values; then what the scores' program reads, in the order of its arguments.
+    const index_map weights = loops_.accesses[1];
+    loops_.accesses.resize(3);
+    for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
+      if (k == which) continue;
+      if (rows.accesses[k].source == rows.accesses[which].source) return "the scores are read in two ways";
+      index_map other;
+      if (!compose_access(rows.accesses[k], rows.space.rank(), to_rows_, weights, loops_.space, other) || other.bounded)
+        return "a border is not a box in the product's loops";
+      note_source(other, rows_);
+      loops_.accesses.push_back(other);
+    }
+    loops_.accesses[1] = read;
+    axis_map to_scores;
+    const int outer = inner.space.rank() - inner.k_axes;
+    if (!solve_index(loops_, 1, inner.space, outer, inner.output, true, to_scores))
+      return "the scores' order is not affine in the product's loops";
+    index_map query, key;
+    if (!over_loops(inner.a, outer, to_scores, query) || !over_loops(inner.b, outer, to_scores, key))
+      return "the scores are read with a border";
+    const std::size_t of_rows = loops_.accesses.size() - 3;
+    for (const index_map& each : inner.finish.accesses) {
+      index_map other;
+      if (!over_loops(each, outer, to_scores, other)) return "a border is not a box in the product's loops";
+      note_source(other, scores);
+      loops_.accesses.push_back(other);
+    }
+    if (others_.size() > widest_epilogue || others_.size() + 4 > pass_.limits().buffers) return "too many operands";
+    for (int axis = outer; axis < inner.space.rank(); ++axis) {
+      const int at = loops_.space.rank();
+      if (!append_axis(loops_, inner.space[axis], width)) return "too many axes";
+      query.strides[at] = inner.a.strides[axis], key.strides[at] = inner.b.strides[axis];
+    }
+    class_list operands{g_.operand(scores, 0), g_.operand(scores, 1), values_};
+    if (depends_beside(loops_, query, {batch, queries, width})) {
+      std::swap(query, key);
+      std::swap(operands[0], operands[1]);
+    }
+    // Where keys differ and values do not, the weighing product had no batch.
+    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
+      if (loops_.group[axis] == queries && key.strides[axis] != 0) loops_.group[axis] = batch;
+    }
+    if (depends_beside(loops_, query, {batch, queries, width}) || depends_beside(loops_, key, {batch, keys, width}) ||
+        depends_beside(loops_, loops_.accesses[2], {batch, keys, channels}))
+      return "keys or values differ between queries";
+    operands.append(others_.begin(), others_.end());
+    if (std::ranges::find(operands, owner) != operands.end()) return "it would read itself";
+    small_vector<index_map, 8> all{loops_.accesses[0], query, key, loops_.accesses[2]};
+    all.append(loops_.accesses.begin() + 3, loops_.accesses.end());
+    for (std::size_t i = 4; i < all.size(); ++i) {
+      if (depends_beside(loops_, all[i], {batch, queries, keys})) return "the scores' program reads what is no score's";
+    }
+    loops_.accesses = all;
+    normalise(loops_);
+    // What scores depend on may be read backwards, as positions are that are counted from the end.
+    if (!std::all_of(loops_.accesses.begin(), loops_.accesses.begin() + 4, is_plain))
+      return "an operand is read backwards";
+    return emit(softmax, which, scores, rows.program, inner.finish.program, of_rows, operands);
+  }
+
+  bool over_loops(const index_map& inner, int rank, const axis_map& map, index_map& result) const {
+    return compose_access(inner, rank, map, loops_.accesses[1], loops_.space, result) && result.bounded == 0;
+  }
+  // `of`: the node whose operand it is.
+  void note_source(index_map& access, enode_id of) {
+    if (access.source < 0) return;
+    const class_id source = g_.operand(of, static_cast<std::size_t>(access.source));
+    const auto known = std::ranges::find(others_, source);
+    access.source = 3 + static_cast<int>(known - others_.begin());
+    if (known == others_.end()) others_.push_back(source);
+  }
+
+  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const scalar_program& rows,
+                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands) {
+    scalar_builder builder;
+    // Arguments behind the first are numbered as the accesses: first those of the rows, then those of the product.
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(finish.arguments(), 1)));
+    for (const scalar_node& node : finish.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      arguments[number] = builder.argument(number == 0 ? 0 : static_cast<int>(of_rows + number), node.type);
+    }
+    const scalar_ref score = builder.inlined(finish, arguments);
+    const auto argument = [&](const scalar_node& node) -> std::optional<scalar_ref> {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (number == which) return score;
+      return builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
+    };
+    const auto whole = rewritten(builder, rows, softmax.score, {}, argument);
+    if (!whole) return "its score depends on the row";
+    attention_attribute value;
+    value.space = loops_.space;
+    value.batch_axes = loops_.count(batch), value.query_axes = loops_.count(queries);
+    value.channel_axes = loops_.count(channels), value.key_axes = loops_.count(keys);
+    value.width_axes = loops_.count(width);
+    value.output = loops_.accesses[0], value.query = loops_.accesses[1];
+    value.key = loops_.accesses[2], value.values = loops_.accesses[3];
+    value.output.source = value.query.source = 0, value.key.source = 1, value.values.source = 2;
+    value.score.program = builder.finish(*whole);
+    value.score.accesses.assign(loops_.accesses.begin() + 4, loops_.accesses.end());
+    value.weight = softmax.weight;
+    if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
+    if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
+    const rule_mask reasons =
+        bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
+    g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    return nullptr;
+  }
+
+  // Scores and weights are computed here and, where they have other readers, elsewhere.
+  bool decides_twice(const attention_attribute& value, class_id scores) const {
+    const class_id weights = g_.find(g_.node(rows_).owner);
+    if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
+    const bool unstable[] = {true, true};
+    program_flags of_score(static_cast<std::size_t>(std::max(value.score.program.arguments(), 1)), false);
+    of_score[0] = true;
+    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score.program, of_score).decision ||
+           trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
+               .decision;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id product_, rows_;
+  nest loops_;
+  axis_map to_rows_;
+  class_id values_ = no_id;
+  class_list others_;  // operands behind the three
+};
+
+MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const auto& product = g.get<matmul_attribute>(id);
+  if (!product.finish.program.is_identity() || g[owner].type != dtype::f32) return;
+  for (std::size_t side = 0; side < 2; ++side) {
+    const class_id weights = g.operand(id, side);
+    const node_list candidates = g[weights].nodes;
+    for (const enode_id rows : candidates) {
+      if (g.node(rows).kind != op::region) continue;
+      const auto& region = g.get<region_attribute>(rows);
+      if (region.row_axes == 0 || region.per_row || !region.further.empty()) continue;
+      const std::optional<softmax_program> softmax = softmax_of(region.program);
+      if (!softmax) continue;
+      if (const char* problem = attention_draft(pass, id, side, rows).add(*softmax)) {
+        pass.note_missed({owner, weights, rule, problem});
+      } else {
+        pass.note_applied(rule);
+      }
+    }
+  }
+}
+
+// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
+// waits.
+MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g, enode_id id,
+                                                                const device_profile& device) {
+  const auto& node = g.get<attention_attribute>(id);
+  const attention_tiles tiles = tiles_of_attention(node, device);
+  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
+  const double scores = steps * tiles.rows * tiles.keys;
+  const double arithmetic =
+      program_cost(node.score.program, device) + program_cost(node.weight, device) + device.transcendental + 4;
+  const double share = device.parallel ? attention_share : attention_share_of_processors;
+  const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
+                                arithmetic / device.scalar_flops);
+  const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
+  if (!device.parallel) return finished_time({busy, busy}, bytes, 0, device);
+  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
+  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
+  const double alone = 1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step);
+  return finished_time({alone, busy}, bytes, 0, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// Attention in plans: which spellings become one kernel, which look-alikes do not, and that it computes the same.
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
+#include <meganeura/meganeura.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/egraph_sample_graphs.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+// Launches decide: one kernel is better than three.
+fusion::optimize_options launches_decide() {
+  fusion::optimize_options options;
+  options.device.launch = {1, 1};
+  options.device.max_shared_bytes = 49152;
+  return options;
+}
+
+std::size_t count(const graph& g, op kind) {
+  std::size_t found = 0;
+  for (node_id id{0}; id < g.size(); ++id) found += g[id].kind == kind;
+  return found;
+}
+
+oracle::tensors<double> random_leaves(const graph& g) {
+  std::mt19937 generator(11);
+  std::normal_distribution<double> normal;
+  oracle::tensors<double> leaves;
+  for (const op kind : {op::input, op::parameter}) {
+    for (const node_id id : g.leaves(kind)) {
+      oracle::tensor<double> value(g[id].extents, g[id].type);
+      const bool real = is_float(g[id].type);
+      for (double& each : value.values) each = real ? normal(generator) : static_cast<double>(generator() % 5);
+      leaves[g.get<leaf_attribute>(id).name] = value;
+    }
+  }
+  return leaves;
+}
+
+// The plan computes what the graph does, but for constants that rules put together in f32.
+void expect_equal(const graph& g, const graph& plan, const std::string& what) {
+  const oracle::tensors<double> leaves = random_leaves(g);
+  oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
+  oracle::tensors<double> found = oracle::interpreter<double>(plan, leaves, {}).run();
+  for (const auto& [name, value] : expected)
+    EXPECT_LE(oracle::relative_error(found.at(name).values, value.values), oracle::tolerance(dtype::f32))
+        << what << name;
+}
+
+struct spelling {
+  const char* name;
+  std::function<node_id(graph&)> make;
+};
+
+struct operands {
+  node_value q, k, v;
+};
+operands make_operands(graph& g, shape q, shape k, shape v) {
+  return {{g, g.input("q", dtype::f32, q)}, {g, g.input("k", dtype::f32, k)}, {g, g.input("v", dtype::f32, v)}};
+}
+// Of `t` queries and `s` keys: [positions, heads, width].
+operands heads(graph& g, std::int64_t t, std::int64_t s, std::int64_t h, std::int64_t kv, std::int64_t w) {
+  return make_operands(g, {t, h, w}, {s, kv, w}, {s, kv, w});
+}
+
+node_id with_options(graph& g, gqa_options options, std::int64_t t = 6, std::int64_t s = 6, std::int64_t h = 4,
+                     std::int64_t kv = 2) {
+  const operands all = heads(g, t, s, h, kv, 8);
+  return attend(all.q, all.k, all.v, options);
+}
+
+// Products by labels, and rows between them that `weigh` makes of scores.
+template <class Weigh>
+node_id by_hand(graph& g, Weigh weigh, const char* q = "ik", const char* k = "jk", const char* v = "jc",
+                const char* out = "ic") {
+  const auto extents = [](const char* labels) {
+    shape result;
+    for (; *labels != 0; ++labels) result.push_back(*labels == 'i' ? 5 : *labels == 'j' ? 7 : *labels == 'c' ? 3 : 4);
+    return result;
+  };
+  const operands all = make_operands(g, extents(q), extents(k), extents(v));
+  const node_id scores = g.contract(all.q, all.k, q, k, "ij");
+  return g.contract(weigh(scores), all.v, "ij", v, out);
+}
+
+node_id scaled(graph& g, node_id scores) { return g.multiply(scores, g.full_like(scores, 0.5)); }
+node_id softmax_of(graph& g, node_id scores) { return samples::softmax(g, scores); }
+
+TEST(fusion_attention, spellings_are_found) {
+  const std::vector<spelling> spellings{
+      {"plain", [](graph& g) { return with_options(g, {}); }},
+      {"causal", [](graph& g) { return with_options(g, {.causal = true}); }},
+      {"causal behind a past", [](graph& g) { return with_options(g, {.causal = true}, 3, 8); }},
+      {"alibi", [](graph& g) { return with_options(g, {.causal = true, .alibi = true}); }},
+      {"alibi behind a past", [](graph& g) { return with_options(g, {.causal = true, .alibi = true}, 3, 8); }},
+      {"window", [](graph& g) { return with_options(g, {.causal = true, .sliding_window = 3}); }},
+      {"window both ways", [](graph& g) { return with_options(g, {.sliding_window = 2}); }},
+      {"soft cap", [](graph& g) { return with_options(g, {.softcap = 5}); }},
+      {"own scale", [](graph& g) { return with_options(g, {.scale = 0.3f}); }},
+      {"a head for each query", [](graph& g) { return with_options(g, {}, 6, 9, 3, 3); }},
+      {"one head", [](graph& g) { return with_options(g, {}, 6, 9, 1, 1); }},
+      {"one query", [](graph& g) { return with_options(g, {.causal = true}, 1, 9, 4, 2); }},
+      {"batch",
+       [](graph& g) {
+         const operands all = make_operands(g, {2, 5, 4, 8}, {2, 7, 2, 8}, {2, 7, 2, 8});
+         return node_id(attend(all.q, all.k, all.v, gqa_options{}));
+       }},
+      {"mask of numbers",
+       [](graph& g) {
+         const operands all = heads(g, 5, 7, 2, 2, 8);
+         const node_value mask(g, g.input("m", dtype::f32, {5, 7}));
+         return node_id(attend(all.q, all.k, all.v, attn_mask(mask)));
+       }},
+      {"mask of integers",
+       [](graph& g) {
+         const operands all = heads(g, 5, 7, 2, 2, 8);
+         const node_value mask(g, g.input("m", dtype::i32, {2, 5, 7}));
+         return node_id(attend(all.q, all.k, all.v, attn_mask(mask)));
+       }},
+      {"lengths",
+       [](graph& g) {
+         const operands all = make_operands(g, {3, 5, 2, 8}, {3, 7, 2, 8}, {3, 7, 2, 8});
+         const node_value lengths(g, g.input("n", dtype::i32, {3}));
+         return node_id(attend(all.q, all.k, all.v, key_lengths(lengths)));
+       }},
+      {"by hand", [](graph& g) { return by_hand(g, [&](node_id s) { return softmax_of(g, scaled(g, s)); }); }},
+      {"without a scale", [](graph& g) { return by_hand(g, [&](node_id s) { return softmax_of(g, s); }); }},
+      {"transposed keys",
+       [](graph& g) {
+         return by_hand(
+             g, [&](node_id s) { return softmax_of(g, s); }, "ik", "kj", "jc", "ic");
+       }},
+      {"transposed queries and values",
+       [](graph& g) {
+         return by_hand(
+             g, [&](node_id s) { return softmax_of(g, s); }, "ki", "jk", "cj", "ic");
+       }},
+      {"transposed results",
+       [](graph& g) {
+         return by_hand(
+             g, [&](node_id s) { return softmax_of(g, s); }, "ik", "jk", "jc", "ci");
+       }},
+      {"values that differ between queries, each a batch of its own",
+       [](graph& g) {
+         const operands all = make_operands(g, {5, 4}, {7, 4}, {5, 7, 3});
+         const node_id p = softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij"));
+         return g.contract(p, all.v, "ij", "ijc", "ic");
+       }},
+      {"zeros where scores are low",
+       [](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           scalar_builder b;
+           const scalar_ref score = b.argument(0, dtype::f32), weight = b.argument(1, dtype::f32);
+           const scalar_ref low = b.binary(scalar_op::less, score, b.constant(-0.5));
+           const node_id both[] = {s, softmax_of(g, s)};
+           return g.map(b.finish(b.select(low, b.constant(0), weight)), both, dtype::f32);
+         });
+       }},
+  };
+  for (const spelling& each : spellings) {
+    graph g;
+    g.add_output("y", each.make(g));
+    const graph plan = fusion::optimize(g, launches_decide());
+    EXPECT_EQ(count(plan, op::attention), 1u) << each.name << '\n' << to_text(plan);
+    EXPECT_EQ(count(plan, op::matmul), 0u) << each.name;
+    expect_equal(g, plan, each.name);
+  }
+}
+
+node_id divided_by_sum(graph& g, node_id e, std::uint32_t axes) {
+  const shape extents = g[e].extents;
+  return g.divide(e, g.expand_axes(g.reduce(reduce_kind::sum, e, axes), extents, axes));
+}
+
+TEST(fusion_attention, look_alikes_are_not) {
+  const auto exp_of = [](graph& g, node_id x) { return g.map(scalar_op::exp, {x}); };
+  const auto largest_of = [](graph& g, node_id x, std::uint32_t axes) {
+    return g.expand_axes(g.reduce(reduce_kind::max, x, axes), shape(g[x].extents), axes);
+  };
+  const std::vector<spelling> spellings{
+      {"softmax over queries",
+       [&](graph& g) {
+         return by_hand(g,
+                        [&](node_id s) { return divided_by_sum(g, exp_of(g, g.subtract(s, largest_of(g, s, 1))), 1); });
+       }},
+      {"another row's sum",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           const node_id e = exp_of(g, g.subtract(s, largest_of(g, s, 2)));
+           return g.divide(e, g.expand_axes(g.reduce(reduce_kind::sum, g.multiply(e, e), 2), shape(g[s].extents), 2));
+         });
+       }},
+      {"the largest of something else",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           return divided_by_sum(g, exp_of(g, g.subtract(s, largest_of(g, g.multiply(s, s), 2))), 2);
+         });
+       }},
+      {"weights squared",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           const node_id p = softmax_of(g, s);
+           return g.multiply(p, p);
+         });
+       }},
+      {"weights and scores added",
+       [&](graph& g) { return by_hand(g, [&](node_id s) { return g.add(softmax_of(g, s), s); }); }},
+      {"ones where scores are low",
+       [&](graph& g) {
+         return by_hand(g, [&](node_id s) {
+           scalar_builder b;
+           const scalar_ref low = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(-0.5));
+           const node_id both[] = {s, softmax_of(g, s)};
+           return g.map(b.finish(b.select(low, b.constant(1), b.argument(1, dtype::f32))), both, dtype::f32);
+         });
+       }},
+      {"half of each row",
+       [&](graph& g) {
+         const operands all = make_operands(g, {5, 4}, {8, 4}, {4, 3});
+         const node_id p = softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij"));
+         return g.contract(g.slice(p, 1, 0, 4), all.v, "ij", "jc", "ic");
+       }},
+      {"every second key of a row",
+       [&](graph& g) {
+         const operands all = make_operands(g, {5, 4}, {8, 4}, {4, 3});
+         const node_id p = softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij"));
+         return g.contract(g.slice(p, 1, 0, 4, 2), all.v, "ij", "jc", "ic");
+       }},
+      {"heads too wide",
+       [&](graph& g) {
+         const operands all = make_operands(g, {3, 300}, {4, 300}, {4, 5});
+         return g.contract(softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij")), all.v, "ij", "jc", "ic");
+       }},
+  };
+  for (const spelling& each : spellings) {
+    graph g;
+    g.add_output("y", each.make(g));
+    const graph plan = fusion::optimize(g, launches_decide());
+    EXPECT_EQ(count(plan, op::attention), 0u) << each.name << '\n' << to_text(plan);
+    expect_equal(g, plan, each.name);
+  }
+}
+
+TEST(fusion_attention, what_else_is_made_of_weights_is_made_once) {
+  graph g;
+  const operands all = heads(g, 128, 128, 4, 4, 64);
+  const node_id scores = g.contract(all.q, all.k, "thd", "shd", "hts");
+  const node_id weights = samples::softmax(g, scores);
+  g.add_output("weights", weights);
+  g.add_output("y", g.contract(weights, all.v, "hts", "shd", "thd"));
+  const graph plan = fusion::optimize(g, {});
+  EXPECT_EQ(count(plan, op::attention), 0u) << to_text(plan);
+}
+
+// The rule can be left out, and says why it did nothing.
+TEST(fusion_attention, can_be_seen_and_left_out) {
+  graph g;
+  g.add_output("y", with_options(g, {}));
+  fusion::optimize_options options = launches_decide();
+  options.explain = true;
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, options, &report);
+  EXPECT_NE(report.explain.find("fuse_attention"), std::string::npos) << report.explain;
+  options.disabled = {"fuse_attention"};
+  EXPECT_EQ(count(fusion::optimize(g, options, &report), op::attention), 0u);
+
+  graph wide;
+  const operands all = make_operands(wide, {3, 300}, {4, 300}, {4, 5});
+  wide.add_output("y", wide.contract(samples::softmax(wide, wide.contract(all.q, all.k, "ik", "jk", "ij")), all.v, "ij",
+                                     "jc", "ic"));
+  options.disabled = {};
+  (void)fusion::optimize(wide, options, &report);
+  EXPECT_NE(report.explain.find("heads are too wide, or rows too long"), std::string::npos) << report.explain;
+}
+
+// Of an H100: small products wait for each other more than one kernel does; large ones have matrix units.
+TEST(fusion_attention, sizes_decide) {
+  const auto is_fused = [](std::int64_t t, std::int64_t h, std::int64_t kv, std::int64_t w) {
+    graph g;
+    const operands all = heads(g, t, t, h, kv, w);
+    g.add_output("y", attend(all.q, all.k, all.v, gqa_options{}));
+    fusion::optimize_options options;
+    options.device.matrix_units = matrix_units::cooperative;
+    options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+    return count(fusion::optimize(g, options), op::attention) == 1;
+  };
+  EXPECT_TRUE(is_fused(50, 15, 5, 64));
+  EXPECT_TRUE(is_fused(128, 9, 3, 64));
+  EXPECT_FALSE(is_fused(1500, 6, 6, 64));
+  EXPECT_FALSE(is_fused(4096, 8, 8, 40));
+}
+
+}  // namespace

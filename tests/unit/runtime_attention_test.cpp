@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Attention in one kernel on the device: all sizes, layouts and masks against the oracle, and what is no number.
+#include <meganeura/meganeura.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/program_values.hpp>
+#include <support/random_graph.hpp>
+#include <support/shared_device.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+// One kernel, whatever it takes.
+program_options one_kernel(const device& gpu, bool fuse = true) {
+  program_options options{.device_costs = false, .checks = checks::none};
+  options.optimize.device = profile_of(gpu);
+  options.optimize.device.launch = {1, 1};
+  if (!fuse) options.optimize.disabled = {"fuse_attention"};
+  return options;
+}
+
+oracle::tensors<double> normal_leaves(const graph& g, std::uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  oracle::tensors<double> leaves;
+  for (const node_id id : g.leaves(op::input)) {
+    oracle::tensor<double> value(g[id].extents, g[id].type);
+    for (double& each : value.values)
+      each = is_float(g[id].type) ? static_cast<double>(normal(generator)) : static_cast<double>(generator() % 9);
+    leaves[g.get<leaf_attribute>(id).name] = value;
+  }
+  return leaves;
+}
+
+std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, bool fuse = true) {
+  const device& gpu = support::shared_device();
+  const parameters weights(gpu, g);
+  program run(gpu, g, weights, one_kernel(gpu, fuse));
+  std::size_t fused = 0;
+  for (const plan::step& each : run.plan().steps) fused += run.plan().implementation[each.node].kind == op::attention;
+  EXPECT_EQ(fused, fuse ? 1u : 0u) << to_text(run.plan());
+  support::set_inputs(run, g, leaves);
+  run.submit({});
+  return support::loaded(run.output("y"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;
+}
+
+void expect_oracle(const graph& g, std::int64_t terms, const std::string& what, std::uint32_t seed = 1) {
+  const oracle::tensors<double> leaves = normal_leaves(g, seed);
+  const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
+  EXPECT_LE(oracle::relative_error(on_device(g, leaves), expected), oracle::tolerance(dtype::f32, terms)) << what;
+}
+
+struct asked {
+  std::int64_t queries, keys, heads, kv_heads, width, channels;
+  gqa_options options{};
+};
+
+graph attention(const asked& a) {
+  graph g;
+  const node_value q(g, g.input("q", dtype::f32, {a.queries, a.heads, a.width}));
+  const node_value k(g, g.input("k", dtype::f32, {a.keys, a.kv_heads, a.width}));
+  const node_value v(g, g.input("v", dtype::f32, {a.keys, a.kv_heads, a.channels}));
+  g.add_output("y", attend(q, k, v, a.options));
+  return g;
+}
+
+TEST(runtime_attention, heads_of_all_sizes) {
+  for (const asked& each : {asked{33, 65, 2, 1, 64, 64}, asked{2, 2, 1, 1, 2, 2}, asked{7, 5, 3, 3, 40, 40},
+                            asked{50, 50, 3, 1, 64, 64}, asked{9, 33, 2, 2, 7, 5}, asked{16, 32, 1, 1, 80, 33},
+                            asked{3, 40, 2, 2, 160, 160}, asked{2, 17, 1, 1, 31, 256}, asked{20, 31, 2, 1, 128, 2},
+                            asked{1, 200, 4, 2, 32, 32}, asked{130, 20, 1, 1, 16, 16}}) {
+    const std::string what = std::to_string(each.queries) + "x" + std::to_string(each.keys) + "x" +
+                             std::to_string(each.width) + "x" + std::to_string(each.channels);
+    expect_oracle(attention(each), each.keys + each.width, what);
+  }
+}
+
+TEST(runtime_attention, masks) {
+  for (const gqa_options& each : {gqa_options{.causal = true}, gqa_options{.causal = true, .alibi = true},
+                                  gqa_options{.causal = true, .sliding_window = 5}, gqa_options{.sliding_window = 3},
+                                  gqa_options{.softcap = 2}, gqa_options{.scale = 3}}) {
+    expect_oracle(attention({21, 21, 4, 2, 16, 16, each}), 40, "square");
+    if (each.sliding_window == 0) expect_oracle(attention({6, 37, 2, 2, 16, 16, each}), 60, "behind a past");
+  }
+}
+
+// Sums over many blocks, as exact as others.
+TEST(runtime_attention, long_rows) { expect_oracle(attention({3, 5000, 1, 1, 8, 8}), 5000, "5000 keys"); }
+
+// Operands of any order of axes, masks of numbers and integers, lengths.
+TEST(runtime_attention, random_layouts) {
+  for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    support::dice dice(seed);
+    const std::int64_t b = dice.between(1, 3), t = dice.between(2, 20), s = dice.between(2, 50),
+                       w = dice.between(2, 20), c = dice.between(2, 20);
+    graph g;
+    const auto operand = [&](const char* name, std::string labels) {
+      std::vector<char> order(labels.begin(), labels.end());
+      dice.shuffle(order);
+      labels.assign(order.begin(), order.end());
+      shape extents;
+      for (const char each : labels)
+        extents.push_back(each == 'b' ? b : each == 't' ? t : each == 's' ? s : each == 'w' ? w : c);
+      return std::pair{g.input(name, dtype::f32, extents), labels};
+    };
+    const auto [q, of_q] = operand("q", dice.chance(0.7) ? "btw" : "tw");
+    const auto [k, of_k] = operand("k", of_q.size() == 2 || dice.chance(0.7) ? "bsw" : "sw");
+    const auto [v, of_v] = operand("v", dice.chance(0.7) ? "bsc" : "sc");
+    node_id scores = g.contract(q, k, of_q.c_str(), of_k.c_str(), "bts");
+    if (dice.chance(0.5)) {
+      const node_id bias = g.input("bias", dtype::f32, dice.chance(0.5) ? shape{t, s} : shape{b, t, s});
+      scores = g.add(scores, g.expand(bias, shape(g[scores].extents)));
+    }
+    if (dice.chance(0.5)) {
+      const node_id seen = g.input("seen", dtype::i32, {s});
+      scalar_builder builder;
+      const scalar_ref hidden =
+          builder.binary(scalar_op::equal, builder.argument(1, dtype::i32), builder.constant(0, dtype::i32));
+      const node_id both[] = {scores, g.expand(seen, shape(g[scores].extents))};
+      scores = g.map(builder.finish(builder.select(hidden, builder.constant(-1e30), builder.argument(0, dtype::f32))),
+                     both, dtype::f32);
+    }
+    std::vector<char> result{'b', 't', 'c'};
+    dice.shuffle(result);
+    const std::uint32_t last = 4;
+    const shape extents = g[scores].extents;
+    const node_id largest = g.expand_axes(g.reduce(reduce_kind::max, scores, last), extents, last);
+    const node_id e = g.map(scalar_op::exp, {g.subtract(scores, largest)});
+    const node_id weights = g.divide(e, g.expand_axes(g.reduce(reduce_kind::sum, e, last), extents, last));
+    g.add_output("y", g.contract(weights, v, "bts", of_v.c_str(), std::string(result.begin(), result.end()).c_str()));
+    expect_oracle(g, s + w, "seed " + std::to_string(seed), seed);
+  }
+}
+
+// Scores of infinity and NaN, rows that see nothing, and values behind them: as three kernels have them.
+TEST(runtime_attention, what_is_no_number) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  graph g;
+  const node_value q(g, g.input("q", dtype::f32, {12, 1, 4})), k(g, g.input("k", dtype::f32, {70, 1, 4})),
+      v(g, g.input("v", dtype::f32, {70, 1, 5})), mask(g, g.input("mask", dtype::f32, {12, 70}));
+  g.add_output("y", attend(q, k, v, attn_mask(mask)));
+  oracle::tensors<double> leaves = normal_leaves(g, 5);
+  auto& hides = leaves.at("mask").values;
+  for (std::size_t key = 0; key < 70; ++key) {
+    hides[0 * 70 + key] = -infinity;                                // sees nothing
+    hides[1 * 70 + key] = key == 69 ? 0 : -infinity;                // the last key alone
+    hides[2 * 70 + key] = key == 3 ? 0 : -infinity;                 // one of the first block
+    hides[3 * 70 + key] = key == 40 ? infinity : 0;                 // more than all others
+    hides[4 * 70 + key] = key == 33 ? std::nan("") : 0;             // unknown
+    hides[5 * 70 + key] = key == 0 ? 3e38 : -3e38;                  // as far apart as can be
+    hides[6 * 70 + key] = static_cast<double>(key) * 100 - 3000;    // grows all along the row
+    hides[7 * 70 + key] = 3000 - static_cast<double>(key) * 100.0;  // shrinks
+  }
+  leaves.at("v").values[40 * 5 + 1] = infinity;
+  leaves.at("v").values[41 * 5 + 2] = std::nan("");
+  const std::vector<double> found = on_device(g, leaves), apart = on_device(g, leaves, false);
+  ASSERT_EQ(found.size(), apart.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (std::isfinite(apart[i])) {
+      EXPECT_NEAR(found[i], apart[i], 1e-5) << "row " << i / 5 << " channel " << i % 5;
+    } else {
+      EXPECT_EQ(std::isnan(found[i]), std::isnan(apart[i])) << "row " << i / 5 << " channel " << i % 5;
+      EXPECT_TRUE(std::isnan(apart[i]) || found[i] == apart[i]) << "row " << i / 5 << " channel " << i % 5;
+    }
+  }
+}
+
+}  // namespace
