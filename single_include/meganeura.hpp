@@ -1520,8 +1520,7 @@ enum class op : std::uint8_t {
   region,     // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
-  attention,  // scores of queries and keys, their softmax, and what it weighs of values: two products with a row
-              // between
+  attention,  // two products and the softmax between them: scores of queries and keys weigh values
   result,     // one of the values that its operand, an implementation with several, stores
 };
 
@@ -2475,17 +2474,24 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program of
-/// `score` applied to the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row),
-/// and weight[k] the program `weight` of the score (argument 0) and e (argument 1), by which it is e times what depends
-/// on the score alone. Each letter is a group of axes of `space`, in the order b, q, c, k, w. query, key and values are
-/// operands 0, 1 and 2; accesses of `score` run over b, q and k and have sources >= 3; none is bounded.
+/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
+/// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
+/// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
+/// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
+/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded.
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  index_map query, key, values, output;
-  epilogue score;
-  scalar_program weight;
+  scalar_program score, weight;
+  std::vector<index_map> accesses;
+  index_map output;
+
+  [[nodiscard]] const index_map& query() const { return accesses[0]; }
+  [[nodiscard]] const index_map& key() const { return accesses[1]; }
+  [[nodiscard]] const index_map& values() const { return accesses[2]; }
+  [[nodiscard]] const index_map& of_argument(int number) const {
+    return accesses[static_cast<std::size_t>(number) + 2];
+  }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
   [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
@@ -2498,9 +2504,8 @@ struct attention_attribute {
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
-        visit("width_axes", self.width_axes), visit("query", self.query), visit("key", self.key),
-        visit("values", self.values), visit("output", self.output), visit("score", self.score),
-        visit("weight", self.weight);
+        visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
+        visit("accesses", self.accesses), visit("output", self.output);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -21105,8 +21110,7 @@ struct attribute_printer {
   }
   std::string operator()(const attention_attribute& a) const {
     return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score.program),
-                       to_string(a.weight));
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight));
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
@@ -21681,7 +21685,7 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   }
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {
     const auto [batch, queries, channels, keys, width] = rows->sizes();
-    const std::int64_t programs = rows->score.program.operations() + rows->weight.operations() + 4;
+    const std::int64_t programs = rows->score.operations() + rows->weight.operations() + 4;
     return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
   }
   return visit_op(n.kind, [&]<op Kind> {
@@ -40139,6 +40143,78 @@ struct attention_tiles {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The loops of a contract by what becomes of its labels: batch, m, n, k.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// The loops of a product (the result, a, b, ...) as those of b times a: m and n change places.
+inline void swap_sides(nest& loops) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.group[axis] == 1 || loops.group[axis] == 2)
+      loops.group[axis] = static_cast<std::uint8_t>(3 - loops.group[axis]);
+  }
+  std::swap(loops.accesses[1], loops.accesses[2]);
+}
+
+struct contract_loops {
+  static constexpr int max_labels = 2 * max_rank;
+  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
+  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
+  int group[max_labels]{};  // of each label; -1: in no operand
+  std::int64_t extents[max_labels]{};  // of each label
+
+  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
+    const shape* operands[2] = {&a, &b};
+    index_map reads[2];
+    std::int64_t strides[2][max_labels]{};
+    bool in[2][max_labels]{};
+    for (std::size_t side = 0; side < 2; ++side) {
+      reads[side] = dense_access(*operands[side]);
+      for (int i = 0; i < operands[side]->rank(); ++i) {
+        const int label = (side == 0 ? labels.a : labels.b)[i];
+        extents[label] = (*operands[side])[i];
+        strides[side][label] = reads[side].strides[i];
+        in[side][label] = true;
+      }
+    }
+    for (int label = 0; label < max_labels; ++label) {
+      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
+      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
+    }
+    const index_map stored = dense_access(result);
+    loops.accesses.resize(3);
+    for (int wanted = 0; wanted < 4; ++wanted) {
+      for (int label = 0; label < max_labels; ++label) {
+        if (group[label] != wanted || extents[label] == 1) continue;
+        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
+        if (loops.space.rank() == max_rank) {
+          fits = false;
+          return;
+        }
+        const int axis = loops.space.rank();
+        loops.group[axis] = static_cast<std::uint8_t>(wanted);
+        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
+        loops.accesses[1].strides[axis] = strides[0][label];
+        loops.accesses[2].strides[axis] = strides[1][label];
+        loops.space.push_back(extents[label]);
+      }
+    }
+  }
+};
+
+inline contract_loops loops_of(const engine& g, enode_id id) {
+  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
+  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
+}
+
+// Of the nest of a product.
+inline product_extents extents_by_group(const nest& loops) {
+  std::int64_t of_group[4] = {1, 1, 1, 1};
+  for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
+  return {of_group[0], of_group[1], of_group[2], of_group[3]};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // An epilogue being written: a pointwise region carried over to the loops of the product that it reads.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
@@ -40258,28 +40334,11 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-// Part of a program, written anew: nodes that `known` has, arguments as `argument(node)` gives them, and what is made
-// of these alone.
-template <class Argument>
-std::optional<scalar_ref> rewritten(scalar_builder& builder, const scalar_program& program, scalar_ref root,
-                                    small_vector<std::optional<scalar_ref>, 16> known, const Argument& argument) {
-  known.resize(program.nodes.size());
-  for (std::size_t i = 0; i <= root; ++i) {
-    const scalar_node& node = program.nodes[i];
-    if (known[i]) continue;
-    if (node.op == scalar_op::argument) {
-      known[i] = argument(node);
-    } else if (node.op == scalar_op::constant) {
-      known[i] = builder.constant(node.value, node.type);
-    } else if (info(node.op).step == scalar_op::argument) {
-      small_vector<scalar_ref, 3> operands;
-      for (int k = 0; k < info(node.op).arity && known[node.operands[k]]; ++k)
-        operands.push_back(*known[node.operands[k]]);
-      if (static_cast<int>(operands.size()) == info(node.op).arity)
-        known[i] = builder.apply(node.op, operands, node.type);
-    }
-  }
-  return known[root];
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
 }
 
 // A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
@@ -40322,17 +40381,22 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
       return {};
     }
   }
+  // Conditions of the score: where that stands it is argument 0, and the program's own come behind the two of a weight.
   scalar_builder builder;
-  scalar_ref weight = builder.argument(1, dtype::f32);
-  small_vector<std::optional<scalar_ref>, 16> known(nodes.size());
-  known[found.score] = builder.argument(0, dtype::f32);
-  for (const scalar_ref each : hides) {
-    const auto condition =
-        rewritten(builder, program, each, known, [](const scalar_node&) -> std::optional<scalar_ref> { return {}; });
-    if (!condition) return {};
-    weight = builder.select(*condition, builder.constant(0), weight);
+  scalar_program of_score = program;
+  const int own = program.arguments();
+  of_score.nodes[found.score] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
+  small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
+  for (const scalar_node& node : program.nodes) {
+    const auto number = static_cast<int>(node.value);
+    if (node.op == scalar_op::argument)
+      arguments[static_cast<std::size_t>(number)] = builder.argument(2 + number, node.type);
   }
+  scalar_ref weight = builder.argument(1, dtype::f32);
+  for (const scalar_ref each : hides)
+    weight = builder.select(builder.inlined(part(of_score, each), arguments), builder.constant(0), weight);
   found.weight = builder.finish(weight);
+  if (found.weight.has_rows() || found.weight.arguments() > 2) return {};
   return found;
 }
 
@@ -40358,12 +40422,7 @@ class attention_draft {
         rows_(rows),
         loops_(to_nest(g_.get<matmul_attribute>(product))) {
     values_ = g_.operand(product, 1 - side);
-    if (side == 0) return;
-    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
-      if (loops_.group[axis] == queries || loops_.group[axis] == channels)
-        loops_.group[axis] = static_cast<std::uint8_t>(queries + channels - loops_.group[axis]);
-    }
-    std::swap(loops_.accesses[1], loops_.accesses[2]);
+    if (side == 1) swap_sides(loops_);
   }
 
   // Why there is none, or null when the node was added.
@@ -40504,23 +40563,23 @@ class attention_draft {
       arguments[number] = builder.argument(number == 0 ? 0 : static_cast<int>(of_rows + number), node.type);
     }
     const scalar_ref score = builder.inlined(finish, arguments);
-    const auto argument = [&](const scalar_node& node) -> std::optional<scalar_ref> {
+    small_vector<scalar_ref, 16> of_row(static_cast<std::size_t>(rows.arguments()), score);
+    for (const scalar_node& node : rows.nodes) {
       const auto number = static_cast<std::size_t>(node.value);
-      if (number == which) return score;
-      return builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
-    };
-    const auto whole = rewritten(builder, rows, softmax.score, {}, argument);
-    if (!whole) return "its score depends on the row";
+      if (node.op == scalar_op::argument && number != which)
+        of_row[number] = builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
+    }
     attention_attribute value;
     value.space = loops_.space;
     value.batch_axes = loops_.count(batch), value.query_axes = loops_.count(queries);
     value.channel_axes = loops_.count(channels), value.key_axes = loops_.count(keys);
     value.width_axes = loops_.count(width);
-    value.output = loops_.accesses[0], value.query = loops_.accesses[1];
-    value.key = loops_.accesses[2], value.values = loops_.accesses[3];
-    value.output.source = value.query.source = 0, value.key.source = 1, value.values.source = 2;
-    value.score.program = builder.finish(*whole);
-    value.score.accesses.assign(loops_.accesses.begin() + 4, loops_.accesses.end());
+    value.output = loops_.accesses[0];
+    value.accesses.assign(loops_.accesses.begin() + 1, loops_.accesses.end());
+    for (int i = 0; i < 3; ++i) value.accesses[static_cast<std::size_t>(i)].source = i;
+    value.output.source = 0;
+    value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
+    if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
     if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
@@ -40535,9 +40594,9 @@ class attention_draft {
     const class_id weights = g_.find(g_.node(rows_).owner);
     if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
     const bool unstable[] = {true, true};
-    program_flags of_score(static_cast<std::size_t>(std::max(value.score.program.arguments(), 1)), false);
+    program_flags of_score(static_cast<std::size_t>(std::max(value.score.arguments(), 1)), false);
     of_score[0] = true;
-    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score.program, of_score).decision ||
+    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score, of_score).decision ||
            trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
                .decision;
   }
@@ -40584,7 +40643,7 @@ MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g,
   const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
   const double scores = steps * tiles.rows * tiles.keys;
   const double arithmetic =
-      program_cost(node.score.program, device) + program_cost(node.weight, device) + device.transcendental + 4;
+      program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
   const double share = device.parallel ? attention_share : attention_share_of_processors;
   const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
                                 arithmetic / device.scalar_flops);
@@ -41358,69 +41417,6 @@ MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
-// The loops of a contract by what becomes of its labels: batch, m, n, k.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-struct contract_loops {
-  static constexpr int max_labels = 2 * max_rank;
-  nest loops;               // accesses: result, a, b; groups are batch, m, n, k
-  bool fits = true;         // else there are more loops than axes of a nest, after those that merge are merged
-  int group[max_labels]{};  // of each label; -1: in no operand
-  std::int64_t extents[max_labels]{};  // of each label
-
-  contract_loops(const contract_attribute& labels, const shape& result, const shape& a, const shape& b) {
-    const shape* operands[2] = {&a, &b};
-    index_map reads[2];
-    std::int64_t strides[2][max_labels]{};
-    bool in[2][max_labels]{};
-    for (std::size_t side = 0; side < 2; ++side) {
-      reads[side] = dense_access(*operands[side]);
-      for (int i = 0; i < operands[side]->rank(); ++i) {
-        const int label = (side == 0 ? labels.a : labels.b)[i];
-        extents[label] = (*operands[side])[i];
-        strides[side][label] = reads[side].strides[i];
-        in[side][label] = true;
-      }
-    }
-    for (int label = 0; label < max_labels; ++label) {
-      const bool present = in[0][label] || in[1][label], both = in[0][label] && in[1][label];
-      group[label] = !present ? -1 : label >= labels.result_rank ? 3 : both ? 0 : in[0][label] ? 1 : 2;
-    }
-    const index_map stored = dense_access(result);
-    loops.accesses.resize(3);
-    for (int wanted = 0; wanted < 4; ++wanted) {
-      for (int label = 0; label < max_labels; ++label) {
-        if (group[label] != wanted || extents[label] == 1) continue;
-        if (loops.space.rank() == max_rank) normalise(loops);  // merges what it can
-        if (loops.space.rank() == max_rank) {
-          fits = false;
-          return;
-        }
-        const int axis = loops.space.rank();
-        loops.group[axis] = static_cast<std::uint8_t>(wanted);
-        loops.accesses[0].strides[axis] = wanted == 3 ? 0 : stored.strides[label];
-        loops.accesses[1].strides[axis] = strides[0][label];
-        loops.accesses[2].strides[axis] = strides[1][label];
-        loops.space.push_back(extents[label]);
-      }
-    }
-  }
-};
-
-inline contract_loops loops_of(const engine& g, enode_id id) {
-  const auto of = [&](class_id id_of) -> const shape& { return g.extents(g.find(id_of)); };
-  return {g.get<contract_attribute>(id), of(g.node(id).owner), of(g.operand(id, 0)), of(g.operand(id, 1))};
-}
-
-// Of the nest of a product.
-inline product_extents extents_by_group(const nest& loops) {
-  std::int64_t of_group[4] = {1, 1, 1, 1};
-  for (int i = 0; i < loops.space.rank(); ++i) of_group[loops.group[i]] *= loops.space[i];
-  return {of_group[0], of_group[1], of_group[2], of_group[3]};
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -41542,10 +41538,7 @@ inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   bool unit_in_m = false;
   for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank(); ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
-    }
-    std::swap(loops.accesses[1], loops.accesses[2]);
+    swap_sides(loops);
     std::swap(a, b);
   }
   normalise(loops);
@@ -46275,41 +46268,32 @@ class row_block {
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
 
-// The axes of one group, as products know them: `a` and `b` are read along them, `out` is stored.
-[[nodiscard]] inline std::vector<matmul_axis> axes_of(const attention_attribute& node, std::size_t group,
-                                                      const index_map& a, const index_map& b, const index_map& out) {
-  std::vector<matmul_axis> axes;
-  int first = 0;
-  for (std::size_t i = 0; i < group; ++i) first += node.axes()[i];
+// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
+// node's.
+[[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
+                                               std::size_t m, std::size_t n, std::size_t k) {
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
-  for (int axis = first; axis < first + node.axes()[group]; ++axis)
-    axes.push_back({value(node.space[axis]), value(a.strides[axis]), value(b.strides[axis]), value(out.strides[axis])});
-  return axes;
-}
-
-// The two products: scores, and the weighed values, whose result is the node's.
-[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  std::array<std::vector<matmul_axis>, 5> groups;
+  for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
+    for (int i = 0; i < node.axes()[group]; ++i, ++axis)
+      groups[group].push_back({value(node.space[static_cast<int>(axis)]), value(a.strides[axis]),
+                               value(b.strides[axis]), value(node.output.strides[axis])});
+  }
   matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.key, node.output); };
-  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(3), problem.k = axes(4);
-  problem.offset_a = static_cast<std::uint32_t>(node.query.offset);
-  problem.offset_b = static_cast<std::uint32_t>(node.key.offset);
+  problem.batch = groups[0], problem.m = groups[m], problem.n = groups[n], problem.k = groups[k];
+  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset),
+  problem.offset_out = value(node.output.offset);
   return problem;
 }
-// Rows are keys, along which channels lie.
-[[nodiscard]] inline matmul_operand plan_values(const attention_attribute& node) {
-  matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
-  problem.batch = axes(0), problem.n = axes(3), problem.k = axes(2);
-  problem.offset_b = static_cast<std::uint32_t>(node.values.offset);
-  return plan_operand(problem, false);
+[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.key(), 1, 3, 4);
 }
-[[nodiscard]] inline matmul_result plan_weighed(const attention_attribute& node) {
-  matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
-  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(2);
-  problem.offset_out = static_cast<std::uint32_t>(node.output.offset);
-  return plan_result(problem);
+// Rows of values are keys, along which channels lie.
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 3, 2);
+}
+[[nodiscard]] inline matmul_problem results_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 2, 3);
 }
 
 /// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
@@ -46322,11 +46306,10 @@ class attention_kernel {
       : k_(k),
         node_(node),
         tiles_(tiles),
-        scores_plan_(scores_of(node)),
-        out_plan_(plan_weighed(node)),
-        query_(k, plan_operand(scores_plan_, true), "query", tiles.rows),
-        key_(k, plan_operand(scores_plan_, false), "key", tiles.keys),
-        values_(k, plan_values(node), "values", tiles.keys),
+        out_plan_(plan_result(results_of(node))),
+        query_(k, plan_operand(scores_of(node), true), "query", tiles.rows),
+        key_(k, plan_operand(scores_of(node), false), "key", tiles.keys),
+        values_(k, plan_operand(values_of(node), false), "values", tiles.keys),
         scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         factors_(k.shared<spirv::f32>(tiles.rows)) {
@@ -46426,9 +46409,9 @@ class attention_kernel {
     using namespace spirv;
     const u32 m = query_count_ % tiles_.rows == 0 ? query : min(query, u32(query_count_ - 1));
     const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
-    return f32(kernels::emit(k_, node_.score.program, [&](int argument) -> scalar_value {
+    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
       if (argument == 0) return sum;
-      const index_map& map = node_.score.accesses[static_cast<std::size_t>(argument) - 1];
+      const index_map& map = node_.of_argument(argument);
       const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
                          group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
                          group_offset(node_.space, map, second, node_.query_axes, m) +
@@ -46556,7 +46539,6 @@ class attention_kernel {
   spirv::kernel& k_;
   const attention_attribute& node_;
   const fusion::attention_tiles tiles_;
-  matmul_problem scores_plan_;
   matmul_result out_plan_;
   row_block query_, key_, values_;
   spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]

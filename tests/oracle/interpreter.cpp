@@ -848,11 +848,6 @@ class interpreter<Real>::definitions {
         use(index);
       });
     };
-    const auto numbered = [](index_map map, int source) {
-      map.source = source;
-      return map;
-    };
-    const index_map query = numbered(rows.query, 0), key = numbered(rows.key, 1), values = numbered(rows.values, 2);
     tensor<Real> result = unwritten(graph_.results(id)[0]);
     scalar_builder builder;
     const scalar_ref score = builder.argument(0, dtype::f32);
@@ -862,17 +857,19 @@ class interpreter<Real>::definitions {
     const scalar_ref weight = builder.inlined(rows.weight, arguments);
     const scalar_program softmax =
         builder.finish(builder.binary(scalar_op::divide, weight, builder.unary(scalar_op::row_sum, e)));
+    const epilogue of_score{rows.score, {rows.accesses.begin() + 3, rows.accesses.end()}};
     const auto length = static_cast<std::size_t>(rows.sizes()[3]);
-    scalar_machine<Real> program(rows.score.program, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar);
+    scalar_machine<Real> program(rows.score, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar);
     each({true, true, false, false, false}, index_vector{}, [&](const index_vector& row) {
       std::vector<index_vector> keys;
       std::vector<Real> scores;
       each({false, false, false, true, false}, row, [&](const index_vector& at) {
         Real sum(0);
-        each({false, false, false, false, true}, at,
-             [&](const index_vector& term) { sum = sum + read(id, query, term, rank) * read(id, key, term, rank); });
+        each({false, false, false, false, true}, at, [&](const index_vector& term) {
+          sum = sum + read(id, rows.query(), term, rank) * read(id, rows.key(), term, rank);
+        });
         keys.push_back(at);
-        scores.push_back(finished(id, rows.score, program, sum, at, rank));
+        scores.push_back(finished(id, of_score, program, sum, at, rank));
       });
       const auto& weights = row_program.run(length, [&](std::size_t, std::vector<Real>& target) { target = scores; });
       each({false, false, true, false, false}, row, [&](const index_vector& at) {
@@ -881,7 +878,7 @@ class interpreter<Real>::definitions {
           index_vector term = keys[k];
           for (int i = 0; i < rank; ++i)
             term[static_cast<std::size_t>(i)] += at[static_cast<std::size_t>(i)] - row[static_cast<std::size_t>(i)];
-          sum = sum + weights[k] * read(id, values, term, rank);
+          sum = sum + weights[k] * read(id, rows.values(), term, rank);
         }
         write(id, result, rows.output, at, rank, sum);
       });

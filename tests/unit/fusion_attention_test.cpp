@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -33,24 +32,9 @@ std::size_t count(const graph& g, op kind) {
   return found;
 }
 
-oracle::tensors<double> random_leaves(const graph& g) {
-  std::mt19937 generator(11);
-  std::normal_distribution<double> normal;
-  oracle::tensors<double> leaves;
-  for (const op kind : {op::input, op::parameter}) {
-    for (const node_id id : g.leaves(kind)) {
-      oracle::tensor<double> value(g[id].extents, g[id].type);
-      const bool real = is_float(g[id].type);
-      for (double& each : value.values) each = real ? normal(generator) : static_cast<double>(generator() % 5);
-      leaves[g.get<leaf_attribute>(id).name] = value;
-    }
-  }
-  return leaves;
-}
-
 // The plan computes what the graph does, but for constants that rules put together in f32.
 void expect_equal(const graph& g, const graph& plan, const std::string& what) {
-  const oracle::tensors<double> leaves = random_leaves(g);
+  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
   oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
   oracle::tensors<double> found = oracle::interpreter<double>(plan, leaves, {}).run();
   for (const auto& [name, value] : expected)

@@ -2,6 +2,7 @@
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
 #pragma once
 #include <meganeura/fusion/attention_tiles.hpp>
+#include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/epilogue_draft.hpp>
 #include <meganeura/fusion/implement.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
@@ -13,28 +14,11 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
-// Part of a program, written anew: nodes that `known` has, arguments as `argument(node)` gives them, and what is made
-// of these alone.
-template <class Argument>
-std::optional<scalar_ref> rewritten(scalar_builder& builder, const scalar_program& program, scalar_ref root,
-                                    small_vector<std::optional<scalar_ref>, 16> known, const Argument& argument) {
-  known.resize(program.nodes.size());
-  for (std::size_t i = 0; i <= root; ++i) {
-    const scalar_node& node = program.nodes[i];
-    if (known[i]) continue;
-    if (node.op == scalar_op::argument) {
-      known[i] = argument(node);
-    } else if (node.op == scalar_op::constant) {
-      known[i] = builder.constant(node.value, node.type);
-    } else if (info(node.op).step == scalar_op::argument) {
-      small_vector<scalar_ref, 3> operands;
-      for (int k = 0; k < info(node.op).arity && known[node.operands[k]]; ++k)
-        operands.push_back(*known[node.operands[k]]);
-      if (static_cast<int>(operands.size()) == info(node.op).arity)
-        known[i] = builder.apply(node.op, operands, node.type);
-    }
-  }
-  return known[root];
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
 }
 
 // A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
@@ -77,17 +61,22 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
       return {};
     }
   }
+  // Conditions of the score: where that stands it is argument 0, and the program's own come behind the two of a weight.
   scalar_builder builder;
-  scalar_ref weight = builder.argument(1, dtype::f32);
-  small_vector<std::optional<scalar_ref>, 16> known(nodes.size());
-  known[found.score] = builder.argument(0, dtype::f32);
-  for (const scalar_ref each : hides) {
-    const auto condition =
-        rewritten(builder, program, each, known, [](const scalar_node&) -> std::optional<scalar_ref> { return {}; });
-    if (!condition) return {};
-    weight = builder.select(*condition, builder.constant(0), weight);
+  scalar_program of_score = program;
+  const int own = program.arguments();
+  of_score.nodes[found.score] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
+  small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
+  for (const scalar_node& node : program.nodes) {
+    const auto number = static_cast<int>(node.value);
+    if (node.op == scalar_op::argument)
+      arguments[static_cast<std::size_t>(number)] = builder.argument(2 + number, node.type);
   }
+  scalar_ref weight = builder.argument(1, dtype::f32);
+  for (const scalar_ref each : hides)
+    weight = builder.select(builder.inlined(part(of_score, each), arguments), builder.constant(0), weight);
   found.weight = builder.finish(weight);
+  if (found.weight.has_rows() || found.weight.arguments() > 2) return {};
   return found;
 }
 
@@ -113,12 +102,7 @@ class attention_draft {
         rows_(rows),
         loops_(to_nest(g_.get<matmul_attribute>(product))) {
     values_ = g_.operand(product, 1 - side);
-    if (side == 0) return;
-    for (int axis = 0; axis < loops_.space.rank(); ++axis) {
-      if (loops_.group[axis] == queries || loops_.group[axis] == channels)
-        loops_.group[axis] = static_cast<std::uint8_t>(queries + channels - loops_.group[axis]);
-    }
-    std::swap(loops_.accesses[1], loops_.accesses[2]);
+    if (side == 1) swap_sides(loops_);
   }
 
   // Why there is none, or null when the node was added.
@@ -259,23 +243,23 @@ class attention_draft {
       arguments[number] = builder.argument(number == 0 ? 0 : static_cast<int>(of_rows + number), node.type);
     }
     const scalar_ref score = builder.inlined(finish, arguments);
-    const auto argument = [&](const scalar_node& node) -> std::optional<scalar_ref> {
+    small_vector<scalar_ref, 16> of_row(static_cast<std::size_t>(rows.arguments()), score);
+    for (const scalar_node& node : rows.nodes) {
       const auto number = static_cast<std::size_t>(node.value);
-      if (number == which) return score;
-      return builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
-    };
-    const auto whole = rewritten(builder, rows, softmax.score, {}, argument);
-    if (!whole) return "its score depends on the row";
+      if (node.op == scalar_op::argument && number != which)
+        of_row[number] = builder.argument(1 + static_cast<int>(number < which ? number : number - 1), node.type);
+    }
     attention_attribute value;
     value.space = loops_.space;
     value.batch_axes = loops_.count(batch), value.query_axes = loops_.count(queries);
     value.channel_axes = loops_.count(channels), value.key_axes = loops_.count(keys);
     value.width_axes = loops_.count(width);
-    value.output = loops_.accesses[0], value.query = loops_.accesses[1];
-    value.key = loops_.accesses[2], value.values = loops_.accesses[3];
-    value.output.source = value.query.source = 0, value.key.source = 1, value.values.source = 2;
-    value.score.program = builder.finish(*whole);
-    value.score.accesses.assign(loops_.accesses.begin() + 4, loops_.accesses.end());
+    value.output = loops_.accesses[0];
+    value.accesses.assign(loops_.accesses.begin() + 1, loops_.accesses.end());
+    for (int i = 0; i < 3; ++i) value.accesses[static_cast<std::size_t>(i)].source = i;
+    value.output.source = 0;
+    value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
+    if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
     if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
@@ -290,9 +274,9 @@ class attention_draft {
     const class_id weights = g_.find(g_.node(rows_).owner);
     if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
     const bool unstable[] = {true, true};
-    program_flags of_score(static_cast<std::size_t>(std::max(value.score.program.arguments(), 1)), false);
+    program_flags of_score(static_cast<std::size_t>(std::max(value.score.arguments(), 1)), false);
     of_score[0] = true;
-    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score.program, of_score).decision ||
+    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score, of_score).decision ||
            trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
                .decision;
   }
@@ -339,7 +323,7 @@ MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g,
   const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
   const double scores = steps * tiles.rows * tiles.keys;
   const double arithmetic =
-      program_cost(node.score.program, device) + program_cost(node.weight, device) + device.transcendental + 4;
+      program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
   const double share = device.parallel ? attention_share : attention_share_of_processors;
   const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
                                 arithmetic / device.scalar_flops);

@@ -7,8 +7,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// The loops of a product (the result, a, b, ...) as those of b times a: m and n change places.
+inline void swap_sides(nest& loops) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.group[axis] == 1 || loops.group[axis] == 2)
+      loops.group[axis] = static_cast<std::uint8_t>(3 - loops.group[axis]);
+  }
+  std::swap(loops.accesses[1], loops.accesses[2]);
+}
 
 struct contract_loops {
   static constexpr int max_labels = 2 * max_rank;

@@ -131,10 +131,7 @@ inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   bool unit_in_m = false;
   for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    for (int k = 0; k < loops.space.rank(); ++k) {
-      if (loops.group[k] == 1 || loops.group[k] == 2) loops.group[k] = static_cast<std::uint8_t>(3 - loops.group[k]);
-    }
-    std::swap(loops.accesses[1], loops.accesses[2]);
+    swap_sides(loops);
     std::swap(a, b);
   }
   normalise(loops);

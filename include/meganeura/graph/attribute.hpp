@@ -221,17 +221,24 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
-/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program of
-/// `score` applied to the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row),
-/// and weight[k] the program `weight` of the score (argument 0) and e (argument 1), by which it is e times what depends
-/// on the score alone. Each letter is a group of axes of `space`, in the order b, q, c, k, w. query, key and values are
-/// operands 0, 1 and 2; accesses of `score` run over b, q and k and have sources >= 3; none is bounded.
+/// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
+/// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
+/// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
+/// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
+/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded.
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
-  index_map query, key, values, output;
-  epilogue score;
-  scalar_program weight;
+  scalar_program score, weight;
+  std::vector<index_map> accesses;
+  index_map output;
+
+  [[nodiscard]] const index_map& query() const { return accesses[0]; }
+  [[nodiscard]] const index_map& key() const { return accesses[1]; }
+  [[nodiscard]] const index_map& values() const { return accesses[2]; }
+  [[nodiscard]] const index_map& of_argument(int number) const {
+    return accesses[static_cast<std::size_t>(number) + 2];
+  }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
   [[nodiscard]] std::array<std::int64_t, 5> sizes() const {
@@ -244,9 +251,8 @@ struct attention_attribute {
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
-        visit("width_axes", self.width_axes), visit("query", self.query), visit("key", self.key),
-        visit("values", self.values), visit("output", self.output), visit("score", self.score),
-        visit("weight", self.weight);
+        visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
+        visit("accesses", self.accesses), visit("output", self.output);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };

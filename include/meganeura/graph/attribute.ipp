@@ -148,8 +148,7 @@ struct attribute_printer {
   }
   std::string operator()(const attention_attribute& a) const {
     return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score.program),
-                       to_string(a.weight));
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight));
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {

@@ -190,7 +190,7 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   }
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {
     const auto [batch, queries, channels, keys, width] = rows->sizes();
-    const std::int64_t programs = rows->score.program.operations() + rows->weight.operations() + 4;
+    const std::int64_t programs = rows->score.operations() + rows->weight.operations() + 4;
     return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
   }
   return visit_op(n.kind, [&]<op Kind> {

@@ -45,8 +45,7 @@ enum class op : std::uint8_t {
   region,     // a fused scalar program over an iteration space, with row reductions inside (pointwise and rows kernels)
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
-  attention,  // scores of queries and keys, their softmax, and what it weighs of values: two products with a row
-              // between
+  attention,  // two products and the softmax between them: scores of queries and keys weigh values
   result,     // one of the values that its operand, an implementation with several, stores
 };
 

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -99,41 +100,32 @@ class row_block {
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
 
-// The axes of one group, as products know them: `a` and `b` are read along them, `out` is stored.
-[[nodiscard]] inline std::vector<matmul_axis> axes_of(const attention_attribute& node, std::size_t group,
-                                                      const index_map& a, const index_map& b, const index_map& out) {
-  std::vector<matmul_axis> axes;
-  int first = 0;
-  for (std::size_t i = 0; i < group; ++i) first += node.axes()[i];
+// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
+// node's.
+[[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
+                                               std::size_t m, std::size_t n, std::size_t k) {
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
-  for (int axis = first; axis < first + node.axes()[group]; ++axis)
-    axes.push_back({value(node.space[axis]), value(a.strides[axis]), value(b.strides[axis]), value(out.strides[axis])});
-  return axes;
-}
-
-// The two products: scores, and the weighed values, whose result is the node's.
-[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  std::array<std::vector<matmul_axis>, 5> groups;
+  for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
+    for (int i = 0; i < node.axes()[group]; ++i, ++axis)
+      groups[group].push_back({value(node.space[static_cast<int>(axis)]), value(a.strides[axis]),
+                               value(b.strides[axis]), value(node.output.strides[axis])});
+  }
   matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.key, node.output); };
-  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(3), problem.k = axes(4);
-  problem.offset_a = static_cast<std::uint32_t>(node.query.offset);
-  problem.offset_b = static_cast<std::uint32_t>(node.key.offset);
+  problem.batch = groups[0], problem.m = groups[m], problem.n = groups[n], problem.k = groups[k];
+  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset),
+  problem.offset_out = value(node.output.offset);
   return problem;
 }
-// Rows are keys, along which channels lie.
-[[nodiscard]] inline matmul_operand plan_values(const attention_attribute& node) {
-  matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
-  problem.batch = axes(0), problem.n = axes(3), problem.k = axes(2);
-  problem.offset_b = static_cast<std::uint32_t>(node.values.offset);
-  return plan_operand(problem, false);
+[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.key(), 1, 3, 4);
 }
-[[nodiscard]] inline matmul_result plan_weighed(const attention_attribute& node) {
-  matmul_problem problem;
-  const auto axes = [&](std::size_t group) { return axes_of(node, group, node.query, node.values, node.output); };
-  problem.batch = axes(0), problem.m = axes(1), problem.n = axes(2);
-  problem.offset_out = static_cast<std::uint32_t>(node.output.offset);
-  return plan_result(problem);
+// Rows of values are keys, along which channels lie.
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 3, 2);
+}
+[[nodiscard]] inline matmul_problem results_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 2, 3);
 }
 
 /// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
@@ -146,11 +138,10 @@ class attention_kernel {
       : k_(k),
         node_(node),
         tiles_(tiles),
-        scores_plan_(scores_of(node)),
-        out_plan_(plan_weighed(node)),
-        query_(k, plan_operand(scores_plan_, true), "query", tiles.rows),
-        key_(k, plan_operand(scores_plan_, false), "key", tiles.keys),
-        values_(k, plan_values(node), "values", tiles.keys),
+        out_plan_(plan_result(results_of(node))),
+        query_(k, plan_operand(scores_of(node), true), "query", tiles.rows),
+        key_(k, plan_operand(scores_of(node), false), "key", tiles.keys),
+        values_(k, plan_operand(values_of(node), false), "values", tiles.keys),
         scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         factors_(k.shared<spirv::f32>(tiles.rows)) {
@@ -250,9 +241,9 @@ class attention_kernel {
     using namespace spirv;
     const u32 m = query_count_ % tiles_.rows == 0 ? query : min(query, u32(query_count_ - 1));
     const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
-    return f32(kernels::emit(k_, node_.score.program, [&](int argument) -> scalar_value {
+    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
       if (argument == 0) return sum;
-      const index_map& map = node_.score.accesses[static_cast<std::size_t>(argument) - 1];
+      const index_map& map = node_.of_argument(argument);
       const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
                          group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
                          group_offset(node_.space, map, second, node_.query_axes, m) +
@@ -380,7 +371,6 @@ class attention_kernel {
   spirv::kernel& k_;
   const attention_attribute& node_;
   const fusion::attention_tiles tiles_;
-  matmul_problem scores_plan_;
   matmul_result out_plan_;
   row_block query_, key_, values_;
   spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]
