@@ -2422,6 +2422,9 @@ enum class product_arithmetic : std::uint8_t {
   half      // on matrix units, of operands that are f16 in memory
 };
 
+/// "split".
+[[nodiscard]] std::string to_string(product_arithmetic value);
+
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
@@ -2474,6 +2477,24 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
+/// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
+/// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`
+/// subgroups takes an equal share for the same rows, of which there are then as many times fewer.
+struct attention_schedule {
+  product_arithmetic arithmetic = product_arithmetic::fma;
+  std::uint32_t subgroups = 0, parts = 1, keys = 0;
+
+  [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
+  static void each(auto& self, auto visit) {
+    visit("arithmetic", self.arithmetic), visit("subgroups", self.subgroups), visit("parts", self.parts),
+        visit("keys", self.keys);
+  }
+  friend bool operator==(const attention_schedule&, const attention_schedule&) = default;
+};
+/// "split 8 subgroups parts 2 keys 64"; "fma".
+[[nodiscard]] std::string to_string(const attention_schedule& value);
+
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
@@ -2485,6 +2506,7 @@ struct attention_attribute {
   scalar_program score, weight;
   std::vector<index_map> accesses;
   index_map output;
+  attention_schedule schedule;
 
   [[nodiscard]] const index_map& query() const { return accesses[0]; }
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
@@ -2505,7 +2527,7 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output);
+        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -16747,6 +16769,7 @@ struct device_profile {
   bool f16 = false;
   meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
   matrix_shape unit{};                 // where there are any
+  bool fragments_by_rows = false;      // their results lie in lanes as kernels/matrix_rows.hpp says; found by a trial
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
   // ---- how long things take; with_rates has those of a device that was measured
@@ -17357,9 +17380,9 @@ class device {
 
   /// As it was opened with.
   [[nodiscard]] rate_measurement rate_option() const;
-  /// What `find` returned to the first call of all, for which the others wait: rates are found once a device. Where it
-  /// throws, the next call is the first.
-  [[nodiscard]] std::optional<device_rates> rates(const std::function<std::optional<device_rates>()>& find) const;
+  /// What `find` returned to the first call of all, for which the others wait: a profile is found once a device. Where
+  /// it throws, the next call is the first.
+  [[nodiscard]] device_profile profile(const std::function<device_profile()>& find) const;
 
   /// Null where none is written.
   [[nodiscard]] const std::shared_ptr<io::trace_file>& trace() const;
@@ -20979,9 +21002,19 @@ MEGANEURA_INLINE std::string to_string(const scalar_program& program) {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
+MEGANEURA_INLINE std::string to_string(product_arithmetic value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
-  const std::string name = names[static_cast<int>(value.arithmetic)];
+  return names[static_cast<int>(value)];
+}
+
+MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
+  const std::string name = to_string(value.arithmetic);
+  if (!value.is_on_units()) return name;
+  return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
+}
+
+MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
+  const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units() || value.tile_m == 0) return name;
   const auto more = [](const char* what, std::uint32_t count) {
     return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
@@ -21109,8 +21142,10 @@ struct attribute_printer {
                        a.k_axes, to_string(a.finish.program), schedule);
   }
   std::string operator()(const attention_attribute& a) const {
-    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight));
+    const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
+    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}", fmt::join(a.space, ","), a.batch_axes,
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight),
+                       schedule);
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
@@ -26334,8 +26369,8 @@ class device_state {
   std::uint32_t threads = 1;            // of one call that prepares
   std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   rate_measurement rate_option{};
-  std::mutex rates_mutex;                            // held while they are found
-  std::optional<std::optional<device_rates>> rates;  // empty: not yet; of nothing: there are none
+  std::mutex profile_mutex;  // held while it is found
+  std::optional<device_profile> profile;
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
   std::filesystem::path cache_file;               // empty when the disk cache is off
@@ -27000,13 +27035,12 @@ MEGANEURA_INLINE std::string device::cache_file() const try { return state()->ca
 }
 
 MEGANEURA_INLINE rate_measurement device::rate_option() const { return state()->rate_option; }
-MEGANEURA_INLINE std::optional<device_rates> device::rates(
-    const std::function<std::optional<device_rates>()>& find) const try {
-  const std::lock_guard lock(state()->rates_mutex);
-  if (!state_->rates) state_->rates = find();
-  return *state_->rates;
+MEGANEURA_INLINE device_profile device::profile(const std::function<device_profile()>& find) const try {
+  const std::lock_guard lock(state()->profile_mutex);
+  if (!state_->profile) state_->profile = find();
+  return *state_->profile;
 } catch (...) {
-  rethrow_as_error("finding a device's rates");
+  rethrow_as_error("finding a device's profile");
 }
 
 MEGANEURA_INLINE device_counters device::counters() const {
@@ -30564,8 +30598,10 @@ struct product_choice {
 [[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
+/// Whether what is rounded saves enough time where others' TF32 leaves all in f32, as attention: more than a fifth.
+[[nodiscard]] constexpr bool rounds_for(double rounded, double split) { return rounded < 0.78 * split; }
 /// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
-/// to save more than a fifth of the time: others' TF32 leaves attention in f32.
+/// where that saves enough.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);
@@ -30573,7 +30609,7 @@ struct product_choice {
   const auto seconds = [&](product_arithmetic arithmetic) {
     return best_product(p, arithmetic, device).seconds + device.launch.alone();
   };
-  return seconds(usual) < 0.78 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+  return rounds_for(seconds(usual), seconds(product_arithmetic::split)) ? usual : product_arithmetic::split;
 }
 
 /// The quickest that the precision allows.
@@ -30987,6 +31023,7 @@ class implementation_pass {
   /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
+  [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
@@ -32280,6 +32317,7 @@ inline const char* turn_of(const plan::execution_plan& of) { return of.updated.t
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
   costs.unit = actual.unit;
+  costs.fragments_by_rows = actual.fragments_by_rows;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
@@ -40097,7 +40135,7 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
-// How attention is cut up for kernels without matrix units, for its cost and for the kernel alike.
+// How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -40140,6 +40178,142 @@ struct attention_tiles {
     }
   }
   return tiles;
+}
+
+// ---- on matrix units ------------------------------------------------------------------------------------------------
+
+/// What is staged of a row that long: a multiple of what a unit takes.
+[[nodiscard]] constexpr std::uint32_t padded(std::uint32_t length, const matrix_shape& unit) {
+  return ceil_div(length, unit.k) * unit.k;
+}
+/// From one row to the next, in groups of four f16; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
+  return padded(length, unit) / 4 + 2;
+}
+/// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
+/// that of both what was added up.
+[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, std::uint32_t width,
+                                                      std::uint32_t channels, const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const std::uint32_t query = s.terms() * s.subgroups / s.parts * unit.m * staged_line(width, unit);
+  const std::uint32_t block = s.terms() * s.keys * (staged_line(width, unit) + staged_line(channels, unit));
+  const std::uint32_t exchange = s.subgroups * unit.m * (padded(channels, unit) + 4) / 2;
+  const bool is_kept = device.matrix_units == matrix_units::cooperative;
+  return std::max(is_kept ? std::max(query, block) : query + block, exchange);
+}
+/// Bytes of workgroup memory.
+[[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
+                                                   const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
+             channels = static_cast<std::uint32_t>(node.sizes()[2]);
+  const std::uint32_t rows = s.subgroups * unit.m;
+  const std::uint32_t factors = rows / s.parts + s.keys + padded(channels, unit);
+  // Where units are emulated, results meet there.
+  const std::uint32_t meeting =
+      device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
+  return 8 * staged_elements(s, width, channels, device) + 4 * (factors + 2 * rows + padded(channels, unit) + 4) +
+         meeting;
+}
+
+/// Wider heads leave no registers for their fragments.
+inline constexpr std::int64_t widest_head_on_units = 128;
+
+namespace detail {
+
+// Of an invocation where units are emulated, at most: drivers may end it behind so many.
+[[nodiscard]] inline bool ends_in_time(const attention_schedule& s, const attention_attribute& node,
+                                       const device_profile& device) {
+  if (device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0) return true;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const std::int64_t results = unit.m * unit.n / device.subgroup_size, products = s.terms() == 2 ? 3 : 1;
+  const std::int64_t fragments = s.keys / s.parts / unit.n;
+  const auto of = [&](std::int64_t length) {
+    return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
+  };
+  const std::int64_t block = fragments * (of(width) + of(channels) + 12 * results) + of(channels);
+  const std::int64_t rows = s.subgroups / s.parts * unit.m;
+  const std::int64_t alone =
+      ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(channels, 4), s.subgroups * device.subgroup_size) * keys *
+      (width + 2);
+  return 2 * (ceil_div<std::int64_t>(keys, s.keys) * (block + 8) + 64 * results) + alone <=
+         static_cast<std::int64_t>(device.max_loop_iterations);
+}
+
+}  // namespace detail
+
+/// Whether the device has such units, whose results lie in rows, and room for it.
+[[nodiscard]] inline bool fits(const attention_schedule& s, const attention_attribute& node,
+                               const device_profile& device) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const bool emulated = device.matrix_units == matrix_units::emulated;
+  const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
+                                 : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
+  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
+  if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
+  if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
+  const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
+  const auto lanes = [&](std::int64_t length) {
+    return std::bit_ceil(padded(static_cast<std::uint32_t>(length), unit) / 4);
+  };
+  for (const std::uint32_t each : {lanes(width), lanes(channels)}) {
+    if (threads % each != 0) return false;
+    // All arrive where lanes meet in workgroup memory.
+    if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
+  }
+  return threads <= device.max_invocations && shared_bytes_of(s, node, device) <= device.max_shared_bytes &&
+         detail::ends_in_time(s, node, device);
+}
+
+/// What there is to choose from.
+[[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,
+                                                                         const attention_attribute& node,
+                                                                         const device_profile& device) {
+  std::vector<attention_schedule> found;
+  for (const std::uint32_t subgroups : {8u, 4u, 2u}) {
+    for (const std::uint32_t parts : {1u, 2u, 4u, 8u}) {
+      for (const std::uint32_t keys : {128u, 64u, 32u, 16u, 8u}) {
+        // Software drivers take long to compile more barriers.
+        if (device.matrix_units == matrix_units::emulated && keys != parts * device.unit.n) continue;
+        const attention_schedule asked{arithmetic, subgroups, parts, keys};
+        if (fits(asked, node, device)) found.push_back(asked);
+      }
+    }
+  }
+  return found;
+}
+
+/// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
+/// product's way to its first terms, how much longer that of queries, keys and values is. As measured on an H100, where
+/// eight subgroups keep a multiprocessor busy.
+struct attention_costs {
+  double term, stage;
+};
+inline constexpr attention_costs split_attention{44, 3.5}, rounded_attention{21, 5.2};
+inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
+
+/// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
+[[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
+                                           const device_profile& device) {
+  const attention_schedule& s = node.schedule;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = split ? device.split : device.rounded;
+  const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
+  const auto groups = static_cast<double>(batch * ceil_div(queries, rows));
+  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(keys, s.keys));
+  const double terms = padded(static_cast<std::uint32_t>(width), device.unit) +
+                       padded(static_cast<std::uint32_t>(channels), device.unit);
+  const auto& [term, stage] = split ? split_attention : rounded_attention;
+  const double block =
+      s.keys * (terms * costs.stage * stage +
+                static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
+  const double each = std::ceil(groups / device.compute_units);
+  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
+  return {way_of_attention * costs.once + each * blocks * block / filled,
+          groups * blocks * block / device.compute_units};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -40333,6 +40507,72 @@ class epilogue_draft {
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
+
+// Operations of a score's programs and of its weight.
+inline double score_operations(const attention_attribute& node, const device_profile& device) {
+  return program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
+}
+
+// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
+// waits.
+inline kernel_time multiply_add_time(const attention_attribute& node, const device_profile& device) {
+  const attention_tiles tiles = tiles_of_attention(node, device);
+  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
+  const double share = device.parallel ? attention_share : attention_share_of_processors;
+  const double busy = steps * tiles.rows * tiles.keys *
+                      (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
+                       score_operations(node, device) / device.scalar_flops);
+  if (!device.parallel) return {busy, busy};
+  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
+  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
+  return {1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step), busy};
+}
+
+inline kernel_time time_of(const attention_attribute& node, const device_profile& device) {
+  if (!node.schedule.is_on_units()) return multiply_add_time(node, device);
+  constexpr double usual = 1;  // a scale
+  const double more = score_operations(node, device) - device.transcendental - 4 - usual;
+  return unit_time(node, std::max(0.0, more) / device.scalar_flops, device);
+}
+
+// The quickest of an arithmetic of matrix units.
+struct attention_choice {
+  attention_schedule schedule;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+inline attention_choice best_attention(attention_attribute node, product_arithmetic arithmetic,
+                                       const device_profile& device) {
+  attention_choice best;
+  for (const attention_schedule& each : attention_schedules(arithmetic, node, device)) {
+    node.schedule = each;
+    const double seconds = time_of(node, device).alone;
+    if (seconds < best.seconds) best = {each, seconds};
+  }
+  return best;
+}
+
+// One without matrix units and the quickest on them, as far as there are any; or the one asked for. As of products,
+// `fast` rounds only to save more than a fifth of the time.
+inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
+                                                                  const attention_attribute& node) {
+  const device_profile& device = pass.device();
+  const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
+  if (pass.forced_schedule()) {
+    const auto all = attention_schedules(usual, node, device);
+    if (!all.empty()) return {all[*pass.forced_schedule() % all.size()]};
+  }
+  small_vector<attention_schedule, 2> found;
+  if (tiles_of_attention(node, device).rows != 0) found.push_back({});
+  if (device.matrix_units != matrix_units::cooperative) return found;
+  attention_choice best = best_attention(node, product_arithmetic::split, device);
+  if (usual == product_arithmetic::rounded) {
+    const attention_choice rounded = best_attention(node, usual, device);
+    if (rounds_for(rounded.seconds + device.launch.alone(), best.seconds + device.launch.alone())) best = rounded;
+  }
+  if (best.schedule.is_on_units()) found.push_back(best.schedule);
+  return found;
+}
 
 // What computes one node of a program.
 inline scalar_program part(const scalar_program& program, scalar_ref root) {
@@ -40581,11 +40821,15 @@ class attention_draft {
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
-    if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
+    const auto schedules = schedules_of_attention(pass_, value);
+    if (schedules.empty()) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
     const rule_mask reasons =
         bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
-    g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    for (const attention_schedule& each : schedules) {
+      value.schedule = each;
+      g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    }
     return nullptr;
   }
 
@@ -40633,26 +40877,10 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   }
 }
 
-// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
-// waits.
 MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g, enode_id id,
                                                                 const device_profile& device) {
-  const auto& node = g.get<attention_attribute>(id);
-  const attention_tiles tiles = tiles_of_attention(node, device);
-  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
-  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
-  const double scores = steps * tiles.rows * tiles.keys;
-  const double arithmetic =
-      program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
-  const double share = device.parallel ? attention_share : attention_share_of_processors;
-  const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
-                                arithmetic / device.scalar_flops);
   const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
-  if (!device.parallel) return finished_time({busy, busy}, bytes, 0, device);
-  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
-  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
-  const double alone = 1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step);
-  return finished_time({alone, busy}, bytes, 0, device);
+  return finished_time(time_of(g.get<attention_attribute>(id), device), bytes, 0, device);
 }
 
 }  // namespace detail
@@ -44621,6 +44849,509 @@ MEGANEURA_INLINE void check_streams(const graph& g) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for runtime/measured_rates.hpp.
+// Matrix units whose results are used row by row where they are: what lanes know of rows, results that become operands.
+// Matrix units as product kernels use them, and the same in workgroup memory for devices without any.
+// Cooperative matrices (VK_KHR_cooperative_matrix): a small matrix held jointly by the invocations of a subgroup.
+
+namespace meganeura::inline MEGANEURA_ABI::spirv {
+
+enum class matrix_use : std::uint8_t { a = 0, b = 1, accumulator = 2 };
+enum class matrix_layout : std::uint8_t { row_major = 0, column_major = 1 };
+
+namespace untyped {
+struct matrix_type {
+  scalar_kind kind = scalar_kind::f16;
+  word rows = 16, columns = 16;
+  matrix_use use = matrix_use::a;
+  [[nodiscard]] bool operator==(const matrix_type&) const = default;
+};
+struct matrix_operand {
+  kernel* owner = nullptr;
+  word id = 0;
+  matrix_type type;
+};
+[[nodiscard]] matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value);
+[[nodiscard]] matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
+                                         matrix_layout layout);
+void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride, matrix_layout layout);
+[[nodiscard]] matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
+                                                 const matrix_operand& c);
+/// add, subtract, multiply, divide: component by component.
+[[nodiscard]] matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b);
+[[nodiscard]] matrix_operand matrix_negate(const matrix_operand& a);
+/// Between floats, or between integers.
+[[nodiscard]] matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a);
+[[nodiscard]] matrix_operand matrix_scale(const matrix_operand& a, const operand& factor);
+[[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
+[[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
+void matrix_write(word variable, const matrix_operand& what);
+[[nodiscard]] place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
+[[nodiscard]] operand matrix_length(kernel& owner, const matrix_type& type);
+}  // namespace untyped
+
+/// A subgroup-scope matrix value of scalar T: f16, f32, bf16 where it is a type (kernel::use_bfloat16), integers. Types
+/// and sizes are the shapes the device lists, e.g. 16x16. Of bf16 there is no arithmetic but the product.
+template <kernel_value T>
+class cooperative_matrix : public untyped::matrix_operand {
+ public:
+  explicit cooperative_matrix(const untyped::matrix_operand& untyped) : matrix_operand(untyped) {}
+  [[nodiscard]] static cooperative_matrix fill(kernel& k, word rows, word columns, matrix_use use, const T& value) {
+    return cooperative_matrix(untyped::matrix_fill(k, {T::kind, rows, columns, use}, value));
+  }
+  /// Loads from `from[offset]`; stride counts elements of the memory's type, which may be wider than T (u32x4 staging).
+  template <kernel_value Element>
+  [[nodiscard]] static cooperative_matrix load(const memory<Element>& from, const u32& offset, const u32& stride,
+                                               word rows, word columns, matrix_use use,
+                                               matrix_layout layout = matrix_layout::row_major) {
+    return cooperative_matrix(
+        untyped::matrix_load({T::kind, rows, columns, use}, untyped::locate(from.object(), offset), stride, layout));
+  }
+  template <kernel_value Element>
+  void store(const memory<Element>& to, const u32& offset, const u32& stride,
+             matrix_layout layout = matrix_layout::row_major) const {
+    untyped::matrix_store(untyped::locate(to.object(), offset), *this, stride, layout);
+  }
+  [[nodiscard]] friend cooperative_matrix operator+(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::add, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::subtract, a, b));
+  }
+  /// Component by component, as are all but multiply_add.
+  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::multiply, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator/(const cooperative_matrix& a, const cooperative_matrix& b) {
+    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::divide, a, b));
+  }
+  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a) {
+    return cooperative_matrix(untyped::matrix_negate(a));
+  }
+  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const T& factor) {
+    return cooperative_matrix(untyped::matrix_scale(a, factor));
+  }
+};
+
+/// a * b + c on the matrix unit.
+template <kernel_value T, kernel_value Accumulator>
+[[nodiscard]] cooperative_matrix<Accumulator> multiply_add(const cooperative_matrix<T>& a,
+                                                           const cooperative_matrix<T>& b,
+                                                           const cooperative_matrix<Accumulator>& c) {
+  return cooperative_matrix<Accumulator>(untyped::matrix_multiply_add(a, b, c));
+}
+
+/// Each component by value, rounded to nearest; the matrix keeps its use. Between floats, or between integers.
+template <kernel_value To, kernel_value From>
+[[nodiscard]] cooperative_matrix<To> convert(const cooperative_matrix<From>& from) {
+  static_assert(is_integer(To::kind) == is_integer(From::kind),
+                "meganeura: convert<T>(matrix): T and the matrix must both be floats or both be integers");
+  return cooperative_matrix<To>(untyped::matrix_convert(To::kind, from));
+}
+
+/// A mutable matrix. Keep them in a C++ array: an index computed on the device costs a factor of 5 to 15.
+template <kernel_value T>
+class cooperative_variable {
+ public:
+  explicit cooperative_variable(const cooperative_matrix<T>& initial)
+      : owner_(initial.owner), type_(initial.type), variable_(untyped::matrix_variable(*initial.owner, initial.type)) {
+    store(initial);
+  }
+  [[nodiscard]] cooperative_matrix<T> load() const {
+    return cooperative_matrix<T>(untyped::matrix_read(*owner_, variable_, type_));
+  }
+  void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
+  /// One of the components that this invocation holds: rows * columns / subgroup size of them, in an order of the
+  /// device's.
+  [[nodiscard]] T component(word which) const { return T(untyped::load(place_of(which))); }
+  void set_component(word which, const T& what) const { untyped::store(place_of(which), what); }
+  /// How many these are, which a kernel knows when it runs.
+  [[nodiscard]] u32 length() const { return u32(untyped::matrix_length(*owner_, type_)); }
+
+ private:
+  [[nodiscard]] untyped::place_reference place_of(word which) const {
+    return untyped::matrix_component(*owner_, variable_, type_, which);
+  }
+  kernel* owner_;
+  untyped::matrix_type type_;
+  word variable_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
+/// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
+struct staged_place {
+  spirv::u32 offset;
+  std::uint32_t stride = 0;
+  bool along_k = true;
+};
+
+/// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
+template <spirv::kernel_value Element>
+class cooperative_unit {
+ public:
+  using operand = spirv::cooperative_matrix<spirv::f16>;
+  using sums = spirv::cooperative_variable<spirv::f32>;
+
+  // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
+  cooperative_unit(spirv::kernel& k, const device_profile& device)
+      : k_(k),
+        shape_(device.unit),
+        components_(shape_.m * shape_.n / device.subgroup_size),
+        zero_(
+            spirv::cooperative_matrix<spirv::f32>::fill(k, shape_.m, shape_.n, spirv::matrix_use::accumulator, 0.0f)) {
+    k.require_subgroup_size(device.subgroup_size);
+  }
+  [[nodiscard]] sums zero() const { return sums(zero_); }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
+    const bool is_a = use == spirv::matrix_use::a, row_major = at.along_k == is_a;
+    return operand::load(from, at.offset, at.stride, is_a ? shape_.m : shape_.k, is_a ? shape_.k : shape_.n, use,
+                         row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
+  }
+  void clear(const sums& total) const { total.store(zero_); }
+  /// total += a b on the unit.
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    total.store(spirv::multiply_add(a, b, total.load()));
+  }
+  /// The same, summed outside of the unit, which truncates.
+  void add_product(const sums& total, const operand& a, const operand& b) const {
+    total.store(total.load() + spirv::multiply_add(a, b, zero_));
+  }
+  void scale(const sums& total, float factor) const { total.store(total.load() * spirv::f32(factor)); }
+  void add(const sums& total, const sums& more) const { total.store(total.load() + more.load()); }
+  /// As rows of f32; offset and stride count elements of the memory's type.
+  template <spirv::kernel_value Stored>
+  void store(const sums& total, const spirv::memory<Stored>& to, const spirv::u32& offset, std::uint32_t stride) const {
+    total.load().store(to, offset, stride);
+  }
+  /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    spirv::u32 found = 0;
+    for (std::uint32_t i = 0; i < components_; ++i)
+      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+    return found;
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
+  [[nodiscard]] spirv::u32 lane() const { return k_.subgroup_lane(); }
+  /// The subgroup sees what its lanes stored.
+  void meet() const { k_.subgroup_barrier(); }
+
+ private:
+  spirv::kernel& k_;
+  matrix_shape shape_;
+  std::uint32_t components_;
+  spirv::cooperative_matrix<spirv::f32> zero_;
+};
+
+/// The same operations lane by lane on what is staged: slow, and right wherever kernels run at all.
+template <spirv::kernel_value Element>
+class emulated_unit {
+ public:
+  struct operand {
+    spirv::memory<Element> from;
+    staged_place at;
+  };
+  using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
+
+  emulated_unit(spirv::kernel& k, const device_profile& device)
+      : k_(k), shape_(device.unit), size_(device.subgroup_size) {}
+  [[nodiscard]] sums zero() const {
+    const sums made = k_.local_array<spirv::f32>(results());
+    clear(made);
+    return made;
+  }
+  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use) const {
+    return {from, at};
+  }
+  void clear(const sums& total) const {
+    each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
+  }
+  void multiply_add(const sums& total, const operand& a, const operand& b) const {
+    k_.for_(0, results() * shape_.k, 1, [&](const spirv::u32& at) {
+      const spirv::u32 i = at / shape_.k, k = at % shape_.k;
+      total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
+    });
+  }
+  void add_product(const sums& total, const operand& a, const operand& b) const { multiply_add(total, a, b); }
+  void scale(const sums& total, float factor) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) * factor; });
+  }
+  void add(const sums& total, const sums& more) const {
+    each([&](const spirv::u32& i) { total[i] = total.load(i) + more.load(i); });
+  }
+  void store(const sums& total, const spirv::memory<Element>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    constexpr std::uint32_t wide = Element::components;
+    each([&](const spirv::u32& i) {
+      to.component(offset + row(i) * stride + column(i) / wide, column(i) % wide) =
+          spirv::bitcast<spirv::u32>(total.load(i));
+    });
+  }
+  void store(const sums& total, const spirv::memory<spirv::f32>& to, const spirv::u32& offset,
+             std::uint32_t stride) const {
+    each([&](const spirv::u32& i) { to[offset + row(i) * stride + column(i)] = total.load(i); });
+  }
+  [[nodiscard]] spirv::u32 largest(const sums& total) const {
+    const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
+    each([&](const spirv::u32& i) {
+      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
+    });
+    return found.load();
+  }
+  [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
+  [[nodiscard]] spirv::u32 lane() const { return k_.local_index() % size_; }
+  void meet() const { k_.barrier(); }
+
+ protected:
+  /// How many a lane has, and where the i-th of them is.
+  [[nodiscard]] std::uint32_t results() const { return shape_.m * shape_.n / size_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }  // of a subgroup
+  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / shape_.n; }
+  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % shape_.n; }
+  template <class Body>
+  void each(Body&& body) const {
+    k_.for_(0, results(), 1, std::forward<Body>(body));
+  }
+
+ private:
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
+  // Term k of one row of the operand: rows of a, columns of b.
+  [[nodiscard]] static spirv::f32 term(const operand& of, const spirv::u32& row, const spirv::u32& k) {
+    constexpr std::uint32_t unit = Element::components * 2;
+    const spirv::u32 line = of.at.along_k ? row : k, along = of.at.along_k ? k : row;
+    const spirv::u32 pair =
+        of.from.component(of.at.offset + line * of.at.stride + along / unit, along % unit / 2).load();
+    const spirv::f32x2 both = spirv::unpack_half(pair);
+    return select(along % 2 == 0, both[0], both[1]);
+  }
+
+  spirv::kernel& k_;
+  matrix_shape shape_;
+  std::uint32_t size_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// Units of 16x16x16 in subgroups of 32: whose results and operands may lie as cooperative_rows has it.
+[[nodiscard]] constexpr bool may_lie_in_rows(const device_profile& device) {
+  return device.matrix_units == matrix_units::cooperative && device.unit == matrix_shape{} &&
+         device.subgroup_size == 32 && device.subgroup_shuffle;
+}
+/// A kernel of one subgroup that writes 1 for each lane for which they do so.
+[[nodiscard]] kernel_dispatch make_rows_trial(const device_profile& device);
+
+namespace detail {
+
+/// x in two f16 terms, of which the second counts 2^-11; both as f32. x: at most 2^15.
+struct half_terms {
+  spirv::f32 high, low;
+};
+[[nodiscard]] inline half_terms half_terms_of(const spirv::f32& x) {
+  // Without conversions there and back, which NVIDIA's driver 580 takes for none.
+  const spirv::f32 high = spirv::bitcast<spirv::f32>((spirv::bitcast<spirv::u32>(x) + 0x1000u) & 0xffffe000u);
+  return {high, (x - high) * spirv::f32(2048)};
+}
+
+[[nodiscard]] inline spirv::u32 largest_by_shuffles(spirv::kernel& k, spirv::u32 x, std::uint32_t lanes) {
+  for (std::uint32_t mask = 1; mask < lanes; mask *= 2) x = max(x, k.subgroup_shuffle_xor(x, spirv::u32(mask)));
+  return x;
+}
+
+/// Units of 16x16x16 in subgroups of 32. Of sums and of operand a lane l holds as component e the element at row
+/// l/4 + 8 (e/4), column 2 (l%4) + e%2 + 8 (e/2%2): profile_of tries that, as nothing promises it. So a row belongs to
+/// four neighbouring lanes, and sums become an operand component by component.
+template <spirv::kernel_value Element>
+class cooperative_rows : public cooperative_unit<Element> {
+ public:
+  using unit = cooperative_unit<Element>;
+  using typename unit::operand;
+  using typename unit::sums;
+  using slot = std::uint32_t;                              // of the rows that a lane has a part of
+  using row_values = std::vector<spirv::var<spirv::f32>>;  // a number for each of them
+  static constexpr bool keeps_operands = true;             // whatever becomes of the memory that they came from
+
+  cooperative_rows(spirv::kernel& k, const device_profile& device, std::uint32_t) : unit(k, device), k_(k) {}
+
+  [[nodiscard]] row_values make_values(float initial) const {
+    return {k_.variable<spirv::f32>(initial), k_.variable<spirv::f32>(initial)};
+  }
+  [[nodiscard]] spirv::f32 at(const row_values& of, slot which) const { return of[which].load(); }
+  void set(const row_values& of, slot which, const spirv::f32& x) const { of[which].store(x); }
+  /// body(slot, row of the fragment)
+  template <class Body>
+  void each_row(const Body& body) const {
+    for (slot which = 0; which < 2; ++which) body(which, row(which));
+  }
+  /// Each result becomes body(slot, row, column, result).
+  template <class Body>
+  void update(const sums& total, const Body& body) const {
+    for (std::uint32_t e = 0; e < 8; ++e)
+      total.set_component(e, body(e / 4, row(e / 4), column(e), total.component(e)));
+  }
+  /// All that have a part of a row know what theirs amount to.
+  template <class Combine>
+  void over_rows(const row_values& of, const Combine& combine) const {
+    for (const auto& each : of) {
+      for (const std::uint32_t mask : {1u, 2u})
+        each.store(combine(each.load(), k_.subgroup_shuffle_xor(each.load(), spirv::u32(mask))));
+    }
+  }
+  void store_rows(const row_values& of, const spirv::memory<spirv::f32>& to, const spirv::u32& offset) const {
+    k_.if_(this->lane() % 4u == 0u,
+           [&] { each_row([&](slot s, const spirv::u32& row) { to[offset + row] = at(of, s); }); });
+  }
+  /// As operand a, in one or two terms.
+  [[nodiscard]] std::vector<operand> operands_of(const sums& total, std::uint32_t terms) const {
+    std::vector<spirv::cooperative_variable<spirv::f16>> made;
+    for (std::uint32_t i = 0; i < terms; ++i)
+      made.emplace_back(operand::fill(k_, 16, 16, spirv::matrix_use::a, spirv::f16(0.0f)));
+    for (std::uint32_t e = 0; e < 8; ++e) {
+      const spirv::f32 x = total.component(e);
+      const half_terms both = half_terms_of(x);
+      made[0].set_component(e, spirv::convert<spirv::f16>(terms == 1 ? x : both.high));
+      if (terms == 2) made[1].set_component(e, spirv::convert<spirv::f16>(both.low));
+    }
+    std::vector<operand> result;
+    for (const auto& each : made) result.push_back(each.load());
+    return result;
+  }
+  /// What these operands were is no longer read. Every invocation of the workgroup.
+  void release_operands() const {}
+  /// The largest of so many neighbouring lanes, a power of two. Every invocation of the workgroup.
+  [[nodiscard]] spirv::u32 largest_of_lanes(spirv::u32 x, std::uint32_t lanes) const {
+    return largest_by_shuffles(k_, x, lanes);
+  }
+  /// Of the invocation: neighbours are neighbouring lanes.
+  [[nodiscard]] spirv::u32 index() const { return k_.index_by_subgroups(32); }
+
+ private:
+  [[nodiscard]] spirv::u32 row(slot which) const { return this->lane() / 4u + 8 * which; }
+  [[nodiscard]] spirv::u32 column(std::uint32_t e) const { return this->lane() % 4u * 2u + (e % 2 + 8 * (e / 2 % 2)); }
+
+  spirv::kernel& k_;
+};
+
+/// The same lane by lane, of units with as many columns as terms; rows meet in workgroup memory.
+template <spirv::kernel_value Element>
+class emulated_rows : public emulated_unit<Element> {
+ public:
+  using unit = emulated_unit<Element>;
+  using typename unit::operand;
+  using typename unit::sums;
+  using slot = spirv::u32;
+  using row_values = spirv::memory<spirv::f32>;  // one for each result that a lane has
+  static constexpr bool keeps_operands = false;
+
+  emulated_rows(spirv::kernel& k, const device_profile& device, std::uint32_t subgroups)
+      : unit(k, device),
+        k_(k),
+        shape_(device.unit),
+        shuffles_(device.subgroup_shuffle ? device.subgroup_size : 1),
+        exchange_(k.shared<spirv::f32>(subgroups * shape_.m * shape_.n)),
+        staged_(k.shared<Element>(2 * subgroups * term_size(shape_))),
+        lanes_(k.shared<spirv::u32>(subgroups * device.subgroup_size)) {}
+
+  [[nodiscard]] static std::uint32_t shared_bytes(std::uint32_t subgroups, const device_profile& device) {
+    const matrix_shape& unit = device.unit;
+    return subgroups * (4 * unit.m * unit.n + 8 * 2 * term_size(unit) + 4 * device.subgroup_size);
+  }
+
+  [[nodiscard]] row_values make_values(float initial) const {
+    const row_values made = k_.local_array<spirv::f32>(this->results());
+    each_row([&](const slot& which, const spirv::u32&) { set(made, which, spirv::f32(initial)); });
+    return made;
+  }
+  [[nodiscard]] spirv::f32 at(const row_values& of, const slot& which) const { return of.load(which); }
+  void set(const row_values& of, const slot& which, const spirv::f32& x) const { of[which] = x; }
+  template <class Body>
+  void each_row(const Body& body) const {
+    this->each([&](const spirv::u32& i) { body(i, this->row(i)); });
+  }
+  template <class Body>
+  void update(const sums& total, const Body& body) const {
+    this->each([&](const spirv::u32& i) { total[i] = body(i, this->row(i), this->column(i), total.load(i)); });
+  }
+  template <class Combine>
+  void over_rows(const row_values& of, const Combine& combine) const {
+    spread(of);
+    this->each([&](const spirv::u32& i) {
+      const spirv::u32 first = mine() + this->row(i) * shape_.n;
+      spirv::f32 found = exchange_.load(first);
+      for (std::uint32_t n = 1; n < shape_.n; ++n) found = combine(found, exchange_.load(first + n));
+      of[i] = found;
+    });
+    this->meet();
+  }
+  void store_rows(const row_values& of, const spirv::memory<spirv::f32>& to, const spirv::u32& offset) const {
+    this->each(
+        [&](const spirv::u32& i) { k_.if_(this->column(i) == 0u, [&] { to[offset + this->row(i)] = of.load(i); }); });
+  }
+  [[nodiscard]] std::vector<operand> operands_of(const sums& total, std::uint32_t terms) const {
+    spread(total);
+    const std::uint32_t words = shape_.m * shape_.n / 2, size = this->size();
+    k_.for_(0, words, size, [&](const spirv::u32& first) {
+      const spirv::u32 word = min(first + this->lane(), spirv::u32(words - 1));
+      const spirv::u32 row = word / (shape_.n / 2), pair = word % (shape_.n / 2);
+      const spirv::u32 from = mine() + word * 2u;
+      const spirv::f32 x = exchange_.load(from), y = exchange_.load(from + 1u);
+      const half_terms of_x = half_terms_of(x), of_y = half_terms_of(y);
+      const spirv::u32 high = pack_half(terms == 1 ? vector(x, y) : vector(of_x.high, of_y.high));
+      const auto write = [&](std::uint32_t term, const spirv::u32& what) {
+        const spirv::u32 at = place_of(term) + row * line(shape_) + pair / Element::components;
+        staged_.component(at, pair % Element::components) = what;
+      };
+      write(0, high);
+      if (terms == 2) write(1, pack_half(vector(of_x.low, of_y.low)));
+    });
+    this->meet();
+    std::vector<operand> result;
+    for (std::uint32_t term = 0; term < terms; ++term)
+      result.push_back({staged_, {place_of(term), line(shape_), true}});
+    return result;
+  }
+  void release_operands() const { this->meet(); }
+  [[nodiscard]] spirv::u32 index() const { return shuffles_ > 1 ? k_.index_by_subgroups(shuffles_) : k_.local_index(); }
+  [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x, std::uint32_t lanes) const {
+    if (lanes <= shuffles_) return largest_by_shuffles(k_, x, lanes);
+    lanes_[index()] = x;
+    k_.barrier();
+    const spirv::u32 first = index() / lanes * lanes;
+    spirv::u32 found = lanes_.load(first);
+    for (std::uint32_t i = 1; i < lanes; ++i) found = max(found, lanes_.load(first + i));
+    k_.barrier();
+    return found;
+  }
+
+ private:
+  [[nodiscard]] static std::uint32_t line(const matrix_shape& unit) { return unit.n / 2 / Element::components; }
+  [[nodiscard]] static std::uint32_t term_size(const matrix_shape& unit) { return unit.m * line(unit); }
+  // Of this subgroup, in exchange_ and in staged_.
+  [[nodiscard]] spirv::u32 mine() const { return this->subgroup() * (shape_.m * shape_.n); }
+  [[nodiscard]] spirv::u32 place_of(std::uint32_t term) const {
+    return (this->subgroup() * 2u + term) * term_size(shape_);
+  }
+  void spread(const spirv::memory<spirv::f32>& results) const {
+    this->each(
+        [&](const spirv::u32& i) { exchange_[mine() + this->row(i) * shape_.n + this->column(i)] = results.load(i); });
+    this->meet();
+  }
+
+  spirv::kernel& k_;
+  matrix_shape shape_;
+  std::uint32_t shuffles_;  // lanes that can
+  spirv::memory<spirv::f32> exchange_;
+  spirv::memory<Element> staged_;
+  spirv::memory<spirv::u32> lanes_;
+};
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Files of what was measured on a device: JSON that says where it comes from, with a checksum.
 
 namespace meganeura::inline MEGANEURA_ABI::detail {
@@ -44948,6 +45679,21 @@ class rate_meter {
   double submission_ = 0;    // seconds of one that does nothing, by the host's clock
 };
 
+// Whether kernels/matrix_rows.hpp can use the device's units.
+[[nodiscard]] inline bool lie_in_rows(const device& on, const device_profile& profile) {
+  const kernels::kernel_dispatch trial = kernels::make_rows_trial(profile);
+  const vulkan::buffer found = on.allocate(profile.subgroup_size * sizeof(std::uint32_t));
+  vulkan::recorder r(on);
+  r.fill({found}, 0);
+  r.barrier();
+  r.dispatch(on.create_pipeline(trial.module), {{found}}, trial.groups);
+  on.submit(r.finish());
+  const vulkan::read_back_ticket read = on.read_back(found);
+  std::vector<std::uint32_t> lanes(profile.subgroup_size);
+  std::memcpy(lanes.data(), read.data().data(), lanes.size() * sizeof(std::uint32_t));
+  return std::ranges::all_of(lanes, [](std::uint32_t is_right) { return is_right == 1; });
+}
+
 // What a file of rates is of: kernels differ by these limits.
 [[nodiscard]] inline nlohmann::json rates_origin(const device& on) {
   const device_facts& facts = on.facts();
@@ -44976,11 +45722,30 @@ inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = 
 };
 
 // Never a reason not to make a program. What is to be said is said by profile_of, which holds no lock then.
-class rate_finder {
+class profile_finder {
  public:
-  explicit rate_finder(const device& on) : on_(on) {}
+  explicit profile_finder(const device& on) : on_(on) {}
 
-  [[nodiscard]] std::optional<device_rates> find() {
+  [[nodiscard]] device_profile find() {
+    device_profile found = make_device_profile(on_.facts());
+    const rate_measurement wanted = on_.rate_option();
+    if (wanted == rate_measurement::always ||
+        (wanted == rate_measurement::automatic && !has_known_rates(on_.facts()))) {
+      if (const auto rates = find_rates()) found = with_rates(found, *rates);
+    }
+    if (kernels::may_lie_in_rows(found)) {
+      attempt("it could not be tried out how matrix units of {} hold their results, attention does not use them: {}",
+              [&] { found.fragments_by_rows = lie_in_rows(on_, found); });
+    }
+    return found;
+  }
+
+  void say() const {
+    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
+  }
+
+ private:
+  [[nodiscard]] std::optional<device_rates> find_rates() {
     const std::string& name = on_.facts().name;
     std::optional<device_rates> found;
     std::string path;
@@ -45012,11 +45777,6 @@ class rate_finder {
     return found;
   }
 
-  void say() const {
-    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
-  }
-
- private:
   template <class Work>
   void attempt(const char* otherwise, const Work& work) {
     try {
@@ -45048,14 +45808,10 @@ MEGANEURA_INLINE device_rates measure_rates(const device& on) try {
 }
 
 MEGANEURA_INLINE device_profile profile_of(const device& on) try {
-  device_profile known = make_device_profile(on.facts());
-  const rate_measurement wanted = on.rate_option();
-  if (wanted == rate_measurement::never) return known;
-  if (wanted == rate_measurement::automatic && detail::has_known_rates(on.facts())) return known;
-  detail::rate_finder finder(on);
-  const std::optional<device_rates> found = on.rates([&] { return finder.find(); });
+  detail::profile_finder finder(on);
+  const device_profile found = on.profile([&] { return finder.find(); });
   finder.say();
-  return found ? with_rates(known, *found) : known;
+  return found;
 } catch (...) {
   rethrow_as_error("looking at a device's profile");
 }
@@ -46184,48 +46940,59 @@ MEGANEURA_INLINE kernel_dispatch make_argsort(const shape& extents, dtype type, 
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions for kernels/attention.hpp.
+// Definitions for kernels/attention.hpp: on multiply-add, in workgroup memory; the choice between that and matrix
+// units.
+// Attention on matrix units: scores and weights stay in registers, where results of one product are operands of the
+// next.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
-namespace detail {
+/// As make_attention, of a schedule on units. errors: unsupported where the device has no such units, or no room.
+[[nodiscard]] kernel_dispatch make_cooperative_attention(const attention_attribute& node, std::span<const dtype> types,
+                                                         const device_profile& on);
 
-// Rows of one operand on their way through registers into workgroup memory, in groups of four along a head's width,
-// which is filled up with zeros; so are rows behind the last one.
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// What kernels of attention have in common: rows on their way, what scores become, and where results are stored.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Rows of one operand on their way through registers into workgroup memory, in groups of four along a head's width,
+/// which is filled up with zeros; so are rows behind the last one. `lanes` neighbouring invocations share a row.
 class row_block {
  public:
-  row_block(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows)
-      : k_(k),
-        plan_(plan),
-        from_(k.storage_buffer<spirv::f32>(name)),
-        rows_(rows),
-        fours_(ceil_div(plan.k_count, 4u)),
-        pitch_(fusion::attention_tiles::pitch(fours_)),
-        staged_(k.shared<spirv::f32x4>(rows * pitch_)) {
+  row_block(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows,
+            std::uint32_t lanes)
+      : k_(k), plan_(plan), from_(k.storage_buffer<spirv::f32>(name)), rows_(rows), lanes_(lanes) {
     if (reads_fours()) from4_ = k.view<spirv::f32x4>(from_);
   }
 
-  void place(const spirv::u32& batch) {
+  /// `index`: of the invocation.
+  void place(const spirv::u32& batch, const spirv::u32& index) {
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
-    const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * fours_;
+    const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * lanes_;
     for (std::uint32_t done = 0; done < pieces; done += threads) {
-      const spirv::u32 index = k_.local_index() + done;
-      pieces_.push_back(
-          {index / fours_, index % fours_, done + threads > pieces ? index < pieces : spirv::boolean(true)});
+      const spirv::u32 at = index + done;
+      pieces_.push_back({at / lanes_, at % lanes_, done + threads > pieces ? at < pieces : spirv::boolean(true)});
       values_.push_back(k_.variable<spirv::f32x4>());
     }
   }
   void fetch(const spirv::u32& first_row) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) k_.if_(pieces_[i].needed, [&] { fetch_piece(i, first_row); });
   }
-  void stage() {
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      k_.if_(pieces_[i].needed, [&] { staged_[pieces_[i].row * pitch_ + pieces_[i].four] = values_[i].load(); });
+  /// body(row, four, values) for each piece of this invocation.
+  template <class Body>
+  void each(const Body& body) const {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, values_[i].load()); });
+    }
   }
-  [[nodiscard]] spirv::f32x4 read(const spirv::u32& row, const spirv::u32& four) const {
-    return staged_[row * pitch_ + four].load();
+  /// One element in memory.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& along) const {
+    return from_.load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, along));
   }
-  [[nodiscard]] std::uint32_t fours() const { return fours_; }
+  [[nodiscard]] std::uint32_t lanes() const { return lanes_; }
+  [[nodiscard]] spirv::kernel& owner() const { return k_; }
 
  private:
   struct piece {
@@ -46233,6 +47000,8 @@ class row_block {
     spirv::boolean needed;
   };
   [[nodiscard]] bool reads_fours() const { return plan_.width == 4 && plan_.along_k; }
+  // Lanes behind a row's end, where a row has a power of two of them.
+  [[nodiscard]] bool is_filled() const { return lanes_ * 4 > plan_.k_count; }
 
   void fetch_piece(std::size_t i, const spirv::u32& first_row) {
     using namespace spirv;
@@ -46240,19 +47009,19 @@ class row_block {
     const u32 row = first_row + pieces_[i].row;
     const u32 start = base_ + offset_of(plan_.rows, ragged ? min(row, u32(plan_.row_count - 1)) : row);
     const boolean inside = ragged ? row < plan_.row_count : boolean(true);
+    const u32 first = pieces_[i].four * 4u, last(plan_.k_count - 1);
     if (reads_fours()) {
-      const f32x4 four = from4_->load((start + offset_of(plan_.k, pieces_[i].four * 4u)) >> 2u);
-      values_[i].store(ragged ? vector(select(inside, four[0], f32(0)), select(inside, four[1], f32(0)),
-                                       select(inside, four[2], f32(0)), select(inside, four[3], f32(0)))
-                              : four);
+      const u32 at = is_filled() ? min(first, last - 3u) : first;
+      const f32x4 four = from4_->load((start + offset_of(plan_.k, at)) >> 2u);
+      const boolean kept = is_filled() ? inside && first < plan_.k_count : inside;
+      values_[i].store(ragged || is_filled() ? select(vector(kept, kept, kept, kept), four, f32x4(0.0f)) : four);
       return;
     }
     std::vector<f32> parts;
     for (std::uint32_t j = 0; j < 4; ++j) {
-      const u32 at = pieces_[i].four * 4u + j;
-      const bool filled = plan_.k_count % 4 != 0;
-      const f32 value = from_.load(start + offset_of(plan_.k, filled ? min(at, u32(plan_.k_count - 1)) : at));
-      parts.push_back(select(filled ? inside && at < plan_.k_count : inside, value, f32(0)));
+      const u32 at = first + j;
+      const f32 value = from_.load(start + offset_of(plan_.k, is_filled() ? min(at, last) : at));
+      parts.push_back(select(is_filled() ? inside && at < plan_.k_count : inside, value, f32(0)));
     }
     values_[i].store(vector(parts[0], parts[1], parts[2], parts[3]));
   }
@@ -46261,14 +47030,13 @@ class row_block {
   matmul_operand plan_;
   spirv::memory<spirv::f32> from_;
   std::optional<spirv::memory<spirv::f32x4>> from4_;
-  std::uint32_t rows_, fours_, pitch_;
-  spirv::memory<spirv::f32x4> staged_;
+  std::uint32_t rows_, lanes_;
   spirv::u32 base_;
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
 
-// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
+/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
 // node's.
 [[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
                                                std::size_t m, std::size_t n, std::size_t k) {
@@ -46288,7 +47056,7 @@ class row_block {
 [[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
   return product_of(node, node.query(), node.key(), 1, 3, 4);
 }
-// Rows of values are keys, along which channels lie.
+/// Rows of values are keys, along which channels lie.
 [[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
   return product_of(node, node.query(), node.values(), 1, 3, 2);
 }
@@ -46296,29 +47064,155 @@ class row_block {
   return product_of(node, node.query(), node.values(), 1, 2, 3);
 }
 
+/// What kernels of attention have in common: what scores become, and where quotients are stored.
+class attention_kernel {
+ public:
+  attention_kernel(spirv::kernel& k, const attention_attribute& node)
+      : k_(k), node_(node), out_plan_(plan_result(results_of(node))) {
+    const auto [batch, queries, channels, keys, width] = node.sizes();
+    query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
+    channel_count_ = static_cast<std::uint32_t>(channels), width_ = static_cast<std::uint32_t>(width);
+  }
+
+ protected:
+  /// Behind the bindings of query, key and values.
+  void bind_others(std::span<const dtype> types) {
+    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+    out_ = k_.storage_buffer<spirv::f32>("out", spirv::access::write);
+    if (out_plan_.width == 4) out4_ = k_.view<spirv::f32x4>(*out_);
+  }
+
+  /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
+  [[nodiscard]] spirv::f32 score(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
+    using namespace spirv;
+    const u32 m = min(query, u32(query_count_ - 1)), n = min(key, u32(key_count_ - 1));
+    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
+    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
+      if (argument == 0) return sum;
+      const index_map& map = node_.of_argument(argument);
+      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
+                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
+                         group_offset(node_.space, map, second, node_.query_axes, m) +
+                         group_offset(node_.space, map, fourth, node_.key_axes, n);
+      if (map.source == index_map::index_source) return bitcast<i32>(offset);
+      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
+    }));
+  }
+
+  /// By which what was added up shrinks where the largest score is another one now.
+  [[nodiscard]] spirv::f32 shrinking(const spirv::f32& before, const spirv::f32& largest) const {
+    return select(largest == before, spirv::f32(1), exp_below(before - largest, 0));
+  }
+  /// What scores are seen from: the largest; a row whose scores are all -infinity so far adds up nothing, and at the
+  /// end divides by that.
+  [[nodiscard]] static spirv::f32 origin(const spirv::f32& largest) {
+    return select(largest == nothing, spirv::f32(0), largest);
+  }
+  /// 2^shift e^x for x <= 0, 0 below -87: 2^r as devices have it, |r| <= 1/2, where they are a few ulp off.
+  [[nodiscard]] static spirv::f32 exp_below(const spirv::f32& x, std::uint32_t shift) {
+    using namespace spirv;
+    constexpr float log2e = 0x1.715476p+0f, rest = 0x1.4ae0cp-26f;
+    const boolean is_lost = x < f32(-87);
+    const f32 bounded = select(is_lost, f32(-87), x);
+    // Whole numbers end at the last bit of such a sum: of 1.5 * 2^23, and of an exponent's bias.
+    constexpr float whole = 12582912;
+    const f32 sum = fma(bounded, f32(log2e), f32(whole));
+    const f32 fraction = fma(bounded, f32(rest), fma(bounded, f32(log2e), f32(whole) - sum));
+    const f32 power = bitcast<f32>((bitcast<u32>(sum) << 23u) + ((127u + shift) << 23u));
+    return select(is_lost, f32(0), f32(untyped::math(glsl::exp2, f32::static_type, {fraction})) * power);
+  }
+  /// The same, off by |x| ulp and what the device permits itself.
+  [[nodiscard]] static spirv::f32 rounded_exp(const spirv::f32& x, std::uint32_t shift) {
+    using namespace spirv;
+    const f32 power = fma(x, f32(0x1.715476p+0f), f32(static_cast<float>(shift)));
+    return f32(untyped::math(glsl::exp2, f32::static_type, {power}));
+  }
+  [[nodiscard]] spirv::f32 weight(const spirv::f32& score, const spirv::f32& part) const {
+    return spirv::f32(
+        kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? score : part; }));
+  }
+
+  /// Four channels of a row that exists.
+  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
+    using namespace spirv;
+    std::vector<f32> quotients;
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const scalar_value operands[] = {sums[c], total};
+      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
+    }
+    if (out4_) {
+      (*out4_)[place_of(query, channel) >> 2u] = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
+      return;
+    }
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = channel + c;
+      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
+             [&] { (*out_)[place_of(query, at)] = quotients[c]; });
+    }
+  }
+
+  static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
+  spirv::kernel& k_;
+  const attention_attribute& node_;
+  std::uint32_t query_count_ = 0, key_count_ = 0, channel_count_ = 0, width_ = 0;
+  spirv::u32 batch_, first_query_;
+
+ private:
+  [[nodiscard]] spirv::u32 place_of(const spirv::u32& query, const spirv::u32& channel) const {
+    return offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) + offset_of(out_plan_.n, channel) +
+           static_cast<std::uint32_t>(node_.output.offset);
+  }
+
+  matmul_result out_plan_;
+  std::vector<bound_tensor> others_;
+  std::optional<spirv::memory<spirv::f32>> out_;
+  std::optional<spirv::memory<spirv::f32x4>> out4_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+// Rows of one operand as they are, in workgroup memory.
+class f32_rows : public row_block {
+ public:
+  f32_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows)
+      : row_block(k, plan, name, rows, ceil_div(plan.k_count, 4u)),
+        pitch_(fusion::attention_tiles::pitch(lanes())),
+        staged_(k.shared<spirv::f32x4>(rows * pitch_)) {}
+  void stage() const {
+    each([&](const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& values) {
+      staged_[row * pitch_ + four] = values;
+    });
+  }
+  [[nodiscard]] spirv::f32x4 read(const spirv::u32& row, const spirv::u32& four) const {
+    return staged_[row * pitch_ + four].load();
+  }
+  [[nodiscard]] std::uint32_t fours() const { return lanes(); }
+
+ private:
+  std::uint32_t pitch_;
+  spirv::memory<spirv::f32x4> staged_;
+};
+
 /// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
 /// keys, its share of the weighed values. `largest` and the sum of a row go from block to block, and what was added up
 /// is brought to the new largest score each time.
-class attention_kernel {
+class attention_by_lanes : public attention_kernel {
  public:
-  attention_kernel(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
-                   const fusion::attention_tiles& tiles)
-      : k_(k),
-        node_(node),
+  attention_by_lanes(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                     const fusion::attention_tiles& tiles)
+      : attention_kernel(k, node),
         tiles_(tiles),
-        out_plan_(plan_result(results_of(node))),
         query_(k, plan_operand(scores_of(node), true), "query", tiles.rows),
         key_(k, plan_operand(scores_of(node), false), "key", tiles.keys),
         values_(k, plan_operand(values_of(node), false), "values", tiles.keys),
         scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         factors_(k.shared<spirv::f32>(tiles.rows)) {
-    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k, types[i], "operand" + std::to_string(i));
-    out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
-    if (out_plan_.width == 4) out4_ = k.view<spirv::f32x4>(*out_);
-    const auto [batch, queries, channels, keys, width] = node.sizes();
-    query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
-    channel_count_ = static_cast<std::uint32_t>(channels);
+    bind_others(types);
   }
 
   [[nodiscard]] std::uint32_t tiles_down() const { return ceil_div(query_count_, tiles_.rows); }
@@ -46327,7 +47221,8 @@ class attention_kernel {
     using namespace spirv;
     batch_ = linear / tiles_down();
     first_query_ = linear % tiles_down() * tiles_.rows;
-    query_.place(batch_), key_.place(batch_), values_.place(batch_);
+    query_.place(batch_, k_.local_index()), key_.place(batch_, k_.local_index()),
+        values_.place(batch_, k_.local_index());
     query_.fetch(first_query_);
     query_.stage();
     begin();
@@ -46337,7 +47232,7 @@ class attention_kernel {
       k_.barrier();
       const u32 next = first_key + tiles_.keys;
       k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
-      score(first_key);
+      score_block(first_key);
       k_.barrier();
       weigh();
       k_.barrier();
@@ -46369,7 +47264,7 @@ class attention_kernel {
     for (std::uint32_t i = 0; i < results_each(); ++i) weighed_.push_back(k_.variable<f32x4>());
   }
 
-  void score(const spirv::u32& first_key) {
+  void score_block(const spirv::u32& first_key) {
     using namespace spirv;
     const std::uint32_t across = tiles_.keys / keys_each();
     const u32 row = k_.local_index() / across * rows_each(), key = k_.local_index() % across;
@@ -46393,10 +47288,9 @@ class attention_kernel {
     for (std::uint32_t each = 0; each < scores_each(); ++each) {
       const u32 m = row + each / keys_each(), n = key + each % keys_each() * across;
       const u32 place = first_key + n;
-      const bool ragged = key_count_ % tiles_.keys != 0;
-      f32 value = finished(sums[each].load(), first_query_ + m, ragged ? min(place, u32(key_count_ - 1)) : place);
-      if (ragged) value = select(place < key_count_, value, f32(-std::numeric_limits<float>::infinity()));
-      score_at(m * tiles_.keys + n) = value;
+      const f32 value = score(sums[each].load(), first_query_ + m, place);
+      score_at(m * tiles_.keys + n) =
+          key_count_ % tiles_.keys == 0 ? value : select(place < key_count_, value, nothing);
     }
   }
 
@@ -46404,33 +47298,9 @@ class attention_kernel {
     return scores_.component(place >> 2u, place & 3u);
   }
 
-  // Rows behind the last one are some row's: they are not stored.
-  [[nodiscard]] spirv::f32 finished(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
-    using namespace spirv;
-    const u32 m = query_count_ % tiles_.rows == 0 ? query : min(query, u32(query_count_ - 1));
-    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
-    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
-      if (argument == 0) return sum;
-      const index_map& map = node_.of_argument(argument);
-      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
-                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
-                         group_offset(node_.space, map, second, node_.query_axes, m) +
-                         group_offset(node_.space, map, fourth, node_.key_axes, key);
-      if (map.source == index_map::index_source) return bitcast<i32>(offset);
-      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
-    }));
-  }
-
-  [[nodiscard]] spirv::f32 apply(scalar_op kind, const spirv::f32& a) const {
-    const scalar_value operands[] = {a};
-    return spirv::f32(kernels::emit(k_, {kind, dtype::f32}, operands));
-  }
-
-  // A row whose scores are all -infinity so far has added up nothing, and at the end divides by that.
   void weigh() {
     using namespace spirv;
     const u32 row = k_.local_index() / lanes(), lane = k_.local_index() % lanes();
-    const f32 nothing(-std::numeric_limits<float>::infinity());
     const f32 before = largest_->load();
     std::vector<f32> parts;
     for (std::uint32_t n = 0; n < tiles_.keys; n += 4) {
@@ -46441,16 +47311,14 @@ class attention_kernel {
       for (std::size_t i = 0; i < parts.size() / 2; ++i) parts[i] = max(parts[i], parts[parts.size() - 1 - i]);
     }
     const f32 largest = max(before, parts[0]);
-    const f32 factor = select(largest == before, f32(1), apply(scalar_op::exp, before - largest));
+    const f32 factor = shrinking(before, largest), from = origin(largest);
     total_->store(total_->load() * factor);
     const auto use = [&](const u32& n) {
       const f32 value = score_at(row * tiles_.keys + n).load();
-      const f32 e = select(largest == nothing, f32(0), apply(scalar_op::exp, value - largest));
-      *total_ += e;
-      const f32 weight(
-          kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? value : e; }));
+      const f32 part = exp_below(value - from, 0);
+      *total_ += part;
       const u32 place = n * tiles_.rows + row;
-      weights_.component(place >> 2u, place & 3u) = weight;
+      weights_.component(place >> 2u, place & 3u) = weight(value, part);
     };
     for (std::uint32_t j = 0; j < tiles_.keys; j += lanes()) use(lane + j);
     largest_->store(largest);
@@ -46515,39 +47383,10 @@ class attention_kernel {
     });
   }
 
-  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
-    using namespace spirv;
-    std::vector<f32> quotients;
-    for (std::uint32_t c = 0; c < 4; ++c) {
-      const scalar_value operands[] = {sums[c], total};
-      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
-    }
-    const u32 row = offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) +
-                    static_cast<std::uint32_t>(node_.output.offset);
-    if (out4_) {
-      (*out4_)[(row + offset_of(out_plan_.n, channel)) >> 2u] =
-          vector(quotients[0], quotients[1], quotients[2], quotients[3]);
-      return;
-    }
-    for (std::uint32_t c = 0; c < 4; ++c) {
-      const u32 at = channel + c;
-      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
-             [&] { (*out_)[row + offset_of(out_plan_.n, at)] = quotients[c]; });
-    }
-  }
-
-  spirv::kernel& k_;
-  const attention_attribute& node_;
   const fusion::attention_tiles tiles_;
-  matmul_result out_plan_;
-  row_block query_, key_, values_;
+  f32_rows query_, key_, values_;
   spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]
   spirv::memory<spirv::f32> factors_;             // of rows, by which what was added up before this block shrinks
-  std::vector<bound_tensor> others_;
-  std::optional<spirv::memory<spirv::f32>> out_;
-  std::optional<spirv::memory<spirv::f32x4>> out4_;
-  std::uint32_t query_count_ = 0, key_count_ = 0, channel_count_ = 0;
-  spirv::u32 batch_, first_query_;
   std::optional<spirv::var<spirv::f32>> largest_, total_;  // of the row, and of it what the invocation added up
   std::vector<spirv::var<spirv::f32x4>> weighed_;
 };
@@ -46561,6 +47400,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node,
     fail(error_category::unsupported,
          "attention of {}, {} and {} giving {} was asked for; its kernels are of f32: cast the operands",
          to_string(types[0]), to_string(types[1]), to_string(types[2]), to_string(result));
+  if (node.schedule.is_on_units()) return make_cooperative_attention(node, types, on);
   const auto [batch, queries, channels, keys, width] = node.sizes();
   const fusion::attention_tiles tiles = fusion::tiles_of_attention(node, on);
   if (tiles.rows == 0)
@@ -46570,7 +47410,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node,
         "up to {} wide, as far as workgroup memory of {} bytes has room",
         keys, width, channels, fusion::most_keys, fusion::widest_head, on.max_shared_bytes);
   spirv::kernel k(fmt::format("attention {}x{}x{}x{}", batch, queries, keys, width), {tiles.invocations, 1, 1});
-  detail::attention_kernel rows(k, node, types, tiles);
+  detail::attention_by_lanes rows(k, node, types, tiles);
   const auto count = static_cast<std::uint64_t>(tiles.count);
   const auto groups = detail::spread_groups(count, on);
   const spirv::u32 linear = detail::linear_group(k, groups);
@@ -52931,287 +53771,696 @@ MEGANEURA_INLINE flat_grid make_flat_grid(std::int64_t count, std::uint32_t each
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions of matmul_cooperative.hpp: the loop over k, slices that meet, and the way of the sums to memory.
-// One operand of a product on its way to matrix units: the largest of each row, scaling, f16 terms in workgroup memory.
-// Matrix units as product kernels use them, and the same in workgroup memory for devices without any.
-// Cooperative matrices (VK_KHR_cooperative_matrix): a small matrix held jointly by the invocations of a subgroup.
+// Definitions of cooperative.hpp.
 
-namespace meganeura::inline MEGANEURA_ABI::spirv {
+namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
 
-enum class matrix_use : std::uint8_t { a = 0, b = 1, accumulator = 2 };
-enum class matrix_layout : std::uint8_t { row_major = 0, column_major = 1 };
-
-namespace untyped {
-struct matrix_type {
-  scalar_kind kind = scalar_kind::f16;
-  word rows = 16, columns = 16;
-  matrix_use use = matrix_use::a;
-  [[nodiscard]] bool operator==(const matrix_type&) const = default;
-};
-struct matrix_operand {
-  kernel* owner = nullptr;
-  word id = 0;
-  matrix_type type;
-};
-[[nodiscard]] matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value);
-[[nodiscard]] matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
-                                         matrix_layout layout);
-void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride, matrix_layout layout);
-[[nodiscard]] matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
-                                                 const matrix_operand& c);
-/// add, subtract, multiply, divide: component by component.
-[[nodiscard]] matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b);
-[[nodiscard]] matrix_operand matrix_negate(const matrix_operand& a);
-/// Between floats, or between integers.
-[[nodiscard]] matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a);
-[[nodiscard]] matrix_operand matrix_scale(const matrix_operand& a, const operand& factor);
-[[nodiscard]] word matrix_variable(kernel& owner, const matrix_type& type);
-[[nodiscard]] matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type);
-void matrix_write(word variable, const matrix_operand& what);
-[[nodiscard]] place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which);
-[[nodiscard]] operand matrix_length(kernel& owner, const matrix_type& type);
-}  // namespace untyped
-
-/// A subgroup-scope matrix value of scalar T: f16, f32, bf16 where it is a type (kernel::use_bfloat16), integers. Types
-/// and sizes are the shapes the device lists, e.g. 16x16. Of bf16 there is no arithmetic but the product.
-template <kernel_value T>
-class cooperative_matrix : public untyped::matrix_operand {
- public:
-  explicit cooperative_matrix(const untyped::matrix_operand& untyped) : matrix_operand(untyped) {}
-  [[nodiscard]] static cooperative_matrix fill(kernel& k, word rows, word columns, matrix_use use, const T& value) {
-    return cooperative_matrix(untyped::matrix_fill(k, {T::kind, rows, columns, use}, value));
-  }
-  /// Loads from `from[offset]`; stride counts elements of the memory's type, which may be wider than T (u32x4 staging).
-  template <kernel_value Element>
-  [[nodiscard]] static cooperative_matrix load(const memory<Element>& from, const u32& offset, const u32& stride,
-                                               word rows, word columns, matrix_use use,
-                                               matrix_layout layout = matrix_layout::row_major) {
-    return cooperative_matrix(
-        untyped::matrix_load({T::kind, rows, columns, use}, untyped::locate(from.object(), offset), stride, layout));
-  }
-  template <kernel_value Element>
-  void store(const memory<Element>& to, const u32& offset, const u32& stride,
-             matrix_layout layout = matrix_layout::row_major) const {
-    untyped::matrix_store(untyped::locate(to.object(), offset), *this, stride, layout);
-  }
-  [[nodiscard]] friend cooperative_matrix operator+(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::add, a, b));
-  }
-  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::subtract, a, b));
-  }
-  /// Component by component, as are all but multiply_add.
-  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::multiply, a, b));
-  }
-  [[nodiscard]] friend cooperative_matrix operator/(const cooperative_matrix& a, const cooperative_matrix& b) {
-    return cooperative_matrix(untyped::matrix_binary(untyped::binary_op::divide, a, b));
-  }
-  [[nodiscard]] friend cooperative_matrix operator-(const cooperative_matrix& a) {
-    return cooperative_matrix(untyped::matrix_negate(a));
-  }
-  [[nodiscard]] friend cooperative_matrix operator*(const cooperative_matrix& a, const T& factor) {
-    return cooperative_matrix(untyped::matrix_scale(a, factor));
-  }
-};
-
-/// a * b + c on the matrix unit.
-template <kernel_value T, kernel_value Accumulator>
-[[nodiscard]] cooperative_matrix<Accumulator> multiply_add(const cooperative_matrix<T>& a,
-                                                           const cooperative_matrix<T>& b,
-                                                           const cooperative_matrix<Accumulator>& c) {
-  return cooperative_matrix<Accumulator>(untyped::matrix_multiply_add(a, b, c));
+[[nodiscard]] inline word matrix_type_id(kernel& owner, const matrix_type& type) {
+  return owner.builder().type_cooperative_matrix(type.kind, type.rows, type.columns, static_cast<word>(type.use));
 }
 
-/// Each component by value, rounded to nearest; the matrix keeps its use. Between floats, or between integers.
-template <kernel_value To, kernel_value From>
-[[nodiscard]] cooperative_matrix<To> convert(const cooperative_matrix<From>& from) {
-  static_assert(is_integer(To::kind) == is_integer(From::kind),
-                "meganeura: convert<T>(matrix): T and the matrix must both be floats or both be integers");
-  return cooperative_matrix<To>(untyped::matrix_convert(To::kind, from));
+[[nodiscard]] inline word matrix_id(const matrix_operand& value) {
+  if (value.owner->builder().visible(value.id)) return value.id;
+  fail(error_category::invalid_argument,
+       "a cooperative matrix computed inside a closed block was used after it; keep it in a variable");
 }
 
-/// A mutable matrix. Keep them in a C++ array: an index computed on the device costs a factor of 5 to 15.
-template <kernel_value T>
-class cooperative_variable {
- public:
-  explicit cooperative_variable(const cooperative_matrix<T>& initial)
-      : owner_(initial.owner), type_(initial.type), variable_(untyped::matrix_variable(*initial.owner, initial.type)) {
-    store(initial);
+MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value) {
+  const word part = owner.use(value);
+  const word id = matrix_type_id(owner, type);
+  if (value.is_literal() && !is_narrow_integer(type.kind))
+    return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
+  return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
+}
+
+// A matrix lies in elements of an array, which parts of vectors are not.
+inline void check_matrix_place(const place_reference& place) {
+  if (!place.object.lies_as || place.object.lies_as->components == place.object.type.components) return;
+  fail(error_category::invalid_argument,
+       "a matrix in a view of workgroup memory needs use_explicit_workgroup_layout(), or the array itself");
+}
+
+MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
+                                            matrix_layout layout) {
+  check_matrix_place(from);
+  kernel& owner = *from.object.owner;
+  const word id = matrix_type_id(owner, type);
+  words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
+              owner.use(stride)};
+  const words extra = memory_operands(owner, from.object, false);
+  parts.insert(parts.end(), extra.begin(), extra.end());
+  return {&owner, owner.builder().emit(op::cooperative_matrix_load, id, parts), type};
+}
+
+MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride,
+                                   matrix_layout layout) {
+  check_matrix_place(to);
+  kernel& owner = *to.object.owner;
+  if (!to.object.writable)
+    fail(error_category::invalid_argument,
+         "a matrix store to read-only binding {} was asked for; declare it with access::write", to.object.binding);
+  words parts{to.pointer, matrix_id(what), owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
+              owner.use(stride)};
+  const words extra = memory_operands(owner, to.object, true);
+  parts.insert(parts.end(), extra.begin(), extra.end());
+  owner.builder().emit_void(op::cooperative_matrix_store, parts);
+}
+
+// Cooperative matrix operands: which of a, b, c and the result are signed integers.
+[[nodiscard]] inline word signed_operands(scalar_kind a, scalar_kind b, scalar_kind c) {
+  const auto is_signed = [](scalar_kind kind) { return is_integer(kind) && info(kind).is_signed; };
+  return (is_signed(a) ? 1u : 0u) | (is_signed(b) ? 2u : 0u) | (is_signed(c) ? 12u : 0u);
+}
+
+MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
+                                                    const matrix_operand& c) {
+  if (a.type.use != matrix_use::a || b.type.use != matrix_use::b || c.type.use != matrix_use::accumulator) {
+    fail(error_category::invalid_argument, "multiply_add takes matrices of use a, b and accumulator, in this order");
   }
-  [[nodiscard]] cooperative_matrix<T> load() const {
-    return cooperative_matrix<T>(untyped::matrix_read(*owner_, variable_, type_));
+  if (a.type.columns != b.type.rows || a.type.rows != c.type.rows || b.type.columns != c.type.columns) {
+    fail(error_category::invalid_argument, "multiply_add of {}x{} by {}x{} onto {}x{} was asked for", a.type.rows,
+         a.type.columns, b.type.rows, b.type.columns, c.type.rows, c.type.columns);
   }
-  void store(const cooperative_matrix<T>& what) const { untyped::matrix_write(variable_, what); }
-  /// One of the components that this invocation holds: rows * columns / subgroup size of them, in an order of the
-  /// device's.
-  [[nodiscard]] T component(word which) const { return T(untyped::load(place_of(which))); }
-  void set_component(word which, const T& what) const { untyped::store(place_of(which), what); }
-  /// How many these are, which a kernel knows when it runs.
-  [[nodiscard]] u32 length() const { return u32(untyped::matrix_length(*owner_, type_)); }
+  words parts{matrix_id(a), matrix_id(b), matrix_id(c)};
+  if (const word signs = signed_operands(a.type.kind, b.type.kind, c.type.kind); signs != 0) parts.push_back(signs);
+  return {c.owner,
+          c.owner->builder().emit_pure(op::cooperative_matrix_mul_add, matrix_type_id(*c.owner, c.type), parts),
+          c.type};
+}
+
+[[nodiscard]] inline matrix_operand matrix_pure(op code, const matrix_type& type, const matrix_operand& a,
+                                                std::initializer_list<word> parts) {
+  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, type), words(parts)), type};
+}
+
+[[nodiscard]] inline int arithmetic_of(scalar_kind kind) {
+  if (kind == scalar_kind::bf16)
+    fail(error_category::invalid_argument, "arithmetic on a cooperative matrix of bf16 was asked for; convert it");
+  return !is_integer(kind) ? 0 : info(kind).is_signed ? 1 : 2;
+}
+
+MEGANEURA_INLINE matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b) {
+  if (a.type != b.type) fail(error_category::invalid_argument, "cooperative matrices of different types were combined");
+  constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
+                             {op::f_sub, op::i_sub, op::i_sub},
+                             {op::f_mul, op::i_mul, op::i_mul},
+                             {op::f_div, op::s_div, op::u_div}};
+  if (code > binary_op::divide)
+    fail(error_category::invalid_argument, "cooperative matrices are added, subtracted, multiplied and divided only");
+  return matrix_pure(table[static_cast<int>(code)][arithmetic_of(a.type.kind)], a.type, a,
+                     {matrix_id(a), matrix_id(b)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_negate(const matrix_operand& a) {
+  return matrix_pure(arithmetic_of(a.type.kind) == 0 ? op::f_negate : op::s_negate, a.type, a, {matrix_id(a)});
+}
+
+MEGANEURA_INLINE matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a) {
+  if (a.type.kind == to) return a;
+  if (is_integer(a.type.kind) != is_integer(to))
+    fail(error_category::invalid_argument, "a cooperative matrix of floats was to become one of integers, or back");
+  const matrix_type type{to, a.type.rows, a.type.columns, a.type.use};
+  if (!is_integer(to)) return matrix_pure(op::f_convert, type, a, {matrix_id(a)});
+  const scalar_info &had = info(a.type.kind), &has = info(to);
+  if (had.bits == has.bits) return matrix_pure(op::bitcast, type, a, {matrix_id(a)});
+  const bool widens = had.bits < has.bits;
+  if (widens ? had.is_signed : has.is_signed) return matrix_pure(op::s_convert, type, a, {matrix_id(a)});
+  if (!has.is_signed) return matrix_pure(op::u_convert, type, a, {matrix_id(a)});
+  return matrix_convert(to, matrix_convert(has.bits == 32 ? scalar_kind::u32 : scalar_kind::u16, a));
+}
+
+MEGANEURA_INLINE matrix_operand matrix_scale(const matrix_operand& a, const operand& factor) {
+  const word parts[] = {matrix_id(a), a.owner->use(factor)};
+  return {a.owner, a.owner->builder().emit_pure(op::matrix_times_scalar, matrix_type_id(*a.owner, a.type), parts),
+          a.type};
+}
+
+MEGANEURA_INLINE word matrix_variable(kernel& owner, const matrix_type& type) {
+  auto& builder = owner.builder();
+  return builder.function_variable(builder.type_pointer(storage_class::function, matrix_type_id(owner, type)));
+}
+
+MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type) {
+  return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
+}
+
+MEGANEURA_INLINE place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
+  auto& builder = owner.builder();
+  const data_type scalar{type.kind, 1};
+  const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
+  const word pointer =
+      builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, builder.type(scalar)), parts);
+  return {{&owner, variable, scalar, storage_class::function}, pointer};
+}
+
+MEGANEURA_INLINE operand matrix_length(kernel& owner, const matrix_type& type) {
+  constexpr data_type index{scalar_kind::u32, 1};
+  const word id = matrix_type_id(owner, type);
+  return owner.wrap(
+      index, owner.builder().emit_pure(op::cooperative_matrix_length, owner.builder().type(index), std::span(&id, 1)));
+}
+
+MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {
+  const word parts[] = {variable, matrix_id(what)};
+  what.owner->builder().emit_void(op::store, parts);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::spirv::untyped
+// Definitions for kernels/matrix_rows.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+MEGANEURA_INLINE kernel_dispatch make_rows_trial(const device_profile& device) {
+  using namespace spirv;
+  kernel k("rows of matrix units", {device.subgroup_size, 1, 1});
+  const detail::cooperative_rows<u32x2> units(k, device, 1);
+  const memory<u32> out = k.storage_buffer<u32>("out", access::write);
+  constexpr word elements = 256;
+  const memory<f32> numbers = k.shared<f32>(elements);
+  const memory<u32x2> halves = k.shared<u32x2>(elements / 4);
+  const u32 lane = k.subgroup_lane();
+  // Each element is its place.
+  k.for_(0, elements, device.subgroup_size,
+         [&](const u32& first) { numbers[first + lane] = convert<f32>(first + lane); });
+  k.for_(0, elements / 4, device.subgroup_size, [&](const u32& first) {
+    const auto number = [&](std::uint32_t i) { return convert<f32>((first + lane) * 4u + i); };
+    halves[first + lane] = vector(pack_half(vector(number(0), number(1))), pack_half(vector(number(2), number(3))));
+  });
+  k.barrier();
+  using sums = cooperative_variable<f32>;
+  const sums results(cooperative_matrix<f32>::load(numbers, 0u, 16u, 16, 16, matrix_use::accumulator));
+  const cooperative_variable<f16> operand(units.load(halves, {0u, 4, true}, matrix_use::a));
+  const var<u32> is_right = k.variable<u32>(1u);
+  word e = 0;
+  // The same components, with what they would have to be.
+  units.update(results, [&](word, const u32& row, const u32& column, const f32& found) {
+    const f32 expected = convert<f32>(row * 16u + column);
+    k.if_(found != expected || convert<f32>(operand.component(e)) != expected, [&] { is_right = 0u; });
+    ++e;
+    return found;
+  });
+  k.if_(results.length() != 8u || operand.length() != 8u, [&] { is_right = 0u; });
+  out[lane] = is_right.load();
+  return {k.finish(), {1, 1, 1}};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/attention_cooperative.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
+/// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
+/// f32; rows with anything larger than fits then have none, as have those with infinities and NaN.
+struct f16_scale {
+  static constexpr int most = 62;
+  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23;
+  spirv::i32 exponent;
+  f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
+      : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
+                     spirv::i32(-most))) {}
+  [[nodiscard]] spirv::f32 factor() const { return number(exponent); }
+  [[nodiscard]] spirv::f32 inverse() const { return number(-exponent); }
 
  private:
-  [[nodiscard]] untyped::place_reference place_of(word which) const {
-    return untyped::matrix_component(*owner_, variable_, type_, which);
+  [[nodiscard]] static spirv::f32 number(const spirv::i32& exponent) {
+    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
   }
-  kernel* owner_;
-  untyped::matrix_type type_;
-  word variable_;
 };
+[[nodiscard]] inline spirv::u32 largest_of(const spirv::f32x4& x) {
+  const spirv::u32x4 bits = spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
+  return max(max(bits[0], bits[1]), max(bits[2], bits[3]));
+}
 
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// Where a fragment of f16 begins in staged memory: `stride` elements of the memory's type from one line to the next;
-/// a line holds neighbouring terms of one row of the operand (`along_k`), or neighbouring rows of one term.
-struct staged_place {
-  spirv::u32 offset;
-  std::uint32_t stride = 0;
-  bool along_k = true;
-};
-
-/// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
-template <spirv::kernel_value Element>
-class cooperative_unit {
+/// Rows of one operand as f16 terms in workgroup memory.
+class f16_rows : public row_block {
  public:
-  using operand = spirv::cooperative_matrix<spirv::f16>;
-  using sums = spirv::cooperative_variable<spirv::f32>;
+  f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
+           const matrix_shape& unit)
+      : row_block(k, plan, name, rows, std::bit_ceil(fusion::padded(plan.k_count, unit) / 4)),
+        fours_(fusion::padded(plan.k_count, unit) / 4),
+        line_(fusion::staged_line(plan.k_count, unit)),
+        rows_(rows),
+        terms_(terms) {}
 
-  // First of all a kernel has: the matrix type switches its module to the Vulkan memory model.
-  cooperative_unit(spirv::kernel& k, const device_profile& device)
-      : k_(k),
-        shape_(device.unit),
-        components_(shape_.m * shape_.n / device.subgroup_size),
-        zero_(
-            spirv::cooperative_matrix<spirv::f32>::fill(k, shape_.m, shape_.n, spirv::matrix_use::accumulator, 0.0f)) {
-    k.require_subgroup_size(device.subgroup_size);
+  void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
+  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x) const {
+    using namespace spirv;
+    const auto write = [&](std::uint32_t term, const f32x4& v) {
+      (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
+          vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
+    };
+    // A row has a power of two of lanes, of which some are behind its end.
+    owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
+      if (terms_ == 1) return write(0, x);
+      const half_terms of[] = {half_terms_of(x[0]), half_terms_of(x[1]), half_terms_of(x[2]), half_terms_of(x[3])};
+      write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
+      write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
+    });
   }
-  [[nodiscard]] sums zero() const { return sums(zero_); }
-  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use use) const {
-    const bool is_a = use == spirv::matrix_use::a, row_major = at.along_k == is_a;
-    return operand::load(from, at.offset, at.stride, is_a ? shape_.m : shape_.k, is_a ? shape_.k : shape_.n, use,
-                         row_major ? spirv::matrix_layout::row_major : spirv::matrix_layout::column_major);
+  /// Where the fragment that begins there is staged.
+  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
+                                      bool along_k) const {
+    return {row * line_ + (at_ + term * rows_ * line_ + along / 4), line_, along_k};
   }
-  void clear(const sums& total) const { total.store(zero_); }
-  /// total += a b on the unit.
-  void multiply_add(const sums& total, const operand& a, const operand& b) const {
-    total.store(spirv::multiply_add(a, b, total.load()));
+  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * rows_ * line_; }
+  [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
+
+ private:
+  std::uint32_t fours_, line_, rows_, terms_;
+  std::uint32_t at_ = 0;
+  std::optional<spirv::memory<spirv::u32x2>> staged_;
+};
+
+/// One kernel. A subgroup computes scores of its rows and its share of a block's keys, weighs them where they are, and
+/// adds up what they weigh. In the end shares of a row meet, each brought to the largest score of all.
+template <template <class> class Rows>
+class attention_on_units : public attention_kernel {
+ public:
+  attention_on_units(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                     const device_profile& device)
+      : attention_kernel(k, node),
+        s_(node.schedule),
+        unit_(device.unit),
+        rows_(s_.subgroups / s_.parts * unit_.m),
+        units_(k, device, s_.subgroups),
+        query_(k, plan_operand(scores_of(node), true), "query", rows_, s_.terms(), unit_),
+        key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
+        values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
+        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, width_, channel_count_, device))),
+        factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
+        totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
+        notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
+    bind_others(types);
+    if (device.subgroup_shuffle) k.require_subgroup_size(device.subgroup_size);
   }
-  /// The same, summed outside of the unit, which truncates.
-  void add_product(const sums& total, const operand& a, const operand& b) const {
-    total.store(total.load() + spirv::multiply_add(a, b, zero_));
+
+  [[nodiscard]] std::uint64_t groups() const {
+    return std::uint64_t{static_cast<std::uint64_t>(node_.sizes()[0])} * ceil_div(query_count_, rows_);
   }
-  void scale(const sums& total, float factor) const { total.store(total.load() * spirv::f32(factor)); }
-  void add(const sums& total, const sums& more) const { total.store(total.load() + more.load()); }
-  /// As rows of f32; offset and stride count elements of the memory's type.
-  template <spirv::kernel_value Stored>
-  void store(const sums& total, const spirv::memory<Stored>& to, const spirv::u32& offset, std::uint32_t stride) const {
-    total.load().store(to, offset, stride);
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    const std::uint32_t down = ceil_div(query_count_, rows_), rows_of_units = s_.subgroups / s_.parts;
+    batch_ = linear / down;
+    first_query_ = linear % down * rows_;
+    const u32 subgroup = units_.subgroup();
+    index_ = units_.index();
+    part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
+    query_.place(batch_, index_), key_.place(batch_, index_), values_.place(batch_, index_);
+    query_.begin(staged_, 0);
+    key_.begin(staged_, Rows<u32x2>::keeps_operands ? 0 : query_.staged_size());
+    values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
+
+    query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
+    clear_notes();
+    k_.barrier();
+    stage_by_rows(query_, 0);
+    k_.barrier();
+    begin();
+    add_up_until_all_fits();
+    k_.if_(
+        notes_.load(values_.padded() + without) != 0u, [&] { store_one_by_one(); }, [&] { finish(); });
   }
-  /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
-  [[nodiscard]] spirv::u32 largest(const sums& total) const {
-    spirv::u32 found = 0;
-    for (std::uint32_t i = 0; i < components_; ++i)
-      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+
+ private:
+  using units = Rows<spirv::u32x2>;
+  using sums = typename units::sums;
+  using operand = typename units::operand;
+  using row_values = typename units::row_values;
+  static constexpr std::uint32_t without = 0, overflow = 1;  // notes, behind those of the channels
+  static constexpr std::uint32_t shift = 14;  // weights count 2^-14: small ones are normal numbers of f16
+
+  [[nodiscard]] std::uint32_t keys_each() const { return s_.keys / s_.parts; }
+  [[nodiscard]] std::uint32_t fragments_of_keys() const { return keys_each() / unit_.n; }
+  [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
+  [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
+  [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+
+  template <class Body>
+  void each_of(std::uint32_t count, const Body& body) {
+    const std::uint32_t threads = k_.local_size()[0];
+    for (std::uint32_t done = 0; done < count; done += threads) {
+      const spirv::u32 at = index_ + done;
+      k_.if_(done + threads <= count ? spirv::boolean(true) : at < count, [&] { body(at); });
+    }
+  }
+  void clear_notes() {
+    each_of(values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
+  }
+  void note(std::uint32_t what) { static_cast<void>(notes_[spirv::u32(values_.padded() + what)].atomic_max(1u)); }
+
+  // Each row brought to f16's range; the inverse of its factor is kept.
+  void stage_by_rows(const f16_rows& block, std::uint32_t first_factor) {
+    using namespace spirv;
+    block.each([&](const u32& row, const u32& four, const f32x4& x) {
+      const u32 largest = units_.largest_of_lanes(largest_of(x), block.lanes());
+      const f16_scale scale(largest, 14);
+      block.stage(row, four, x * f32x4(scale.factor()));
+      k_.if_(four == 0u, [&] {
+        factors_[row + first_factor] = scale.inverse();
+        k_.if_(largest >= f16_scale::too_large, [&] { note(without); });
+      });
+    });
+  }
+
+  void begin() {
+    using namespace spirv;
+    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k) {
+      fragments found;
+      for (std::uint32_t term = 0; term < s_.terms(); ++term)
+        found.push_back(units_.load(staged_, query_.fragment(term, row_, along, true), matrix_use::a));
+      rows_of_query_.push_back(found);
+    }
+    query_factors_ = units_.make_values(1);
+    units_.each_row(
+        [&](const auto& slot, const u32& row) { units_.set(*query_factors_, slot, factors_.load(row_ + row)); });
+    largest_ = units_.make_values(0), seen_ = units_.make_values(0), shrinking_ = units_.make_values(0);
+    total_ = units_.make_values(0);
+    for (std::uint32_t i = 0; i < fragments_of_keys(); ++i) scores_.push_back(units_.zero());
+    for (std::uint32_t i = 0; i < fragments_of_channels(); ++i) weighed_.push_back(units_.zero());
+  }
+
+  // Factors of channels by the first block of their values, or by all of them where these do not do.
+  void add_up_until_all_fits() {
+    using namespace spirv;
+    const var<u32> tries = k_.variable<u32>(), whole = k_.variable<u32>();
+    k_.while_([&] { return tries.load() < 2u; },
+              [&] {
+                tries = tries.load() + 1u;
+                scale_channels(whole.load() != 0u);
+                units_.each_row([&](const auto& slot, const u32&) {
+                  units_.set(*largest_, slot, nothing), units_.set(*total_, slot, f32(0));
+                });
+                for (const sums& each : weighed_) units_.clear(each);
+                add_up();
+                u32 largest = 0;
+                for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
+                k_.if_(largest >= 0x7f800000u, [&] { note(overflow); });
+                k_.barrier();
+                k_.if_(
+                    whole.load() == 0u && notes_.load(values_.padded() + overflow) != 0u, [&] { whole = u32(1); },
+                    [&] { tries = u32(2); });
+              },
+              2);
+  }
+
+  void scale_channels(const spirv::boolean& whole) {
+    using namespace spirv;
+    const var<u32x4> found = k_.variable<u32x4>();
+    const auto look = [&] {
+      values_.each([&](const u32&, const u32&, const f32x4& x) {
+        found = max(found.load(), bitcast<u32x4>(x) & u32x4(0x7fffffffu));
+      });
+    };
+    const u32 four = index_ % values_.lanes();
+    found = u32x4(0u);
+    k_.if_(whole, [&] {
+      k_.for_(
+          0, key_count_, s_.keys,
+          [&](const u32& first) {
+            values_.fetch(first);
+            look();
+          },
+          unrolling::keep);
+      key_.fetch(0u), values_.fetch(0u);
+    });
+    look();
+    k_.if_(four * 4u < values_.padded(), [&] {
+      for (std::uint32_t c = 0; c < 4; ++c) static_cast<void>(notes_[four * 4u + c].atomic_max(found.load()[c]));
+    });
+    k_.barrier();
+    const i32 target = select(whole, i32(14), i32(5));
+    std::vector<f32> of_four;
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = min(four * 4u + c, u32(values_.padded() - 1));
+      of_four.push_back(f16_scale(notes_.load(at), target).factor());
+    }
+    channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
+    each_of(values_.padded(), [&](const u32& at) {
+      const u32 largest = notes_.load(at);
+      factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
+      k_.if_(whole && largest >= f16_scale::too_large, [&] { note(without); });
+    });
+  }
+
+  void add_up() {
+    using namespace spirv;
+    k_.for_(
+        0, key_count_, s_.keys,
+        [&](const u32& first_key) {
+          stage_by_rows(key_, first_key_factor());
+          values_.each([&](const u32& row, const u32& four, const f32x4& x) {
+            values_.stage(row, four, x * *channel_factors_);
+          });
+          const u32 next = first_key + s_.keys;
+          k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
+          k_.barrier();
+          score_block(first_key);
+          weigh();
+          add_up_block();
+          k_.barrier();
+        },
+        unrolling::keep);
+  }
+
+  using fragments = std::vector<operand>;  // of each term
+  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k) const {
+    fragments found;
+    for (std::uint32_t term = 0; term < s_.terms(); ++term)
+      found.push_back(units_.load(staged_, from.fragment(term, row, along, along_k), spirv::matrix_use::b));
     return found;
   }
-  [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
-  [[nodiscard]] spirv::u32 lane() const { return k_.subgroup_lane(); }
-  /// The subgroup sees what its lanes stored.
-  void meet() const { k_.subgroup_barrier(); }
+  // total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
+  void add_products(const sums& total, std::span<const fragments> a, std::span<const fragments> b) const {
+    if (s_.terms() == 1) {
+      for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(total, a[i][0], b[i][0]);
+      return;
+    }
+    const sums part = units_.zero();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      units_.multiply_add(part, a[i][0], b[i][1]);
+      units_.multiply_add(part, a[i][1], b[i][0]);
+    }
+    units_.scale(part, 1.0f / 2048.0f);
+    for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(part, a[i][0], b[i][0]);
+    units_.add(total, part);
+  }
 
- private:
-  spirv::kernel& k_;
-  matrix_shape shape_;
-  std::uint32_t components_;
-  spirv::cooperative_matrix<spirv::f32> zero_;
+  void score_block(const spirv::u32& first_key) {
+    using namespace spirv;
+    const u32 first = part_ * keys_each();
+    units_.each_row([&](const auto& slot, const u32&) { units_.set(*seen_, slot, units_.at(*largest_, slot)); });
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.clear(scores_[j]);
+      for (std::size_t i = 0; i < rows_of_query_.size(); i += 2) {
+        const std::size_t count = std::min<std::size_t>(2, rows_of_query_.size() - i);
+        std::vector<fragments> of_keys;
+        for (std::size_t each = i; each < i + count; ++each)
+          of_keys.push_back(load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true));
+        add_products(scores_[j], std::span(rows_of_query_).subspan(i, count), of_keys);
+      }
+      units_.update(scores_[j], [&](const auto& slot, const u32& row, const u32& column, const f32& sum) {
+        const u32 key = first + j * unit_.n + column, place = first_key + key;
+        const f32 unscaled = sum * units_.at(*query_factors_, slot) * factors_.load(key + first_key_factor());
+        const f32 value = score(unscaled, first_query_ + row_ + row, place);
+        if (key_count_ % s_.keys == 0) units_.set(*seen_, slot, max(units_.at(*seen_, slot), value));
+        return value;
+      });
+    }
+    if (key_count_ % s_.keys != 0) {
+      k_.if_(first_key + s_.keys > key_count_, [&] { hide_ending(first_key + first); });
+      for (const sums& each : scores_) {
+        units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+          units_.set(*seen_, slot, max(units_.at(*seen_, slot), value));
+          return value;
+        });
+      }
+    }
+    units_.over_rows(*seen_, [](const f32& a, const f32& b) { return max(a, b); });
+  }
+
+  // Keys behind the last one count for nothing.
+  void hide_ending(const spirv::u32& first_key) {
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.update(scores_[j], [&](const auto&, const spirv::u32&, const spirv::u32& column, const spirv::f32& value) {
+        return select(first_key + j * unit_.n + column < key_count_, value, nothing);
+      });
+    }
+  }
+
+  void weigh() {
+    using namespace spirv;
+    units_.each_row([&](const auto& slot, const u32&) {
+      const f32 before = units_.at(*largest_, slot), now = units_.at(*seen_, slot);
+      const f32 factor = shrinking(before, now);
+      units_.set(*shrinking_, slot, factor), units_.set(*largest_, slot, now);
+      units_.set(*total_, slot, units_.at(*total_, slot) * factor);
+      units_.set(*seen_, slot, origin(now));
+    });
+    for (const sums& each : weighed_) {
+      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& sum) {
+        return sum * units_.at(*shrinking_, slot);
+      });
+    }
+    for (const sums& each : scores_) {
+      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+        const f32 from_largest = value - units_.at(*seen_, slot);
+        const f32 part = s_.terms() == 1 ? rounded_exp(from_largest, shift) : exp_below(from_largest, shift);
+        units_.set(*total_, slot, units_.at(*total_, slot) + part);
+        return weight(value, part);
+      });
+    }
+  }
+
+  void add_up_block() {
+    // Of units in registers two fragments of weights at a time.
+    const std::size_t depth = units::keeps_operands ? 2 : 1;
+    for (std::size_t i = 0; i < scores_.size(); i += depth) {
+      std::vector<fragments> weights;
+      for (std::size_t each = i; each < std::min(i + depth, scores_.size()); ++each)
+        weights.push_back(units_.operands_of(scores_[each], s_.terms()));
+      for (std::uint32_t c = 0; c < weighed_.size(); ++c) {
+        std::vector<fragments> of_values;
+        for (std::size_t each = i; each < i + weights.size(); ++each) {
+          const spirv::u32 key = part_ * keys_each() + static_cast<std::uint32_t>(each) * unit_.k;
+          of_values.push_back(load(values_, key, c * unit_.n, false));
+        }
+        add_products(weighed_[c], weights, of_values);
+      }
+      units_.release_operands();
+    }
+  }
+
+  // Shares of a row meet in workgroup memory.
+  void finish() {
+    using namespace spirv;
+    const std::uint32_t line = (values_.padded() + 4) / 2, all_rows = s_.subgroups * unit_.m;
+    const u32 own = units_.subgroup() * unit_.m;
+    units_.over_rows(*total_, [](const f32& a, const f32& b) { return a + b; });
+    for (std::uint32_t c = 0; c < weighed_.size(); ++c)
+      units_.store(weighed_[c], staged_, own * line + c * unit_.n / 2, line);
+    units_.store_rows(*largest_, totals_, own);
+    units_.store_rows(*total_, totals_, own + all_rows);
+    k_.barrier();
+    const std::uint32_t fours = ceil_div(channel_count_, 4u), count = rows_ * fours;
+    k_.for_(0, count, k_.local_size()[0], [&](const u32& begin) {
+      const u32 at = begin + index_, row = at / fours, four = at % fours;
+      const u32 query = first_query_ + row;
+      k_.if_(at < count && query < query_count_, [&] { store_row(row, four, line, all_rows); });
+    });
+  }
+
+  void store_row(const spirv::u32& row, const spirv::u32& four, std::uint32_t line, std::uint32_t all_rows) {
+    using namespace spirv;
+    f32 largest = totals_.load(row);
+    for (std::uint32_t part = 1; part < s_.parts; ++part) largest = max(largest, totals_.load(row + part * rows_));
+    f32 total(0);
+    f32x4 weighed(0.0f);
+    for (std::uint32_t part = 0; part < s_.parts; ++part) {
+      const u32 own = row + part * rows_;
+      const u32x2 first = staged_.load(own * line + four * 2u), second = staged_.load(own * line + four * 2u + 1u);
+      const f32x4 added = bitcast<f32x4>(vector(first[0], first[1], second[0], second[1]));
+      const f32 factor = s_.parts == 1 ? f32(1) : shrinking(totals_.load(own), largest);
+      weighed = weighed + added * f32x4(factor);
+      total = total + totals_.load(own + all_rows) * factor;
+    }
+    std::vector<f32> of_four;
+    for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
+    store(first_query_ + row, four * 4u, weighed * vector(of_four[0], of_four[1], of_four[2], of_four[3]), total);
+  }
+
+  // In f32 from the operands themselves, where f16 cannot hold them.
+  void store_one_by_one() {
+    using namespace spirv;
+    const std::uint32_t fours = ceil_div(channel_count_, 4u), count = rows_ * fours;
+    k_.for_(
+        0, count, k_.local_size()[0],
+        [&](const u32& begin) {
+          const u32 at = begin + index_, query = first_query_ + at / fours, four = at % fours;
+          k_.if_(at < count && query < query_count_, [&] {
+            const var<f32> largest = k_.variable<f32>(), total = k_.variable<f32>();
+            const var<f32x4> weighed = k_.variable<f32x4>();
+            largest = nothing, total = f32(0), weighed = f32x4(0.0f);
+            k_.for_(
+                0, key_count_, 1,
+                [&](const u32& key) {
+                  const var<f32> sum = k_.variable<f32>();
+                  sum = f32(0);
+                  k_.for_(
+                      0, width_, 1,
+                      [&](const u32& along) {
+                        sum = fma(query_.element(query, along), key_.element(key, along), sum.load());
+                      },
+                      unrolling::keep);
+                  const f32 value = score(sum.load(), query, key), before = largest.load();
+                  const f32 now = max(before, value), factor = shrinking(before, now);
+                  const f32 part = exp_below(value - origin(now), 0);
+                  std::vector<f32> of_four;
+                  for (std::uint32_t c = 0; c < 4; ++c)
+                    of_four.push_back(values_.element(key, min(four * 4u + c, u32(channel_count_ - 1))));
+                  const f32x4 read = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
+                  largest = now;
+                  total = total.load() * factor + part;
+                  weighed = fma(f32x4(weight(value, part)), read, weighed.load() * f32x4(factor));
+                },
+                unrolling::keep);
+            store(query, four * 4u, weighed.load(), total.load());
+          });
+        },
+        unrolling::keep);
+  }
+
+  const attention_schedule s_;
+  const matrix_shape unit_;
+  const std::uint32_t rows_;
+  units units_;
+  f16_rows query_, key_, values_;
+  spirv::memory<spirv::u32x2> staged_;
+  spirv::memory<spirv::f32> factors_;  // the inverses of rows', of a block's keys', of channels'
+  spirv::memory<spirv::f32> totals_;   // of rows of subgroups: the largest scores, then the totals
+  spirv::memory<spirv::u32> notes_;    // channels' magnitudes; then what is noted
+  spirv::u32 index_, part_, row_;      // of the invocation; of the subgroup
+  std::vector<fragments> rows_of_query_;
+  std::vector<sums> scores_, weighed_;
+  std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;
+  std::optional<spirv::f32x4> channel_factors_;
 };
 
-/// The same operations lane by lane on what is staged: slow, and right wherever kernels run at all.
-template <spirv::kernel_value Element>
-class emulated_unit {
- public:
-  struct operand {
-    spirv::memory<Element> from;
-    staged_place at;
-  };
-  using sums = spirv::memory<spirv::f32>;  // a lane's results: at lane, lane + subgroup size, ... of the fragment
+template <template <class> class Rows>
+[[nodiscard]] kernel_dispatch make_attention_on(const attention_attribute& node, std::span<const dtype> types,
+                                                const device_profile& on) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  spirv::kernel k(fmt::format("attention {}x{}x{}x{}", batch, queries, keys, width),
+                  {node.schedule.subgroups * on.subgroup_size, 1, 1});
+  attention_on_units<Rows> rows(k, node, types, on);
+  const auto groups = spread_groups(rows.groups(), on);
+  const spirv::u32 linear = linear_group(k, groups);
+  if_inside(k, linear, rows.groups(), std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
+}
 
-  emulated_unit(spirv::kernel& k, const device_profile& device)
-      : k_(k), shape_(device.unit), size_(device.subgroup_size) {}
-  [[nodiscard]] sums zero() const {
-    const sums made = k_.local_array<spirv::f32>(results());
-    clear(made);
-    return made;
-  }
-  [[nodiscard]] operand load(const spirv::memory<Element>& from, const staged_place& at, spirv::matrix_use) const {
-    return {from, at};
-  }
-  void clear(const sums& total) const {
-    each([&](const spirv::u32& i) { total[i] = spirv::f32(0); });
-  }
-  void multiply_add(const sums& total, const operand& a, const operand& b) const {
-    k_.for_(0, results() * shape_.k, 1, [&](const spirv::u32& at) {
-      const spirv::u32 i = at / shape_.k, k = at % shape_.k;
-      total[i] = fma(term(a, row(i), k), term(b, column(i), k), total.load(i));
-    });
-  }
-  void add_product(const sums& total, const operand& a, const operand& b) const { multiply_add(total, a, b); }
-  void scale(const sums& total, float factor) const {
-    each([&](const spirv::u32& i) { total[i] = total.load(i) * factor; });
-  }
-  void add(const sums& total, const sums& more) const {
-    each([&](const spirv::u32& i) { total[i] = total.load(i) + more.load(i); });
-  }
-  void store(const sums& total, const spirv::memory<Element>& to, const spirv::u32& offset,
-             std::uint32_t stride) const {
-    constexpr std::uint32_t wide = Element::components;
-    each([&](const spirv::u32& i) {
-      to.component(offset + row(i) * stride + column(i) / wide, column(i) % wide) =
-          spirv::bitcast<spirv::u32>(total.load(i));
-    });
-  }
-  void store(const sums& total, const spirv::memory<spirv::f32>& to, const spirv::u32& offset,
-             std::uint32_t stride) const {
-    each([&](const spirv::u32& i) { to[offset + row(i) * stride + column(i)] = total.load(i); });
-  }
-  [[nodiscard]] spirv::u32 largest(const sums& total) const {
-    const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
-    each([&](const spirv::u32& i) {
-      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
-    });
-    return found.load();
-  }
-  [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
-  [[nodiscard]] spirv::u32 lane() const { return k_.local_index() % size_; }
-  void meet() const { k_.barrier(); }
+}  // namespace detail
 
- private:
-  [[nodiscard]] std::uint32_t results() const { return shape_.m * shape_.n / size_; }
-  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
-  [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / shape_.n; }
-  [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % shape_.n; }
-  template <class Body>
-  void each(Body&& body) const {
-    k_.for_(0, results(), 1, std::forward<Body>(body));
+MEGANEURA_INLINE kernel_dispatch make_cooperative_attention(const attention_attribute& node,
+                                                            std::span<const dtype> types, const device_profile& on) {
+  if (!fusion::fits(node.schedule, node, on)) {
+    fail(error_category::unsupported,
+         "attention schedule '{}' was asked for; it needs f16 matrix units whose results lie in rows, {} bytes of "
+         "workgroup memory and {} invocations, of which the device has {} and {}",
+         to_string(node.schedule), fusion::shared_bytes_of(node.schedule, node, on),
+         node.schedule.subgroups * on.subgroup_size, on.max_shared_bytes, on.max_invocations);
   }
-  // Term k of one row of the operand: rows of a, columns of b.
-  [[nodiscard]] static spirv::f32 term(const operand& of, const spirv::u32& row, const spirv::u32& k) {
-    constexpr std::uint32_t unit = Element::components * 2;
-    const spirv::u32 line = of.at.along_k ? row : k, along = of.at.along_k ? k : row;
-    const spirv::u32 pair =
-        of.from.component(of.at.offset + line * of.at.stride + along / unit, along % unit / 2).load();
-    const spirv::f32x2 both = spirv::unpack_half(pair);
-    return select(along % 2 == 0, both[0], both[1]);
-  }
+  if (on.matrix_units == matrix_units::emulated)
+    return detail::make_attention_on<detail::emulated_rows>(node, types, on);
+  return detail::make_attention_on<detail::cooperative_rows>(node, types, on);
+}
 
-  spirv::kernel& k_;
-  matrix_shape shape_;
-  std::uint32_t size_;
-};
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions of matmul_cooperative.hpp: the loop over k, slices that meet, and the way of the sums to memory.
+// One operand of a product on its way to matrix units: the largest of each row, scaling, f16 terms in workgroup memory.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
@@ -54244,161 +55493,6 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
-// Definitions of cooperative.hpp.
-
-namespace meganeura::inline MEGANEURA_ABI::spirv::untyped {
-
-[[nodiscard]] inline word matrix_type_id(kernel& owner, const matrix_type& type) {
-  return owner.builder().type_cooperative_matrix(type.kind, type.rows, type.columns, static_cast<word>(type.use));
-}
-
-[[nodiscard]] inline word matrix_id(const matrix_operand& value) {
-  if (value.owner->builder().visible(value.id)) return value.id;
-  fail(error_category::invalid_argument,
-       "a cooperative matrix computed inside a closed block was used after it; keep it in a variable");
-}
-
-MEGANEURA_INLINE matrix_operand matrix_fill(kernel& owner, const matrix_type& type, const operand& value) {
-  const word part = owner.use(value);
-  const word id = matrix_type_id(owner, type);
-  if (value.is_literal() && !is_narrow_integer(type.kind))
-    return {&owner, owner.builder().constant_composite(id, std::span(&part, 1)), type};
-  return {&owner, owner.builder().emit_pure(op::composite_construct, id, std::span(&part, 1)), type};
-}
-
-// A matrix lies in elements of an array, which parts of vectors are not.
-inline void check_matrix_place(const place_reference& place) {
-  if (!place.object.lies_as || place.object.lies_as->components == place.object.type.components) return;
-  fail(error_category::invalid_argument,
-       "a matrix in a view of workgroup memory needs use_explicit_workgroup_layout(), or the array itself");
-}
-
-MEGANEURA_INLINE matrix_operand matrix_load(const matrix_type& type, const place_reference& from, const operand& stride,
-                                            matrix_layout layout) {
-  check_matrix_place(from);
-  kernel& owner = *from.object.owner;
-  const word id = matrix_type_id(owner, type);
-  words parts{from.pointer, owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
-              owner.use(stride)};
-  const words extra = memory_operands(owner, from.object, false);
-  parts.insert(parts.end(), extra.begin(), extra.end());
-  return {&owner, owner.builder().emit(op::cooperative_matrix_load, id, parts), type};
-}
-
-MEGANEURA_INLINE void matrix_store(const place_reference& to, const matrix_operand& what, const operand& stride,
-                                   matrix_layout layout) {
-  check_matrix_place(to);
-  kernel& owner = *to.object.owner;
-  if (!to.object.writable)
-    fail(error_category::invalid_argument,
-         "a matrix store to read-only binding {} was asked for; declare it with access::write", to.object.binding);
-  words parts{to.pointer, matrix_id(what), owner.builder().constant({scalar_kind::u32, 1}, static_cast<word>(layout)),
-              owner.use(stride)};
-  const words extra = memory_operands(owner, to.object, true);
-  parts.insert(parts.end(), extra.begin(), extra.end());
-  owner.builder().emit_void(op::cooperative_matrix_store, parts);
-}
-
-// Cooperative matrix operands: which of a, b, c and the result are signed integers.
-[[nodiscard]] inline word signed_operands(scalar_kind a, scalar_kind b, scalar_kind c) {
-  const auto is_signed = [](scalar_kind kind) { return is_integer(kind) && info(kind).is_signed; };
-  return (is_signed(a) ? 1u : 0u) | (is_signed(b) ? 2u : 0u) | (is_signed(c) ? 12u : 0u);
-}
-
-MEGANEURA_INLINE matrix_operand matrix_multiply_add(const matrix_operand& a, const matrix_operand& b,
-                                                    const matrix_operand& c) {
-  if (a.type.use != matrix_use::a || b.type.use != matrix_use::b || c.type.use != matrix_use::accumulator) {
-    fail(error_category::invalid_argument, "multiply_add takes matrices of use a, b and accumulator, in this order");
-  }
-  if (a.type.columns != b.type.rows || a.type.rows != c.type.rows || b.type.columns != c.type.columns) {
-    fail(error_category::invalid_argument, "multiply_add of {}x{} by {}x{} onto {}x{} was asked for", a.type.rows,
-         a.type.columns, b.type.rows, b.type.columns, c.type.rows, c.type.columns);
-  }
-  words parts{matrix_id(a), matrix_id(b), matrix_id(c)};
-  if (const word signs = signed_operands(a.type.kind, b.type.kind, c.type.kind); signs != 0) parts.push_back(signs);
-  return {c.owner,
-          c.owner->builder().emit_pure(op::cooperative_matrix_mul_add, matrix_type_id(*c.owner, c.type), parts),
-          c.type};
-}
-
-[[nodiscard]] inline matrix_operand matrix_pure(op code, const matrix_type& type, const matrix_operand& a,
-                                                std::initializer_list<word> parts) {
-  return {a.owner, a.owner->builder().emit_pure(code, matrix_type_id(*a.owner, type), words(parts)), type};
-}
-
-[[nodiscard]] inline int arithmetic_of(scalar_kind kind) {
-  if (kind == scalar_kind::bf16)
-    fail(error_category::invalid_argument, "arithmetic on a cooperative matrix of bf16 was asked for; convert it");
-  return !is_integer(kind) ? 0 : info(kind).is_signed ? 1 : 2;
-}
-
-MEGANEURA_INLINE matrix_operand matrix_binary(binary_op code, const matrix_operand& a, const matrix_operand& b) {
-  if (a.type != b.type) fail(error_category::invalid_argument, "cooperative matrices of different types were combined");
-  constexpr op table[][3] = {{op::f_add, op::i_add, op::i_add},
-                             {op::f_sub, op::i_sub, op::i_sub},
-                             {op::f_mul, op::i_mul, op::i_mul},
-                             {op::f_div, op::s_div, op::u_div}};
-  if (code > binary_op::divide)
-    fail(error_category::invalid_argument, "cooperative matrices are added, subtracted, multiplied and divided only");
-  return matrix_pure(table[static_cast<int>(code)][arithmetic_of(a.type.kind)], a.type, a,
-                     {matrix_id(a), matrix_id(b)});
-}
-
-MEGANEURA_INLINE matrix_operand matrix_negate(const matrix_operand& a) {
-  return matrix_pure(arithmetic_of(a.type.kind) == 0 ? op::f_negate : op::s_negate, a.type, a, {matrix_id(a)});
-}
-
-MEGANEURA_INLINE matrix_operand matrix_convert(scalar_kind to, const matrix_operand& a) {
-  if (a.type.kind == to) return a;
-  if (is_integer(a.type.kind) != is_integer(to))
-    fail(error_category::invalid_argument, "a cooperative matrix of floats was to become one of integers, or back");
-  const matrix_type type{to, a.type.rows, a.type.columns, a.type.use};
-  if (!is_integer(to)) return matrix_pure(op::f_convert, type, a, {matrix_id(a)});
-  const scalar_info &had = info(a.type.kind), &has = info(to);
-  if (had.bits == has.bits) return matrix_pure(op::bitcast, type, a, {matrix_id(a)});
-  const bool widens = had.bits < has.bits;
-  if (widens ? had.is_signed : has.is_signed) return matrix_pure(op::s_convert, type, a, {matrix_id(a)});
-  if (!has.is_signed) return matrix_pure(op::u_convert, type, a, {matrix_id(a)});
-  return matrix_convert(to, matrix_convert(has.bits == 32 ? scalar_kind::u32 : scalar_kind::u16, a));
-}
-
-MEGANEURA_INLINE matrix_operand matrix_scale(const matrix_operand& a, const operand& factor) {
-  const word parts[] = {matrix_id(a), a.owner->use(factor)};
-  return {a.owner, a.owner->builder().emit_pure(op::matrix_times_scalar, matrix_type_id(*a.owner, a.type), parts),
-          a.type};
-}
-
-MEGANEURA_INLINE word matrix_variable(kernel& owner, const matrix_type& type) {
-  auto& builder = owner.builder();
-  return builder.function_variable(builder.type_pointer(storage_class::function, matrix_type_id(owner, type)));
-}
-
-MEGANEURA_INLINE matrix_operand matrix_read(kernel& owner, word variable, const matrix_type& type) {
-  return {&owner, owner.builder().emit(op::load, matrix_type_id(owner, type), std::span(&variable, 1)), type};
-}
-
-MEGANEURA_INLINE place_reference matrix_component(kernel& owner, word variable, const matrix_type& type, word which) {
-  auto& builder = owner.builder();
-  const data_type scalar{type.kind, 1};
-  const word parts[] = {variable, builder.constant({scalar_kind::u32, 1}, which)};
-  const word pointer =
-      builder.emit_pure(op::access_chain, builder.type_pointer(storage_class::function, builder.type(scalar)), parts);
-  return {{&owner, variable, scalar, storage_class::function}, pointer};
-}
-
-MEGANEURA_INLINE operand matrix_length(kernel& owner, const matrix_type& type) {
-  constexpr data_type index{scalar_kind::u32, 1};
-  const word id = matrix_type_id(owner, type);
-  return owner.wrap(
-      index, owner.builder().emit_pure(op::cooperative_matrix_length, owner.builder().type(index), std::span(&id, 1)));
-}
-
-MEGANEURA_INLINE void matrix_write(word variable, const matrix_operand& what) {
-  const word parts[] = {variable, matrix_id(what)};
-  what.owner->builder().emit_void(op::store, parts);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::spirv::untyped
 #endif  // MEGANEURA_HEADER_ONLY
 #define MEGANEURA_SINGLE_INCLUDE
 #endif

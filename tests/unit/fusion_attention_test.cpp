@@ -268,21 +268,36 @@ TEST(fusion_attention, can_be_seen_and_left_out) {
   EXPECT_NE(report.explain.find("heads are too wide, or rows too long"), std::string::npos) << report.explain;
 }
 
-// Of an H100: small products wait for each other more than one kernel does; large ones have matrix units.
+// Of an H100: small products wait for each other more than one kernel does; large ones are on matrix units, as
+// attention is where these hold results by rows.
 TEST(fusion_attention, sizes_decide) {
-  const auto is_fused = [](std::int64_t t, std::int64_t h, std::int64_t kv, std::int64_t w) {
+  struct asked {
+    std::int64_t t, s, h, kv, w;
+  };
+  const auto chosen = [](const asked& a, bool by_rows, precision wanted = precision::exact) -> std::string {
     graph g;
-    const operands all = heads(g, t, t, h, kv, w);
+    const operands all = heads(g, a.t, a.s, a.h, a.kv, a.w);
     g.add_output("y", attend(all.q, all.k, all.v, gqa_options{}));
     fusion::optimize_options options;
-    options.device.matrix_units = matrix_units::cooperative;
+    options.precision = wanted;
+    options.device.matrix_units = matrix_units::cooperative, options.device.fragments_by_rows = by_rows;
     options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
-    return count(fusion::optimize(g, options), op::attention) == 1;
+    const graph plan = fusion::optimize(g, options);
+    for (node_id id{0}; id < plan.size(); ++id) {
+      if (plan[id].kind == op::attention) return to_string(plan.get<attention_attribute>(id).schedule.arithmetic);
+    }
+    return "three kernels";
   };
-  EXPECT_TRUE(is_fused(50, 15, 5, 64));
-  EXPECT_TRUE(is_fused(128, 9, 3, 64));
-  EXPECT_FALSE(is_fused(1500, 6, 6, 64));
-  EXPECT_FALSE(is_fused(4096, 8, 8, 40));
+  for (const bool by_rows : {false, true}) {
+    EXPECT_EQ(chosen({50, 50, 15, 5, 64}, by_rows), "fma");
+    EXPECT_EQ(chosen({16, 2048, 9, 3, 64}, by_rows), "three kernels");
+    EXPECT_EQ(chosen({512, 512, 16, 16, 128}, by_rows), "three kernels");
+    EXPECT_EQ(chosen({1500, 1500, 6, 6, 64}, by_rows), by_rows ? "split" : "three kernels");
+    EXPECT_EQ(chosen({4096, 4096, 8, 8, 40}, by_rows), by_rows ? "split" : "three kernels");
+    EXPECT_EQ(chosen({128, 128, 9, 3, 64}, by_rows), by_rows ? "split" : "fma");
+  }
+  EXPECT_EQ(chosen({1500, 1500, 6, 6, 64}, true, precision::fast), "rounded");
+  EXPECT_EQ(chosen({50, 50, 15, 5, 64}, true, precision::fast), "fma");
 }
 
 }  // namespace

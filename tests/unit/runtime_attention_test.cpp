@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -21,31 +22,51 @@ namespace {
 
 using namespace meganeura;
 
+// How it is to be computed: by three kernels, by one on multiply-add, or by one on matrix units.
+struct way {
+  bool fuse = true;
+  precision accuracy = precision::exact;
+  std::optional<std::size_t> schedule{};  // of those on units
+  bool small_units = false;               // of 8x8x8 where they are emulated
+};
+
+const device& device_for(const way& how) {
+  if (!how.schedule) return support::shared_device();
+  return how.small_units ? support::shared_unit_device<matrix_shape{8, 8, 8}>() : support::shared_unit_device();
+}
+
 // One kernel, whatever it takes.
-program_options one_kernel(const device& gpu, bool fuse = true) {
-  program_options options{.device_costs = false, .checks = checks::none};
+program_options one_kernel(const device& gpu, const way& how) {
+  program_options options{.precision = how.accuracy, .device_costs = false, .checks = checks::none};
   options.optimize.device = profile_of(gpu);
   options.optimize.device.launch = {1, 1};
-  if (!fuse) options.optimize.disabled = {"fuse_attention"};
+  options.optimize.matrix_units = how.schedule.has_value();
+  options.optimize.schedule = how.schedule;
+  if (!how.fuse) options.optimize.disabled = {"fuse_attention"};
   return options;
 }
 
-std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, bool fuse = true) {
-  const device& gpu = support::shared_device();
+std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, const way& how = {}) {
+  const device& gpu = device_for(how);
   const parameters weights(gpu, g);
-  program run(gpu, g, weights, one_kernel(gpu, fuse));
-  std::size_t fused = 0;
-  for (const plan::step& each : run.plan().steps) fused += run.plan().implementation[each.node].kind == op::attention;
-  EXPECT_EQ(fused, fuse ? 1u : 0u) << to_text(run.plan());
+  program run(gpu, g, weights, one_kernel(gpu, how));
+  std::size_t fused = 0, on_units = 0;
+  for (const plan::step& each : run.plan().steps) {
+    const auto* node = std::get_if<attention_attribute>(&run.plan().implementation.attribute_of(each.node));
+    fused += node != nullptr, on_units += node != nullptr && node->schedule.is_on_units();
+  }
+  EXPECT_EQ(fused, how.fuse ? 1u : 0u) << to_text(run.plan());
+  EXPECT_EQ(on_units, how.fuse && how.schedule ? 1u : 0u) << to_text(run.plan());
   support::set_inputs(run, g, leaves);
   run.submit({});
   return support::loaded(run.output("y"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;
 }
 
-void expect_oracle(const graph& g, std::int64_t terms, const std::string& what) {
+void expect_oracle(const graph& g, std::int64_t terms, const std::string& what, const way& how = {}) {
   const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
   const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
-  EXPECT_LE(oracle::relative_error(on_device(g, leaves), expected), oracle::tolerance(dtype::f32, terms)) << what;
+  const double permitted = how.accuracy == precision::fast ? 2e-3 : oracle::tolerance(dtype::f32, terms);
+  EXPECT_LE(oracle::relative_error(on_device(g, leaves, how), expected), permitted) << what;
 }
 
 struct asked {
@@ -82,8 +103,32 @@ TEST(runtime_attention, masks) {
   }
 }
 
+bool has_units() { return profile_of(support::shared_device()).fragments_by_rows; }
+
+// Ways on matrix units: all that there are, or of emulated ones, which are slow, a few.
+std::vector<way> on_units() {
+  std::vector<way> found;
+  for (const precision accuracy : {precision::exact, precision::fast}) {
+    for (std::size_t i = 0; i < (has_units() ? 24u : 2u); ++i)
+      found.push_back({.accuracy = accuracy, .schedule = i, .small_units = true});
+  }
+  return found;
+}
+
+TEST(runtime_attention, on_matrix_units) {
+  std::vector<asked> sizes{{21, 65, 2, 1, 8, 8, {.causal = true}}, {9, 33, 2, 2, 7, 5}};
+  if (has_units())
+    sizes.insert(sizes.end(), {{130, 200, 2, 1, 64, 64}, {20, 77, 1, 1, 40, 128}, {70, 300, 1, 1, 80, 5}});
+  for (const asked& each : sizes) {
+    const std::string what = std::to_string(each.queries) + "x" + std::to_string(each.keys) + "x" +
+                             std::to_string(each.width) + "x" + std::to_string(each.channels);
+    const graph g = attention(each);
+    for (const way& how : on_units()) expect_oracle(g, each.keys + each.width, what, how);
+  }
+}
+
 // Sums over many blocks, as exact as others.
-TEST(runtime_attention, long_rows) { expect_oracle(attention({3, 5000, 1, 1, 8, 8}), 5000, "5000 keys"); }
+TEST(runtime_attention, long_rows) { expect_oracle(attention({140, 5000, 1, 1, 4, 4}), 5000, "5000 keys"); }
 
 // Operands of any order of axes, masks of numbers and integers, lengths.
 TEST(runtime_attention, random_layouts) {
@@ -131,7 +176,11 @@ TEST(runtime_attention, random_layouts) {
 }
 
 // Scores of infinity and NaN, rows that see nothing, and values behind them: as three kernels have them.
-TEST(runtime_attention, what_is_no_number) {
+struct number_case {
+  graph g;
+  oracle::tensors<double> leaves;
+};
+number_case what_is_no_number() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   graph g;
   const node_value q(g, g.input("q", dtype::f32, {12, 1, 4})), k(g, g.input("k", dtype::f32, {70, 1, 4})),
@@ -151,7 +200,12 @@ TEST(runtime_attention, what_is_no_number) {
   }
   leaves.at("v").values[40 * 5 + 1] = infinity;
   leaves.at("v").values[41 * 5 + 2] = std::nan("");
-  const std::vector<double> found = on_device(g, leaves), apart = on_device(g, leaves, false);
+  return {g, leaves};
+}
+
+void expect_three_kernels(const number_case& of, const way& how) {
+  const std::vector<double> found = on_device(of.g, of.leaves, how),
+                            apart = on_device(of.g, of.leaves, {.fuse = false});
   ASSERT_EQ(found.size(), apart.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (std::isfinite(apart[i])) {
@@ -159,6 +213,52 @@ TEST(runtime_attention, what_is_no_number) {
     } else {
       EXPECT_EQ(std::isnan(found[i]), std::isnan(apart[i])) << "row " << i / 5 << " channel " << i % 5;
       EXPECT_TRUE(std::isnan(apart[i]) || found[i] == apart[i]) << "row " << i / 5 << " channel " << i % 5;
+    }
+  }
+}
+
+TEST(runtime_attention, what_is_no_number) { expect_three_kernels(what_is_no_number(), {}); }
+
+// With values as they are; with none of those, where f16 holds all; and with keys and queries besides.
+TEST(runtime_attention, what_is_no_number_on_matrix_units) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  number_case of = what_is_no_number();
+  const way how{.schedule = 0, .small_units = true};
+  expect_three_kernels(of, how);
+  auto& values = of.leaves.at("v").values;
+  values[40 * 5 + 1] = values[41 * 5 + 2] = 1;
+  expect_three_kernels(of, how);
+  of.leaves.at("k").values[50 * 4] = infinity;
+  of.leaves.at("k").values[51 * 4 + 2] = std::nan("");
+  of.leaves.at("q").values[9 * 4 + 3] = -infinity;
+  expect_three_kernels(of, how);
+}
+
+// f16 has a small range: rows far below and above it, channels far apart, and values that grow all along.
+TEST(runtime_attention, whatever_the_scale_on_matrix_units) {
+  const graph g = attention({18, 40, 1, 1, 8, 6});
+  const oracle::tensors<double> usual = samples::random_leaves(g, -2, 2);
+  for (const double size : {-60.0, 60.0}) {
+    oracle::tensors<double> leaves = usual;
+    auto &q = leaves.at("q").values, &k = leaves.at("k").values, &v = leaves.at("v").values;
+    for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::ldexp(q[i], static_cast<int>(size));
+    for (std::size_t i = 0; i < k.size(); ++i)
+      k[i] = std::ldexp(k[i], -static_cast<int>(size) - static_cast<int>(i / 8 % 20));
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      const int channel = static_cast<int>(i % 6) * 20 - 50, grown = size < 0 ? 0 : static_cast<int>(i / 6);
+      v[i] = std::ldexp(v[i], channel + grown);
+    }
+    const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
+    for (const precision accuracy : {precision::exact, precision::fast}) {
+      const std::vector<double> found =
+          on_device(g, leaves, {.accuracy = accuracy, .schedule = 0, .small_units = true});
+      std::vector<double> worst(6), largest(6);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        worst[i % 6] = std::max(worst[i % 6], std::abs(found[i] - expected[i]));
+        largest[i % 6] = std::max(largest[i % 6], std::abs(expected[i]));
+      }
+      for (std::size_t c = 0; c < 6; ++c)
+        EXPECT_LE(worst[c] / largest[c], accuracy == precision::exact ? 2e-6 : 5e-3) << size << " channel " << c;
     }
   }
 }

@@ -8,11 +8,78 @@
 #include <meganeura/fusion/kernel_family.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
+
+// Operations of a score's programs and of its weight.
+inline double score_operations(const attention_attribute& node, const device_profile& device) {
+  return program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
+}
+
+// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
+// waits.
+inline kernel_time multiply_add_time(const attention_attribute& node, const device_profile& device) {
+  const attention_tiles tiles = tiles_of_attention(node, device);
+  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
+  const double share = device.parallel ? attention_share : attention_share_of_processors;
+  const double busy = steps * tiles.rows * tiles.keys *
+                      (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
+                       score_operations(node, device) / device.scalar_flops);
+  if (!device.parallel) return {busy, busy};
+  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
+  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
+  return {1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step), busy};
+}
+
+inline kernel_time time_of(const attention_attribute& node, const device_profile& device) {
+  if (!node.schedule.is_on_units()) return multiply_add_time(node, device);
+  constexpr double usual = 1;  // a scale
+  const double more = score_operations(node, device) - device.transcendental - 4 - usual;
+  return unit_time(node, std::max(0.0, more) / device.scalar_flops, device);
+}
+
+// The quickest of an arithmetic of matrix units.
+struct attention_choice {
+  attention_schedule schedule;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+inline attention_choice best_attention(attention_attribute node, product_arithmetic arithmetic,
+                                       const device_profile& device) {
+  attention_choice best;
+  for (const attention_schedule& each : attention_schedules(arithmetic, node, device)) {
+    node.schedule = each;
+    const double seconds = time_of(node, device).alone;
+    if (seconds < best.seconds) best = {each, seconds};
+  }
+  return best;
+}
+
+// One without matrix units and the quickest on them, as far as there are any; or the one asked for. As of products,
+// `fast` rounds only to save more than a fifth of the time.
+inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
+                                                                  const attention_attribute& node) {
+  const device_profile& device = pass.device();
+  const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
+  if (pass.forced_schedule()) {
+    const auto all = attention_schedules(usual, node, device);
+    if (!all.empty()) return {all[*pass.forced_schedule() % all.size()]};
+  }
+  small_vector<attention_schedule, 2> found;
+  if (tiles_of_attention(node, device).rows != 0) found.push_back({});
+  if (device.matrix_units != matrix_units::cooperative) return found;
+  attention_choice best = best_attention(node, product_arithmetic::split, device);
+  if (usual == product_arithmetic::rounded) {
+    const attention_choice rounded = best_attention(node, usual, device);
+    if (rounds_for(rounded.seconds + device.launch.alone(), best.seconds + device.launch.alone())) best = rounded;
+  }
+  if (best.schedule.is_on_units()) found.push_back(best.schedule);
+  return found;
+}
 
 // What computes one node of a program.
 inline scalar_program part(const scalar_program& program, scalar_ref root) {
@@ -261,11 +328,15 @@ class attention_draft {
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
-    if (tiles_of_attention(value, pass_.device()).rows == 0) return "heads are too wide, or rows too long";
+    const auto schedules = schedules_of_attention(pass_, value);
+    if (schedules.empty()) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
     const rule_mask reasons =
         bit(structural::fuse_attention) | g_.node(product_).reasons | g_.node(rows_).reasons | g_.node(scores).reasons;
-    g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    for (const attention_schedule& each : schedules) {
+      value.schedule = each;
+      g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
+    }
     return nullptr;
   }
 
@@ -313,26 +384,10 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   }
 }
 
-// Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
-// waits.
 MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g, enode_id id,
                                                                 const device_profile& device) {
-  const auto& node = g.get<attention_attribute>(id);
-  const attention_tiles tiles = tiles_of_attention(node, device);
-  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
-  const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
-  const double scores = steps * tiles.rows * tiles.keys;
-  const double arithmetic =
-      program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
-  const double share = device.parallel ? attention_share : attention_share_of_processors;
-  const double busy = scores * (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
-                                arithmetic / device.scalar_flops);
   const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
-  if (!device.parallel) return finished_time({busy, busy}, bytes, 0, device);
-  // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
-  const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
-  const double alone = 1.75 * device.product_once + std::max(busy, static_cast<double>(blocks) * step);
-  return finished_time({alone, busy}, bytes, 0, device);
+  return finished_time(time_of(g.get<attention_attribute>(id), device), bytes, 0, device);
 }
 
 }  // namespace detail

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// How attention is cut up for kernels without matrix units, for its cost and for the kernel alike.
+// How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
 #pragma once
 #include <meganeura/core/device_profile.hpp>
 #include <meganeura/core/division.hpp>
 #include <meganeura/graph/attribute.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -49,6 +52,142 @@ struct attention_tiles {
     }
   }
   return tiles;
+}
+
+// ---- on matrix units ------------------------------------------------------------------------------------------------
+
+/// What is staged of a row that long: a multiple of what a unit takes.
+[[nodiscard]] constexpr std::uint32_t padded(std::uint32_t length, const matrix_shape& unit) {
+  return ceil_div(length, unit.k) * unit.k;
+}
+/// From one row to the next, in groups of four f16; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
+  return padded(length, unit) / 4 + 2;
+}
+/// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
+/// that of both what was added up.
+[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, std::uint32_t width,
+                                                      std::uint32_t channels, const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const std::uint32_t query = s.terms() * s.subgroups / s.parts * unit.m * staged_line(width, unit);
+  const std::uint32_t block = s.terms() * s.keys * (staged_line(width, unit) + staged_line(channels, unit));
+  const std::uint32_t exchange = s.subgroups * unit.m * (padded(channels, unit) + 4) / 2;
+  const bool is_kept = device.matrix_units == matrix_units::cooperative;
+  return std::max(is_kept ? std::max(query, block) : query + block, exchange);
+}
+/// Bytes of workgroup memory.
+[[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
+                                                   const device_profile& device) {
+  const matrix_shape& unit = device.unit;
+  const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
+             channels = static_cast<std::uint32_t>(node.sizes()[2]);
+  const std::uint32_t rows = s.subgroups * unit.m;
+  const std::uint32_t factors = rows / s.parts + s.keys + padded(channels, unit);
+  // Where units are emulated, results meet there.
+  const std::uint32_t meeting =
+      device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
+  return 8 * staged_elements(s, width, channels, device) + 4 * (factors + 2 * rows + padded(channels, unit) + 4) +
+         meeting;
+}
+
+/// Wider heads leave no registers for their fragments.
+inline constexpr std::int64_t widest_head_on_units = 128;
+
+namespace detail {
+
+// Of an invocation where units are emulated, at most: drivers may end it behind so many.
+[[nodiscard]] inline bool ends_in_time(const attention_schedule& s, const attention_attribute& node,
+                                       const device_profile& device) {
+  if (device.matrix_units != matrix_units::emulated || device.max_loop_iterations == 0) return true;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const std::int64_t results = unit.m * unit.n / device.subgroup_size, products = s.terms() == 2 ? 3 : 1;
+  const std::int64_t fragments = s.keys / s.parts / unit.n;
+  const auto of = [&](std::int64_t length) {
+    return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
+  };
+  const std::int64_t block = fragments * (of(width) + of(channels) + 12 * results) + of(channels);
+  const std::int64_t rows = s.subgroups / s.parts * unit.m;
+  const std::int64_t alone =
+      ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(channels, 4), s.subgroups * device.subgroup_size) * keys *
+      (width + 2);
+  return 2 * (ceil_div<std::int64_t>(keys, s.keys) * (block + 8) + 64 * results) + alone <=
+         static_cast<std::int64_t>(device.max_loop_iterations);
+}
+
+}  // namespace detail
+
+/// Whether the device has such units, whose results lie in rows, and room for it.
+[[nodiscard]] inline bool fits(const attention_schedule& s, const attention_attribute& node,
+                               const device_profile& device) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const matrix_shape& unit = device.unit;
+  const bool emulated = device.matrix_units == matrix_units::emulated;
+  const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
+                                 : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
+  if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
+  if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
+  if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
+  const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
+  const auto lanes = [&](std::int64_t length) {
+    return std::bit_ceil(padded(static_cast<std::uint32_t>(length), unit) / 4);
+  };
+  for (const std::uint32_t each : {lanes(width), lanes(channels)}) {
+    if (threads % each != 0) return false;
+    // All arrive where lanes meet in workgroup memory.
+    if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
+  }
+  return threads <= device.max_invocations && shared_bytes_of(s, node, device) <= device.max_shared_bytes &&
+         detail::ends_in_time(s, node, device);
+}
+
+/// What there is to choose from.
+[[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,
+                                                                         const attention_attribute& node,
+                                                                         const device_profile& device) {
+  std::vector<attention_schedule> found;
+  for (const std::uint32_t subgroups : {8u, 4u, 2u}) {
+    for (const std::uint32_t parts : {1u, 2u, 4u, 8u}) {
+      for (const std::uint32_t keys : {128u, 64u, 32u, 16u, 8u}) {
+        // Software drivers take long to compile more barriers.
+        if (device.matrix_units == matrix_units::emulated && keys != parts * device.unit.n) continue;
+        const attention_schedule asked{arithmetic, subgroups, parts, keys};
+        if (fits(asked, node, device)) found.push_back(asked);
+      }
+    }
+  }
+  return found;
+}
+
+/// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
+/// product's way to its first terms, how much longer that of queries, keys and values is. As measured on an H100, where
+/// eight subgroups keep a multiprocessor busy.
+struct attention_costs {
+  double term, stage;
+};
+inline constexpr attention_costs split_attention{44, 3.5}, rounded_attention{21, 5.2};
+inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
+
+/// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
+[[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
+                                           const device_profile& device) {
+  const attention_schedule& s = node.schedule;
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const bool split = s.arithmetic == product_arithmetic::split;
+  const unit_costs& costs = split ? device.split : device.rounded;
+  const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
+  const auto groups = static_cast<double>(batch * ceil_div(queries, rows));
+  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(keys, s.keys));
+  const double terms = padded(static_cast<std::uint32_t>(width), device.unit) +
+                       padded(static_cast<std::uint32_t>(channels), device.unit);
+  const auto& [term, stage] = split ? split_attention : rounded_attention;
+  const double block =
+      s.keys * (terms * costs.stage * stage +
+                static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
+  const double each = std::ceil(groups / device.compute_units);
+  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
+  return {way_of_attention * costs.once + each * blocks * block / filled,
+          groups * blocks * block / device.compute_units};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

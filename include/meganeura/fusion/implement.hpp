@@ -61,6 +61,7 @@ class implementation_pass {
   /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
   [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
+  [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
   /// All region forms of `root` applied to what `base` reads; operand i of `base` is argument i.
   void emit_regions(class_id owner, const region_draft& base, const scalar_program& root, structural rule);

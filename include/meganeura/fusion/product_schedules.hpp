@@ -262,8 +262,10 @@ struct product_choice {
 [[nodiscard]] constexpr product_arithmetic arithmetic_of(precision wanted) {
   return wanted == precision::fast ? product_arithmetic::rounded : product_arithmetic::split;
 }
+/// Whether what is rounded saves enough time where others' TF32 leaves all in f32, as attention: more than a fifth.
+[[nodiscard]] constexpr bool rounds_for(double rounded, double split) { return rounded < 0.78 * split; }
 /// The same of one product. Of a batch, as attention has and the parts of a long sum are, `fast` rounds operands only
-/// to save more than a fifth of the time: others' TF32 leaves attention in f32.
+/// where that saves enough.
 [[nodiscard]] inline product_arithmetic arithmetic_of(precision wanted, const product_extents& p,
                                                       const device_profile& device) {
   const product_arithmetic usual = arithmetic_of(wanted);
@@ -271,7 +273,7 @@ struct product_choice {
   const auto seconds = [&](product_arithmetic arithmetic) {
     return best_product(p, arithmetic, device).seconds + device.launch.alone();
   };
-  return seconds(usual) < 0.78 * seconds(product_arithmetic::split) ? usual : product_arithmetic::split;
+  return rounds_for(seconds(usual), seconds(product_arithmetic::split)) ? usual : product_arithmetic::split;
 }
 
 /// The quickest that the precision allows.

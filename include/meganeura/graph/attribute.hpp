@@ -169,6 +169,9 @@ enum class product_arithmetic : std::uint8_t {
   half      // on matrix units, of operands that are f16 in memory
 };
 
+/// "split".
+[[nodiscard]] std::string to_string(product_arithmetic value);
+
 /// How a product is cut up for matrix units; without sizes (fma) its kernels choose for themselves. A workgroup makes
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
@@ -221,6 +224,24 @@ struct matmul_attribute {
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
 
+/// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
+/// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`
+/// subgroups takes an equal share for the same rows, of which there are then as many times fewer.
+struct attention_schedule {
+  product_arithmetic arithmetic = product_arithmetic::fma;
+  std::uint32_t subgroups = 0, parts = 1, keys = 0;
+
+  [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
+  [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
+  static void each(auto& self, auto visit) {
+    visit("arithmetic", self.arithmetic), visit("subgroups", self.subgroups), visit("parts", self.parts),
+        visit("keys", self.keys);
+  }
+  friend bool operator==(const attention_schedule&, const attention_schedule&) = default;
+};
+/// "split 8 subgroups parts 2 keys 64"; "fma".
+[[nodiscard]] std::string to_string(const attention_schedule& value);
+
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
@@ -232,6 +253,7 @@ struct attention_attribute {
   scalar_program score, weight;
   std::vector<index_map> accesses;
   index_map output;
+  attention_schedule schedule;
 
   [[nodiscard]] const index_map& query() const { return accesses[0]; }
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
@@ -252,7 +274,7 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output);
+        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };

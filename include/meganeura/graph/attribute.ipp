@@ -17,9 +17,19 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
+MEGANEURA_INLINE std::string to_string(product_arithmetic value) {
   constexpr const char* names[] = {"fma", "split", "rounded", "half"};
-  const std::string name = names[static_cast<int>(value.arithmetic)];
+  return names[static_cast<int>(value)];
+}
+
+MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
+  const std::string name = to_string(value.arithmetic);
+  if (!value.is_on_units()) return name;
+  return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
+}
+
+MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
+  const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units() || value.tile_m == 0) return name;
   const auto more = [](const char* what, std::uint32_t count) {
     return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
@@ -147,8 +157,10 @@ struct attribute_printer {
                        a.k_axes, to_string(a.finish.program), schedule);
   }
   std::string operator()(const attention_attribute& a) const {
-    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight));
+    const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
+    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}", fmt::join(a.space, ","), a.batch_axes,
+                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight),
+                       schedule);
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {

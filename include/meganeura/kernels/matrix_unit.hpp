@@ -132,15 +132,19 @@ class emulated_unit {
   [[nodiscard]] spirv::u32 lane() const { return k_.local_index() % size_; }
   void meet() const { k_.barrier(); }
 
- private:
+ protected:
+  /// How many a lane has, and where the i-th of them is.
   [[nodiscard]] std::uint32_t results() const { return shape_.m * shape_.n / size_; }
-  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }  // of a subgroup
   [[nodiscard]] spirv::u32 row(const spirv::u32& i) const { return place(i) / shape_.n; }
   [[nodiscard]] spirv::u32 column(const spirv::u32& i) const { return place(i) % shape_.n; }
   template <class Body>
   void each(Body&& body) const {
     k_.for_(0, results(), 1, std::forward<Body>(body));
   }
+
+ private:
+  [[nodiscard]] spirv::u32 place(const spirv::u32& i) const { return lane() + i * size_; }
   // Term k of one row of the operand: rows of a, columns of b.
   [[nodiscard]] static spirv::f32 term(const operand& of, const spirv::u32& row, const spirv::u32& k) {
     constexpr std::uint32_t unit = Element::components * 2;

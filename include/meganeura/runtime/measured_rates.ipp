@@ -7,6 +7,7 @@
 #include <meganeura/fusion/product_schedules.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/kernels/generate.hpp>
+#include <meganeura/kernels/matrix_rows.hpp>
 #include <meganeura/runtime/measured_file.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
 
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -308,6 +310,21 @@ class rate_meter {
   double submission_ = 0;    // seconds of one that does nothing, by the host's clock
 };
 
+// Whether kernels/matrix_rows.hpp can use the device's units.
+[[nodiscard]] inline bool lie_in_rows(const device& on, const device_profile& profile) {
+  const kernels::kernel_dispatch trial = kernels::make_rows_trial(profile);
+  const vulkan::buffer found = on.allocate(profile.subgroup_size * sizeof(std::uint32_t));
+  vulkan::recorder r(on);
+  r.fill({found}, 0);
+  r.barrier();
+  r.dispatch(on.create_pipeline(trial.module), {{found}}, trial.groups);
+  on.submit(r.finish());
+  const vulkan::read_back_ticket read = on.read_back(found);
+  std::vector<std::uint32_t> lanes(profile.subgroup_size);
+  std::memcpy(lanes.data(), read.data().data(), lanes.size() * sizeof(std::uint32_t));
+  return std::ranges::all_of(lanes, [](std::uint32_t is_right) { return is_right == 1; });
+}
+
 // What a file of rates is of: kernels differ by these limits.
 [[nodiscard]] inline nlohmann::json rates_origin(const device& on) {
   const device_facts& facts = on.facts();
@@ -336,11 +353,30 @@ inline constexpr std::pair<const char*, double device_rates::*> named_rates[] = 
 };
 
 // Never a reason not to make a program. What is to be said is said by profile_of, which holds no lock then.
-class rate_finder {
+class profile_finder {
  public:
-  explicit rate_finder(const device& on) : on_(on) {}
+  explicit profile_finder(const device& on) : on_(on) {}
 
-  [[nodiscard]] std::optional<device_rates> find() {
+  [[nodiscard]] device_profile find() {
+    device_profile found = make_device_profile(on_.facts());
+    const rate_measurement wanted = on_.rate_option();
+    if (wanted == rate_measurement::always ||
+        (wanted == rate_measurement::automatic && !has_known_rates(on_.facts()))) {
+      if (const auto rates = find_rates()) found = with_rates(found, *rates);
+    }
+    if (kernels::may_lie_in_rows(found)) {
+      attempt("it could not be tried out how matrix units of {} hold their results, attention does not use them: {}",
+              [&] { found.fragments_by_rows = lie_in_rows(on_, found); });
+    }
+    return found;
+  }
+
+  void say() const {
+    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
+  }
+
+ private:
+  [[nodiscard]] std::optional<device_rates> find_rates() {
     const std::string& name = on_.facts().name;
     std::optional<device_rates> found;
     std::string path;
@@ -372,11 +408,6 @@ class rate_finder {
     return found;
   }
 
-  void say() const {
-    for (const auto& [level, text] : said_) write_log(on_.log(), level, "{}", text);
-  }
-
- private:
   template <class Work>
   void attempt(const char* otherwise, const Work& work) {
     try {
@@ -408,14 +439,10 @@ MEGANEURA_INLINE device_rates measure_rates(const device& on) try {
 }
 
 MEGANEURA_INLINE device_profile profile_of(const device& on) try {
-  device_profile known = make_device_profile(on.facts());
-  const rate_measurement wanted = on.rate_option();
-  if (wanted == rate_measurement::never) return known;
-  if (wanted == rate_measurement::automatic && detail::has_known_rates(on.facts())) return known;
-  detail::rate_finder finder(on);
-  const std::optional<device_rates> found = on.rates([&] { return finder.find(); });
+  detail::profile_finder finder(on);
+  const device_profile found = on.profile([&] { return finder.find(); });
   finder.say();
-  return found ? with_rates(known, *found) : known;
+  return found;
 } catch (...) {
   rethrow_as_error("looking at a device's profile");
 }

@@ -55,6 +55,7 @@ inline const char* turn_of(const plan::execution_plan& of) { return of.updated.t
 inline void limit_schedules(device_profile& costs, const device_profile& actual) {
   costs.matrix_units = actual.matrix_units;
   costs.unit = actual.unit;
+  costs.fragments_by_rows = actual.fragments_by_rows;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;

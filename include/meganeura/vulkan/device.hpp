@@ -122,9 +122,9 @@ class device {
 
   /// As it was opened with.
   [[nodiscard]] rate_measurement rate_option() const;
-  /// What `find` returned to the first call of all, for which the others wait: rates are found once a device. Where it
-  /// throws, the next call is the first.
-  [[nodiscard]] std::optional<device_rates> rates(const std::function<std::optional<device_rates>()>& find) const;
+  /// What `find` returned to the first call of all, for which the others wait: a profile is found once a device. Where
+  /// it throws, the next call is the first.
+  [[nodiscard]] device_profile profile(const std::function<device_profile()>& find) const;
 
   /// Null where none is written.
   [[nodiscard]] const std::shared_ptr<io::trace_file>& trace() const;

@@ -265,13 +265,12 @@ MEGANEURA_INLINE std::string device::cache_file() const try { return state()->ca
 }
 
 MEGANEURA_INLINE rate_measurement device::rate_option() const { return state()->rate_option; }
-MEGANEURA_INLINE std::optional<device_rates> device::rates(
-    const std::function<std::optional<device_rates>()>& find) const try {
-  const std::lock_guard lock(state()->rates_mutex);
-  if (!state_->rates) state_->rates = find();
-  return *state_->rates;
+MEGANEURA_INLINE device_profile device::profile(const std::function<device_profile()>& find) const try {
+  const std::lock_guard lock(state()->profile_mutex);
+  if (!state_->profile) state_->profile = find();
+  return *state_->profile;
 } catch (...) {
-  rethrow_as_error("finding a device's rates");
+  rethrow_as_error("finding a device's profile");
 }
 
 MEGANEURA_INLINE device_counters device::counters() const {

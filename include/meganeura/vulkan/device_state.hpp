@@ -123,8 +123,8 @@ class device_state {
   std::uint32_t threads = 1;            // of one call that prepares
   std::uint32_t poll_microseconds = 0;  // of a wait, before it sleeps
   rate_measurement rate_option{};
-  std::mutex rates_mutex;                            // held while they are found
-  std::optional<std::optional<device_rates>> rates;  // empty: not yet; of nothing: there are none
+  std::mutex profile_mutex;  // held while it is found
+  std::optional<device_profile> profile;
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
   pipeline_cache_origin cache_origin{};
   std::filesystem::path cache_file;               // empty when the disk cache is off

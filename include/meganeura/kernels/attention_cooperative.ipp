@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: MIT
+// Definitions for kernels/attention_cooperative.hpp.
+#pragma once
+#include <meganeura/core/division.hpp>
+#include <meganeura/core/error.hpp>
+#include <meganeura/fusion/attention_tiles.hpp>
+#include <meganeura/kernels/attention_cooperative.hpp>
+#include <meganeura/kernels/attention_operands.hpp>
+#include <meganeura/kernels/matrix_rows.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
+/// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
+/// f32; rows with anything larger than fits then have none, as have those with infinities and NaN.
+struct f16_scale {
+  static constexpr int most = 62;
+  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23;
+  spirv::i32 exponent;
+  f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
+      : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
+                     spirv::i32(-most))) {}
+  [[nodiscard]] spirv::f32 factor() const { return number(exponent); }
+  [[nodiscard]] spirv::f32 inverse() const { return number(-exponent); }
+
+ private:
+  [[nodiscard]] static spirv::f32 number(const spirv::i32& exponent) {
+    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+  }
+};
+[[nodiscard]] inline spirv::u32 largest_of(const spirv::f32x4& x) {
+  const spirv::u32x4 bits = spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
+  return max(max(bits[0], bits[1]), max(bits[2], bits[3]));
+}
+
+/// Rows of one operand as f16 terms in workgroup memory.
+class f16_rows : public row_block {
+ public:
+  f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
+           const matrix_shape& unit)
+      : row_block(k, plan, name, rows, std::bit_ceil(fusion::padded(plan.k_count, unit) / 4)),
+        fours_(fusion::padded(plan.k_count, unit) / 4),
+        line_(fusion::staged_line(plan.k_count, unit)),
+        rows_(rows),
+        terms_(terms) {}
+
+  void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
+  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x) const {
+    using namespace spirv;
+    const auto write = [&](std::uint32_t term, const f32x4& v) {
+      (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
+          vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
+    };
+    // A row has a power of two of lanes, of which some are behind its end.
+    owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
+      if (terms_ == 1) return write(0, x);
+      const half_terms of[] = {half_terms_of(x[0]), half_terms_of(x[1]), half_terms_of(x[2]), half_terms_of(x[3])};
+      write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
+      write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
+    });
+  }
+  /// Where the fragment that begins there is staged.
+  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
+                                      bool along_k) const {
+    return {row * line_ + (at_ + term * rows_ * line_ + along / 4), line_, along_k};
+  }
+  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * rows_ * line_; }
+  [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
+
+ private:
+  std::uint32_t fours_, line_, rows_, terms_;
+  std::uint32_t at_ = 0;
+  std::optional<spirv::memory<spirv::u32x2>> staged_;
+};
+
+/// One kernel. A subgroup computes scores of its rows and its share of a block's keys, weighs them where they are, and
+/// adds up what they weigh. In the end shares of a row meet, each brought to the largest score of all.
+template <template <class> class Rows>
+class attention_on_units : public attention_kernel {
+ public:
+  attention_on_units(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                     const device_profile& device)
+      : attention_kernel(k, node),
+        s_(node.schedule),
+        unit_(device.unit),
+        rows_(s_.subgroups / s_.parts * unit_.m),
+        units_(k, device, s_.subgroups),
+        query_(k, plan_operand(scores_of(node), true), "query", rows_, s_.terms(), unit_),
+        key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
+        values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
+        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, width_, channel_count_, device))),
+        factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
+        totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
+        notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
+    bind_others(types);
+    if (device.subgroup_shuffle) k.require_subgroup_size(device.subgroup_size);
+  }
+
+  [[nodiscard]] std::uint64_t groups() const {
+    return std::uint64_t{static_cast<std::uint64_t>(node_.sizes()[0])} * ceil_div(query_count_, rows_);
+  }
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    const std::uint32_t down = ceil_div(query_count_, rows_), rows_of_units = s_.subgroups / s_.parts;
+    batch_ = linear / down;
+    first_query_ = linear % down * rows_;
+    const u32 subgroup = units_.subgroup();
+    index_ = units_.index();
+    part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
+    query_.place(batch_, index_), key_.place(batch_, index_), values_.place(batch_, index_);
+    query_.begin(staged_, 0);
+    key_.begin(staged_, Rows<u32x2>::keeps_operands ? 0 : query_.staged_size());
+    values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
+
+    query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
+    clear_notes();
+    k_.barrier();
+    stage_by_rows(query_, 0);
+    k_.barrier();
+    begin();
+    add_up_until_all_fits();
+    k_.if_(
+        notes_.load(values_.padded() + without) != 0u, [&] { store_one_by_one(); }, [&] { finish(); });
+  }
+
+ private:
+  using units = Rows<spirv::u32x2>;
+  using sums = typename units::sums;
+  using operand = typename units::operand;
+  using row_values = typename units::row_values;
+  static constexpr std::uint32_t without = 0, overflow = 1;  // notes, behind those of the channels
+  static constexpr std::uint32_t shift = 14;  // weights count 2^-14: small ones are normal numbers of f16
+
+  [[nodiscard]] std::uint32_t keys_each() const { return s_.keys / s_.parts; }
+  [[nodiscard]] std::uint32_t fragments_of_keys() const { return keys_each() / unit_.n; }
+  [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
+  [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
+  [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+
+  template <class Body>
+  void each_of(std::uint32_t count, const Body& body) {
+    const std::uint32_t threads = k_.local_size()[0];
+    for (std::uint32_t done = 0; done < count; done += threads) {
+      const spirv::u32 at = index_ + done;
+      k_.if_(done + threads <= count ? spirv::boolean(true) : at < count, [&] { body(at); });
+    }
+  }
+  void clear_notes() {
+    each_of(values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
+  }
+  void note(std::uint32_t what) { static_cast<void>(notes_[spirv::u32(values_.padded() + what)].atomic_max(1u)); }
+
+  // Each row brought to f16's range; the inverse of its factor is kept.
+  void stage_by_rows(const f16_rows& block, std::uint32_t first_factor) {
+    using namespace spirv;
+    block.each([&](const u32& row, const u32& four, const f32x4& x) {
+      const u32 largest = units_.largest_of_lanes(largest_of(x), block.lanes());
+      const f16_scale scale(largest, 14);
+      block.stage(row, four, x * f32x4(scale.factor()));
+      k_.if_(four == 0u, [&] {
+        factors_[row + first_factor] = scale.inverse();
+        k_.if_(largest >= f16_scale::too_large, [&] { note(without); });
+      });
+    });
+  }
+
+  void begin() {
+    using namespace spirv;
+    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k) {
+      fragments found;
+      for (std::uint32_t term = 0; term < s_.terms(); ++term)
+        found.push_back(units_.load(staged_, query_.fragment(term, row_, along, true), matrix_use::a));
+      rows_of_query_.push_back(found);
+    }
+    query_factors_ = units_.make_values(1);
+    units_.each_row(
+        [&](const auto& slot, const u32& row) { units_.set(*query_factors_, slot, factors_.load(row_ + row)); });
+    largest_ = units_.make_values(0), seen_ = units_.make_values(0), shrinking_ = units_.make_values(0);
+    total_ = units_.make_values(0);
+    for (std::uint32_t i = 0; i < fragments_of_keys(); ++i) scores_.push_back(units_.zero());
+    for (std::uint32_t i = 0; i < fragments_of_channels(); ++i) weighed_.push_back(units_.zero());
+  }
+
+  // Factors of channels by the first block of their values, or by all of them where these do not do.
+  void add_up_until_all_fits() {
+    using namespace spirv;
+    const var<u32> tries = k_.variable<u32>(), whole = k_.variable<u32>();
+    k_.while_([&] { return tries.load() < 2u; },
+              [&] {
+                tries = tries.load() + 1u;
+                scale_channels(whole.load() != 0u);
+                units_.each_row([&](const auto& slot, const u32&) {
+                  units_.set(*largest_, slot, nothing), units_.set(*total_, slot, f32(0));
+                });
+                for (const sums& each : weighed_) units_.clear(each);
+                add_up();
+                u32 largest = 0;
+                for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
+                k_.if_(largest >= 0x7f800000u, [&] { note(overflow); });
+                k_.barrier();
+                k_.if_(
+                    whole.load() == 0u && notes_.load(values_.padded() + overflow) != 0u, [&] { whole = u32(1); },
+                    [&] { tries = u32(2); });
+              },
+              2);
+  }
+
+  void scale_channels(const spirv::boolean& whole) {
+    using namespace spirv;
+    const var<u32x4> found = k_.variable<u32x4>();
+    const auto look = [&] {
+      values_.each([&](const u32&, const u32&, const f32x4& x) {
+        found = max(found.load(), bitcast<u32x4>(x) & u32x4(0x7fffffffu));
+      });
+    };
+    const u32 four = index_ % values_.lanes();
+    found = u32x4(0u);
+    k_.if_(whole, [&] {
+      k_.for_(
+          0, key_count_, s_.keys,
+          [&](const u32& first) {
+            values_.fetch(first);
+            look();
+          },
+          unrolling::keep);
+      key_.fetch(0u), values_.fetch(0u);
+    });
+    look();
+    k_.if_(four * 4u < values_.padded(), [&] {
+      for (std::uint32_t c = 0; c < 4; ++c) static_cast<void>(notes_[four * 4u + c].atomic_max(found.load()[c]));
+    });
+    k_.barrier();
+    const i32 target = select(whole, i32(14), i32(5));
+    std::vector<f32> of_four;
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = min(four * 4u + c, u32(values_.padded() - 1));
+      of_four.push_back(f16_scale(notes_.load(at), target).factor());
+    }
+    channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
+    each_of(values_.padded(), [&](const u32& at) {
+      const u32 largest = notes_.load(at);
+      factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
+      k_.if_(whole && largest >= f16_scale::too_large, [&] { note(without); });
+    });
+  }
+
+  void add_up() {
+    using namespace spirv;
+    k_.for_(
+        0, key_count_, s_.keys,
+        [&](const u32& first_key) {
+          stage_by_rows(key_, first_key_factor());
+          values_.each([&](const u32& row, const u32& four, const f32x4& x) {
+            values_.stage(row, four, x * *channel_factors_);
+          });
+          const u32 next = first_key + s_.keys;
+          k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
+          k_.barrier();
+          score_block(first_key);
+          weigh();
+          add_up_block();
+          k_.barrier();
+        },
+        unrolling::keep);
+  }
+
+  using fragments = std::vector<operand>;  // of each term
+  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k) const {
+    fragments found;
+    for (std::uint32_t term = 0; term < s_.terms(); ++term)
+      found.push_back(units_.load(staged_, from.fragment(term, row, along, along_k), spirv::matrix_use::b));
+    return found;
+  }
+  // total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
+  void add_products(const sums& total, std::span<const fragments> a, std::span<const fragments> b) const {
+    if (s_.terms() == 1) {
+      for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(total, a[i][0], b[i][0]);
+      return;
+    }
+    const sums part = units_.zero();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      units_.multiply_add(part, a[i][0], b[i][1]);
+      units_.multiply_add(part, a[i][1], b[i][0]);
+    }
+    units_.scale(part, 1.0f / 2048.0f);
+    for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(part, a[i][0], b[i][0]);
+    units_.add(total, part);
+  }
+
+  void score_block(const spirv::u32& first_key) {
+    using namespace spirv;
+    const u32 first = part_ * keys_each();
+    units_.each_row([&](const auto& slot, const u32&) { units_.set(*seen_, slot, units_.at(*largest_, slot)); });
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.clear(scores_[j]);
+      for (std::size_t i = 0; i < rows_of_query_.size(); i += 2) {
+        const std::size_t count = std::min<std::size_t>(2, rows_of_query_.size() - i);
+        std::vector<fragments> of_keys;
+        for (std::size_t each = i; each < i + count; ++each)
+          of_keys.push_back(load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true));
+        add_products(scores_[j], std::span(rows_of_query_).subspan(i, count), of_keys);
+      }
+      units_.update(scores_[j], [&](const auto& slot, const u32& row, const u32& column, const f32& sum) {
+        const u32 key = first + j * unit_.n + column, place = first_key + key;
+        const f32 unscaled = sum * units_.at(*query_factors_, slot) * factors_.load(key + first_key_factor());
+        const f32 value = score(unscaled, first_query_ + row_ + row, place);
+        if (key_count_ % s_.keys == 0) units_.set(*seen_, slot, max(units_.at(*seen_, slot), value));
+        return value;
+      });
+    }
+    if (key_count_ % s_.keys != 0) {
+      k_.if_(first_key + s_.keys > key_count_, [&] { hide_ending(first_key + first); });
+      for (const sums& each : scores_) {
+        units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+          units_.set(*seen_, slot, max(units_.at(*seen_, slot), value));
+          return value;
+        });
+      }
+    }
+    units_.over_rows(*seen_, [](const f32& a, const f32& b) { return max(a, b); });
+  }
+
+  // Keys behind the last one count for nothing.
+  void hide_ending(const spirv::u32& first_key) {
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.update(scores_[j], [&](const auto&, const spirv::u32&, const spirv::u32& column, const spirv::f32& value) {
+        return select(first_key + j * unit_.n + column < key_count_, value, nothing);
+      });
+    }
+  }
+
+  void weigh() {
+    using namespace spirv;
+    units_.each_row([&](const auto& slot, const u32&) {
+      const f32 before = units_.at(*largest_, slot), now = units_.at(*seen_, slot);
+      const f32 factor = shrinking(before, now);
+      units_.set(*shrinking_, slot, factor), units_.set(*largest_, slot, now);
+      units_.set(*total_, slot, units_.at(*total_, slot) * factor);
+      units_.set(*seen_, slot, origin(now));
+    });
+    for (const sums& each : weighed_) {
+      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& sum) {
+        return sum * units_.at(*shrinking_, slot);
+      });
+    }
+    for (const sums& each : scores_) {
+      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+        const f32 from_largest = value - units_.at(*seen_, slot);
+        const f32 part = s_.terms() == 1 ? rounded_exp(from_largest, shift) : exp_below(from_largest, shift);
+        units_.set(*total_, slot, units_.at(*total_, slot) + part);
+        return weight(value, part);
+      });
+    }
+  }
+
+  void add_up_block() {
+    // Of units in registers two fragments of weights at a time.
+    const std::size_t depth = units::keeps_operands ? 2 : 1;
+    for (std::size_t i = 0; i < scores_.size(); i += depth) {
+      std::vector<fragments> weights;
+      for (std::size_t each = i; each < std::min(i + depth, scores_.size()); ++each)
+        weights.push_back(units_.operands_of(scores_[each], s_.terms()));
+      for (std::uint32_t c = 0; c < weighed_.size(); ++c) {
+        std::vector<fragments> of_values;
+        for (std::size_t each = i; each < i + weights.size(); ++each) {
+          const spirv::u32 key = part_ * keys_each() + static_cast<std::uint32_t>(each) * unit_.k;
+          of_values.push_back(load(values_, key, c * unit_.n, false));
+        }
+        add_products(weighed_[c], weights, of_values);
+      }
+      units_.release_operands();
+    }
+  }
+
+  // Shares of a row meet in workgroup memory.
+  void finish() {
+    using namespace spirv;
+    const std::uint32_t line = (values_.padded() + 4) / 2, all_rows = s_.subgroups * unit_.m;
+    const u32 own = units_.subgroup() * unit_.m;
+    units_.over_rows(*total_, [](const f32& a, const f32& b) { return a + b; });
+    for (std::uint32_t c = 0; c < weighed_.size(); ++c)
+      units_.store(weighed_[c], staged_, own * line + c * unit_.n / 2, line);
+    units_.store_rows(*largest_, totals_, own);
+    units_.store_rows(*total_, totals_, own + all_rows);
+    k_.barrier();
+    const std::uint32_t fours = ceil_div(channel_count_, 4u), count = rows_ * fours;
+    k_.for_(0, count, k_.local_size()[0], [&](const u32& begin) {
+      const u32 at = begin + index_, row = at / fours, four = at % fours;
+      const u32 query = first_query_ + row;
+      k_.if_(at < count && query < query_count_, [&] { store_row(row, four, line, all_rows); });
+    });
+  }
+
+  void store_row(const spirv::u32& row, const spirv::u32& four, std::uint32_t line, std::uint32_t all_rows) {
+    using namespace spirv;
+    f32 largest = totals_.load(row);
+    for (std::uint32_t part = 1; part < s_.parts; ++part) largest = max(largest, totals_.load(row + part * rows_));
+    f32 total(0);
+    f32x4 weighed(0.0f);
+    for (std::uint32_t part = 0; part < s_.parts; ++part) {
+      const u32 own = row + part * rows_;
+      const u32x2 first = staged_.load(own * line + four * 2u), second = staged_.load(own * line + four * 2u + 1u);
+      const f32x4 added = bitcast<f32x4>(vector(first[0], first[1], second[0], second[1]));
+      const f32 factor = s_.parts == 1 ? f32(1) : shrinking(totals_.load(own), largest);
+      weighed = weighed + added * f32x4(factor);
+      total = total + totals_.load(own + all_rows) * factor;
+    }
+    std::vector<f32> of_four;
+    for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
+    store(first_query_ + row, four * 4u, weighed * vector(of_four[0], of_four[1], of_four[2], of_four[3]), total);
+  }
+
+  // In f32 from the operands themselves, where f16 cannot hold them.
+  void store_one_by_one() {
+    using namespace spirv;
+    const std::uint32_t fours = ceil_div(channel_count_, 4u), count = rows_ * fours;
+    k_.for_(
+        0, count, k_.local_size()[0],
+        [&](const u32& begin) {
+          const u32 at = begin + index_, query = first_query_ + at / fours, four = at % fours;
+          k_.if_(at < count && query < query_count_, [&] {
+            const var<f32> largest = k_.variable<f32>(), total = k_.variable<f32>();
+            const var<f32x4> weighed = k_.variable<f32x4>();
+            largest = nothing, total = f32(0), weighed = f32x4(0.0f);
+            k_.for_(
+                0, key_count_, 1,
+                [&](const u32& key) {
+                  const var<f32> sum = k_.variable<f32>();
+                  sum = f32(0);
+                  k_.for_(
+                      0, width_, 1,
+                      [&](const u32& along) {
+                        sum = fma(query_.element(query, along), key_.element(key, along), sum.load());
+                      },
+                      unrolling::keep);
+                  const f32 value = score(sum.load(), query, key), before = largest.load();
+                  const f32 now = max(before, value), factor = shrinking(before, now);
+                  const f32 part = exp_below(value - origin(now), 0);
+                  std::vector<f32> of_four;
+                  for (std::uint32_t c = 0; c < 4; ++c)
+                    of_four.push_back(values_.element(key, min(four * 4u + c, u32(channel_count_ - 1))));
+                  const f32x4 read = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
+                  largest = now;
+                  total = total.load() * factor + part;
+                  weighed = fma(f32x4(weight(value, part)), read, weighed.load() * f32x4(factor));
+                },
+                unrolling::keep);
+            store(query, four * 4u, weighed.load(), total.load());
+          });
+        },
+        unrolling::keep);
+  }
+
+  const attention_schedule s_;
+  const matrix_shape unit_;
+  const std::uint32_t rows_;
+  units units_;
+  f16_rows query_, key_, values_;
+  spirv::memory<spirv::u32x2> staged_;
+  spirv::memory<spirv::f32> factors_;  // the inverses of rows', of a block's keys', of channels'
+  spirv::memory<spirv::f32> totals_;   // of rows of subgroups: the largest scores, then the totals
+  spirv::memory<spirv::u32> notes_;    // channels' magnitudes; then what is noted
+  spirv::u32 index_, part_, row_;      // of the invocation; of the subgroup
+  std::vector<fragments> rows_of_query_;
+  std::vector<sums> scores_, weighed_;
+  std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;
+  std::optional<spirv::f32x4> channel_factors_;
+};
+
+template <template <class> class Rows>
+[[nodiscard]] kernel_dispatch make_attention_on(const attention_attribute& node, std::span<const dtype> types,
+                                                const device_profile& on) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  spirv::kernel k(fmt::format("attention {}x{}x{}x{}", batch, queries, keys, width),
+                  {node.schedule.subgroups * on.subgroup_size, 1, 1});
+  attention_on_units<Rows> rows(k, node, types, on);
+  const auto groups = spread_groups(rows.groups(), on);
+  const spirv::u32 linear = linear_group(k, groups);
+  if_inside(k, linear, rows.groups(), std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_cooperative_attention(const attention_attribute& node,
+                                                            std::span<const dtype> types, const device_profile& on) {
+  if (!fusion::fits(node.schedule, node, on)) {
+    fail(error_category::unsupported,
+         "attention schedule '{}' was asked for; it needs f16 matrix units whose results lie in rows, {} bytes of "
+         "workgroup memory and {} invocations, of which the device has {} and {}",
+         to_string(node.schedule), fusion::shared_bytes_of(node.schedule, node, on),
+         node.schedule.subgroups * on.subgroup_size, on.max_shared_bytes, on.max_invocations);
+  }
+  if (on.matrix_units == matrix_units::emulated)
+    return detail::make_attention_on<detail::emulated_rows>(node, types, on);
+  return detail::make_attention_on<detail::cooperative_rows>(node, types, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+// What kernels of attention have in common: rows on their way, what scores become, and where results are stored.
+#pragma once
+#include <meganeura/graph/attribute.hpp>
+#include <meganeura/kernels/matmul.hpp>
+#include <meganeura/kernels/scalar_emit.hpp>
+#include <meganeura/kernels/tensor_access.hpp>
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// Rows of one operand on their way through registers into workgroup memory, in groups of four along a head's width,
+/// which is filled up with zeros; so are rows behind the last one. `lanes` neighbouring invocations share a row.
+class row_block {
+ public:
+  row_block(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows,
+            std::uint32_t lanes)
+      : k_(k), plan_(plan), from_(k.storage_buffer<spirv::f32>(name)), rows_(rows), lanes_(lanes) {
+    if (reads_fours()) from4_ = k.view<spirv::f32x4>(from_);
+  }
+
+  /// `index`: of the invocation.
+  void place(const spirv::u32& batch, const spirv::u32& index) {
+    base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * lanes_;
+    for (std::uint32_t done = 0; done < pieces; done += threads) {
+      const spirv::u32 at = index + done;
+      pieces_.push_back({at / lanes_, at % lanes_, done + threads > pieces ? at < pieces : spirv::boolean(true)});
+      values_.push_back(k_.variable<spirv::f32x4>());
+    }
+  }
+  void fetch(const spirv::u32& first_row) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) k_.if_(pieces_[i].needed, [&] { fetch_piece(i, first_row); });
+  }
+  /// body(row, four, values) for each piece of this invocation.
+  template <class Body>
+  void each(const Body& body) const {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, values_[i].load()); });
+    }
+  }
+  /// One element in memory.
+  [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& along) const {
+    return from_.load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, along));
+  }
+  [[nodiscard]] std::uint32_t lanes() const { return lanes_; }
+  [[nodiscard]] spirv::kernel& owner() const { return k_; }
+
+ private:
+  struct piece {
+    spirv::u32 row, four;
+    spirv::boolean needed;
+  };
+  [[nodiscard]] bool reads_fours() const { return plan_.width == 4 && plan_.along_k; }
+  // Lanes behind a row's end, where a row has a power of two of them.
+  [[nodiscard]] bool is_filled() const { return lanes_ * 4 > plan_.k_count; }
+
+  void fetch_piece(std::size_t i, const spirv::u32& first_row) {
+    using namespace spirv;
+    const bool ragged = plan_.row_count % rows_ != 0;
+    const u32 row = first_row + pieces_[i].row;
+    const u32 start = base_ + offset_of(plan_.rows, ragged ? min(row, u32(plan_.row_count - 1)) : row);
+    const boolean inside = ragged ? row < plan_.row_count : boolean(true);
+    const u32 first = pieces_[i].four * 4u, last(plan_.k_count - 1);
+    if (reads_fours()) {
+      const u32 at = is_filled() ? min(first, last - 3u) : first;
+      const f32x4 four = from4_->load((start + offset_of(plan_.k, at)) >> 2u);
+      const boolean kept = is_filled() ? inside && first < plan_.k_count : inside;
+      values_[i].store(ragged || is_filled() ? select(vector(kept, kept, kept, kept), four, f32x4(0.0f)) : four);
+      return;
+    }
+    std::vector<f32> parts;
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      const u32 at = first + j;
+      const f32 value = from_.load(start + offset_of(plan_.k, is_filled() ? min(at, last) : at));
+      parts.push_back(select(is_filled() ? inside && at < plan_.k_count : inside, value, f32(0)));
+    }
+    values_[i].store(vector(parts[0], parts[1], parts[2], parts[3]));
+  }
+
+  spirv::kernel& k_;
+  matmul_operand plan_;
+  spirv::memory<spirv::f32> from_;
+  std::optional<spirv::memory<spirv::f32x4>> from4_;
+  std::uint32_t rows_, lanes_;
+  spirv::u32 base_;
+  std::vector<piece> pieces_;
+  std::vector<spirv::var<spirv::f32x4>> values_;
+};
+
+/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
+// node's.
+[[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
+                                               std::size_t m, std::size_t n, std::size_t k) {
+  const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
+  std::array<std::vector<matmul_axis>, 5> groups;
+  for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
+    for (int i = 0; i < node.axes()[group]; ++i, ++axis)
+      groups[group].push_back({value(node.space[static_cast<int>(axis)]), value(a.strides[axis]),
+                               value(b.strides[axis]), value(node.output.strides[axis])});
+  }
+  matmul_problem problem;
+  problem.batch = groups[0], problem.m = groups[m], problem.n = groups[n], problem.k = groups[k];
+  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset),
+  problem.offset_out = value(node.output.offset);
+  return problem;
+}
+[[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.key(), 1, 3, 4);
+}
+/// Rows of values are keys, along which channels lie.
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 3, 2);
+}
+[[nodiscard]] inline matmul_problem results_of(const attention_attribute& node) {
+  return product_of(node, node.query(), node.values(), 1, 2, 3);
+}
+
+/// What kernels of attention have in common: what scores become, and where quotients are stored.
+class attention_kernel {
+ public:
+  attention_kernel(spirv::kernel& k, const attention_attribute& node)
+      : k_(k), node_(node), out_plan_(plan_result(results_of(node))) {
+    const auto [batch, queries, channels, keys, width] = node.sizes();
+    query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
+    channel_count_ = static_cast<std::uint32_t>(channels), width_ = static_cast<std::uint32_t>(width);
+  }
+
+ protected:
+  /// Behind the bindings of query, key and values.
+  void bind_others(std::span<const dtype> types) {
+    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+    out_ = k_.storage_buffer<spirv::f32>("out", spirv::access::write);
+    if (out_plan_.width == 4) out4_ = k_.view<spirv::f32x4>(*out_);
+  }
+
+  /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
+  [[nodiscard]] spirv::f32 score(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
+    using namespace spirv;
+    const u32 m = min(query, u32(query_count_ - 1)), n = min(key, u32(key_count_ - 1));
+    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
+    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
+      if (argument == 0) return sum;
+      const index_map& map = node_.of_argument(argument);
+      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
+                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
+                         group_offset(node_.space, map, second, node_.query_axes, m) +
+                         group_offset(node_.space, map, fourth, node_.key_axes, n);
+      if (map.source == index_map::index_source) return bitcast<i32>(offset);
+      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
+    }));
+  }
+
+  /// By which what was added up shrinks where the largest score is another one now.
+  [[nodiscard]] spirv::f32 shrinking(const spirv::f32& before, const spirv::f32& largest) const {
+    return select(largest == before, spirv::f32(1), exp_below(before - largest, 0));
+  }
+  /// What scores are seen from: the largest; a row whose scores are all -infinity so far adds up nothing, and at the
+  /// end divides by that.
+  [[nodiscard]] static spirv::f32 origin(const spirv::f32& largest) {
+    return select(largest == nothing, spirv::f32(0), largest);
+  }
+  /// 2^shift e^x for x <= 0, 0 below -87: 2^r as devices have it, |r| <= 1/2, where they are a few ulp off.
+  [[nodiscard]] static spirv::f32 exp_below(const spirv::f32& x, std::uint32_t shift) {
+    using namespace spirv;
+    constexpr float log2e = 0x1.715476p+0f, rest = 0x1.4ae0cp-26f;
+    const boolean is_lost = x < f32(-87);
+    const f32 bounded = select(is_lost, f32(-87), x);
+    // Whole numbers end at the last bit of such a sum: of 1.5 * 2^23, and of an exponent's bias.
+    constexpr float whole = 12582912;
+    const f32 sum = fma(bounded, f32(log2e), f32(whole));
+    const f32 fraction = fma(bounded, f32(rest), fma(bounded, f32(log2e), f32(whole) - sum));
+    const f32 power = bitcast<f32>((bitcast<u32>(sum) << 23u) + ((127u + shift) << 23u));
+    return select(is_lost, f32(0), f32(untyped::math(glsl::exp2, f32::static_type, {fraction})) * power);
+  }
+  /// The same, off by |x| ulp and what the device permits itself.
+  [[nodiscard]] static spirv::f32 rounded_exp(const spirv::f32& x, std::uint32_t shift) {
+    using namespace spirv;
+    const f32 power = fma(x, f32(0x1.715476p+0f), f32(static_cast<float>(shift)));
+    return f32(untyped::math(glsl::exp2, f32::static_type, {power}));
+  }
+  [[nodiscard]] spirv::f32 weight(const spirv::f32& score, const spirv::f32& part) const {
+    return spirv::f32(
+        kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? score : part; }));
+  }
+
+  /// Four channels of a row that exists.
+  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
+    using namespace spirv;
+    std::vector<f32> quotients;
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const scalar_value operands[] = {sums[c], total};
+      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
+    }
+    if (out4_) {
+      (*out4_)[place_of(query, channel) >> 2u] = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
+      return;
+    }
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = channel + c;
+      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
+             [&] { (*out_)[place_of(query, at)] = quotients[c]; });
+    }
+  }
+
+  static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
+  spirv::kernel& k_;
+  const attention_attribute& node_;
+  std::uint32_t query_count_ = 0, key_count_ = 0, channel_count_ = 0, width_ = 0;
+  spirv::u32 batch_, first_query_;
+
+ private:
+  [[nodiscard]] spirv::u32 place_of(const spirv::u32& query, const spirv::u32& channel) const {
+    return offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) + offset_of(out_plan_.n, channel) +
+           static_cast<std::uint32_t>(node_.output.offset);
+  }
+
+  matmul_result out_plan_;
+  std::vector<bound_tensor> others_;
+  std::optional<spirv::memory<spirv::f32>> out_;
+  std::optional<spirv::memory<spirv::f32x4>> out4_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
