@@ -29,9 +29,9 @@ const nlohmann::json typical_of_tf32{{"output_rel_l2", 2e-3}, {"grad_worst_rel_l
 
 class comparison {
  public:
-  comparison(const nlohmann::json& reference, const mn::program& run, mn::precision precision, bool has_gradients,
+  comparison(const nlohmann::json& reference, const mn::program& run, mn::precision precision, compared what,
              const std::vector<float>& exact)
-      : reference_(reference), run_(run), has_gradients_(has_gradients), exact_(exact.begin(), exact.end()) {
+      : reference_(reference), run_(run), what_(what), exact_(exact.begin(), exact.end()) {
     const nlohmann::json& all = reference["deviation"];
     const bool is_fast = precision == mn::precision::fast;
     const nlohmann::json& others = is_fast && !all.contains("tf32") ? typical_of_tf32 : all[is_fast ? "tf32" : "f32"];
@@ -42,8 +42,8 @@ class comparison {
 
   verdict judge() {
     outputs();
-    loss();
-    if (has_gradients_) gradients();
+    if (what_ >= compared::loss) loss();
+    if (what_ >= compared::gradients) gradients();
     result_.passed = result_.problem.empty();
     return result_;
   }
@@ -120,16 +120,16 @@ class comparison {
 
   const nlohmann::json& reference_;
   const mn::program& run_;
-  bool has_gradients_;
+  compared what_;
   std::vector<double> exact_;
   verdict result_;
 };
 
 }  // namespace
 
-verdict compare(const nlohmann::json& reference, const mn::program& run, mn::precision precision, bool has_gradients,
+verdict compare(const nlohmann::json& reference, const mn::program& run, mn::precision precision, compared what,
                 const std::vector<float>& exact) {
-  return comparison(reference, run, precision, has_gradients, exact).judge();
+  return comparison(reference, run, precision, what, exact).judge();
 }
 
 nlohmann::json to_json(const verdict& of) {

@@ -4,10 +4,10 @@
 //
 // What --json writes: {"device", "driver", "date", "size", "precision", "notes": [..], "workloads": [{"name",
 // "precision", "parameters", "yardstick_ms", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem",
-// "output",
-// "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so on: {"wall_ms", "device_ms":
-// {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups", "predicted_bytes", "allocated_bytes",
-// "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
+// "output", "inference_output", "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so
+// on:
+// {"wall_ms", "device_ms": {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups",
+// "predicted_bytes", "allocated_bytes", "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
 #include <meganeura/core/error.hpp>
 #include <meganeura/io/file.hpp>
 #include <meganeura/runtime/device.hpp>
@@ -114,14 +114,18 @@ class bench {
       run_tasks(of, {.rounds = 0}, [&](task which, measurement& found, const mn::program&) {
         result["tasks"][to_string(which)]["preparation_cold"] = to_json(found.built);
       });
+    nlohmann::json inference;
     const auto weights = run_tasks(of, options_.measure, [&](task which, measurement& found, const mn::program& run) {
-      if (which == task::forward_backward && reference != references_.end() && !of.unfolded)
-        result["check"] = checked(*reference, run, true);
+      if (reference != references_.end() && !of.unfolded) {
+        if (which == task::inference) inference = checked(*reference, run, compared::output);
+        if (which == task::forward_backward) result["check"] = checked(*reference, run, compared::gradients);
+      }
       nlohmann::json& entry = result["tasks"][to_string(which)];
       entry.update(to_json(found));
       entry[options_.is_cold ? "preparation_warm" : "preparation_cold"] = to_json(found.built);
     });
     if (of.unfolded && reference != references_.end()) result["check"] = checked_folded(of, *reference);
+    if (!inference.is_null()) add_inference(result["check"], inference);
     if (options_.is_timed) result["yardstick_ms"] = yardstick();
     result["parameters"] = weights.parameters;
     result["weights"] = {{"generate_ms", weights.times.generate_ms}, {"upload_ms", weights.times.upload_ms}};
@@ -135,11 +139,19 @@ class bench {
   }
 
   // In `fast` all of the output beside that of `exact`, where that went before.
-  [[nodiscard]] nlohmann::json checked(const nlohmann::json& reference, const mn::program& run, bool has_gradients) {
+  [[nodiscard]] nlohmann::json checked(const nlohmann::json& reference, const mn::program& run, compared what) {
     const bool is_exact = precision_ == mn::precision::exact;
-    const verdict found = compare(reference, run, precision_, has_gradients, is_exact ? std::vector<float>{} : exact_);
+    const verdict found = compare(reference, run, precision_, what, is_exact ? std::vector<float>{} : exact_);
     if (is_exact && found.passed) exact_ = run.output_as<float>("output");
     return to_json(found);
+  }
+
+  // That plan has no gradients to keep values for.
+  static void add_inference(nlohmann::json& check, const nlohmann::json& inference) {
+    check["inference_output"] = inference["output"];
+    if (inference["passed"]) return;
+    if (check["passed"]) check["problem"] = "inference: " + inference["problem"].get<std::string>();
+    check["passed"] = false;
   }
 
   [[nodiscard]] nlohmann::json checked_folded(const workload& of, const nlohmann::json& reference) {
@@ -152,7 +164,7 @@ class bench {
     mn::program run(gpu, made.made.graph, into, program_options());
     bind(run, made.made);
     run.wait(run.submit(made.numbers));
-    return checked(reference, run, false);
+    return checked(reference, run, compared::loss);
   }
 
   // What this machine takes now for something that never changes, on all of its processors: see bench/history.py.
@@ -168,9 +180,12 @@ class bench {
     fill_times times;
   };
   // On a device opened for it, each task's program alone beside the weights.
-  // The check needs forward and backward.
+  // The check needs these.
+  [[nodiscard]] static bool is_checked(task which) {
+    return which == task::inference || which == task::forward_backward;
+  }
   [[nodiscard]] bool is_asked(task which) const {
-    return options_.tasks.empty() || which == task::forward_backward ||
+    return options_.tasks.empty() || is_checked(which) ||
            std::ranges::find(options_.tasks, to_string(which)) != options_.tasks.end();
   }
 
@@ -185,7 +200,7 @@ class bench {
       if (tensor.kind == mn::op::parameter) result.parameters += static_cast<std::size_t>(tensor.extents.elements());
     }
     for (task which : every_task) {
-      if (!has(of, which) || (!options_.is_timed && which != task::forward_backward) || !is_asked(which)) continue;
+      if (!has(of, which) || (!options_.is_timed && !is_checked(which)) || !is_asked(which)) continue;
       const prepared made = prepare(of, which);
       mn::program_options building = program_options();
       if (options_.tune) {

@@ -105,18 +105,21 @@ std::string memory_table(const nlohmann::json& report, const nlohmann::json& row
 }
 
 std::string check_table(const nlohmann::json& report) {
-  std::string text = head({"workload", "precision", "verdict", "outputs off by", "loss", "worst gradient norm", "of"});
+  std::string text =
+      head({"workload", "precision", "verdict", "outputs off by", "in inference", "loss", "worst gradient norm", "of"});
   for (const auto& workload : report["workloads"]) {
     const auto found = workload.find("check");
     if (found == workload.end()) {
-      text += row(
-          {workload["name"], workload["precision"], "not checked: no float64 figures of this size", "", "", "", ""});
+      text += row({workload["name"], workload["precision"], "not checked: no float64 figures of this size", "", "", "",
+                   "", ""});
       continue;
     }
     const bool passed = (*found)["passed"];
     text += row(
         {workload["name"], workload["precision"], passed ? "PASS" : "FAIL: " + (*found)["problem"].get<std::string>(),
-         fmt::format("{:.1e}", (*found)["output"].get<double>()), fmt::format("{:.1e}", (*found)["loss"].get<double>()),
+         fmt::format("{:.1e}", (*found)["output"].get<double>()),
+         found->contains("inference_output") ? fmt::format("{:.1e}", (*found)["inference_output"].get<double>()) : "",
+         fmt::format("{:.1e}", (*found)["loss"].get<double>()),
          fmt::format("{:.1e}", (*found)["gradient_norm"].get<double>()), (*found)["worst_parameter"]});
   }
   return text;

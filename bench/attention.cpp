@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT
+// Time of attention and of its gradients on a device, by kernels that store weights and as it is chosen; checked first.
+//
+// What --json writes: {"device", "driver", "date", "shapes": [{"name", "queries", "keys", "heads", "kv_heads", "width",
+// "causal", "rows": [{"pass": "forward" or "forward + backward", "precision", "way": "stored", "chosen" or a schedule,
+// "us": {"median", "min", "max"}, "error": {"y", "dq", ..} beside float64, of the first heads, "kernels": [{"name",
+// "us"}], each alone}]}]}.
+#include <meganeura/fusion/attention_tiles.hpp>
+#include <meganeura/meganeura.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace mn = meganeura;
+
+namespace {
+
+struct options {
+  std::string device, json, against;
+  std::vector<std::string> shapes, precisions{"exact", "fast"};
+  int rounds = 30;
+  std::size_t schedules = 0;
+};
+
+struct attention_shape {
+  std::string name;
+  std::int64_t queries = 0, keys = 0, heads = 0, kv_heads = 0, width = 0;
+  bool causal = false;
+};
+
+// Those of the transformers of bench/inferena, and of Stable Diffusion 1.5.
+const std::vector<attention_shape> known{{"smollm2", 128, 128, 9, 3, 64, true}, {"smolvla", 50, 50, 15, 5, 64},
+                                         {"whisper", 1500, 1500, 6, 6, 64},     {"sd15", 4096, 4096, 8, 8, 40},
+                                         {"sd15 cross", 4096, 77, 8, 8, 40},    {"small", 33, 40, 4, 2, 16, false}};
+
+using tensors = std::map<std::string, std::vector<float>>;
+
+struct pass {
+  mn::graph graph;
+  std::vector<std::string> outputs;
+};
+pass make_pass(const attention_shape& of, bool backward) {
+  pass made;
+  mn::graph& g = made.graph;
+  const auto leaf = [&](const char* name, std::int64_t rows, std::int64_t heads) {
+    return mn::node_value(g, g.parameter(name, mn::dtype::f32, {rows, heads, of.width}));
+  };
+  const mn::node_value q = leaf("q", of.queries, of.heads), k = leaf("k", of.keys, of.kv_heads),
+                       v = leaf("v", of.keys, of.kv_heads);
+  const mn::node_id y = attend(q, k, v, mn::gqa_options{.causal = of.causal});
+  g.add_output("y", y);
+  made.outputs = {"y"};
+  if (!backward) return made;
+  const mn::node_id dy = leaf("dy", of.queries, of.heads);
+  const mn::node_id loss = g.reduce(mn::reduce_kind::sum, g.multiply(y, dy), 7);
+  const mn::node_id wrt[] = {q, k, v};
+  const auto found = mn::gradients(g, loss, wrt);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    made.outputs.push_back(std::string("d") + "qkv"[i]);
+    g.add_output(made.outputs.back(), found[i]);
+  }
+  return made;
+}
+
+tensors random_operands(const attention_shape& of) {
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal;
+  tensors made;
+  for (const char* name : {"q", "k", "v", "dy"}) {
+    const bool of_keys = *name == 'k' || *name == 'v';
+    const std::int64_t rows = of_keys ? of.keys * of.kv_heads : of.queries * of.heads;
+    for (std::int64_t i = 0; i < rows * of.width; ++i) made[name].push_back(normal(generator));
+  }
+  return made;
+}
+
+// In float64, of the first key head and of the heads that share it; all else stays 0.
+std::map<std::string, std::vector<double>> reference_of(const attention_shape& of, const tensors& in) {
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  std::map<std::string, std::vector<double>> out;
+  for (const auto& [name, values] : in) out[name == "dy" ? "y" : "d" + name].assign(values.size(), 0);
+  const double scale = 1 / std::sqrt(static_cast<double>(of.width));
+  const std::int64_t w = of.width, group = of.heads / of.kv_heads;
+  const auto row = [&](const char* name, std::int64_t position, std::int64_t head) {
+    return at((position * (*name == 'q' || *name == 'd' || *name == 'y' ? of.heads : of.kv_heads) + head) * w);
+  };
+  std::vector<double> p(at(of.keys)), dp(at(of.keys));
+  for (std::int64_t h = 0; h < group; ++h) {
+    for (std::int64_t t = 0; t < of.queries; ++t) {
+      const float* query = &in.at("q")[row("q", t, h)];
+      const float* change = &in.at("dy")[row("dy", t, h)];
+      const std::int64_t seen = of.causal ? std::min(of.keys, t + 1 + of.keys - of.queries) : of.keys;
+      double largest = -1e300, total = 0, mean = 0;
+      for (std::int64_t s = 0; s < seen; ++s) {
+        const float *key = &in.at("k")[row("k", s, 0)], *value = &in.at("v")[row("v", s, 0)];
+        p[at(s)] = dp[at(s)] = 0;
+        for (std::int64_t i = 0; i < w; ++i) {
+          p[at(s)] += double{query[i]} * double{key[i]};
+          dp[at(s)] += double{change[i]} * double{value[i]};
+        }
+        p[at(s)] *= scale;
+        largest = std::max(largest, p[at(s)]);
+      }
+      for (std::int64_t s = 0; s < seen; ++s) total += p[at(s)] = std::exp(p[at(s)] - largest);
+      for (std::int64_t s = 0; s < seen; ++s) p[at(s)] /= total, mean += p[at(s)] * dp[at(s)];
+      double *y = &out["y"][row("y", t, h)], *dq = &out["dq"][row("q", t, h)];
+      for (std::int64_t s = 0; s < seen; ++s) {
+        const double ds = p[at(s)] * (dp[at(s)] - mean) * scale;
+        const float *key = &in.at("k")[row("k", s, 0)], *value = &in.at("v")[row("v", s, 0)];
+        double *dk = &out["dk"][row("k", s, 0)], *dv = &out["dv"][row("v", s, 0)];
+        for (std::int64_t i = 0; i < w; ++i) {
+          y[i] += p[at(s)] * double{value[i]};
+          dq[i] += ds * double{key[i]};
+          dk[i] += ds * double{query[i]};
+          dv[i] += p[at(s)] * double{change[i]};
+        }
+      }
+    }
+  }
+  return out;
+}
+
+double error_of(const std::vector<float>& found, const std::vector<double>& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == 0) continue;  // another head's, or hidden
+    const double each = double{found[i]} - expected[i];
+    difference += each * each, norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+class bench {
+ public:
+  explicit bench(const options& asked) : asked_(asked), gpu_({.device = asked.device}) {}
+
+  nlohmann::json run() {
+    nlohmann::json report{{"device", gpu_.facts().name}, {"driver", gpu_.facts().driver}};
+    for (const attention_shape& each : known) {
+      const bool is_asked = asked_.shapes.empty() ? each.name != "small"
+                                                  : std::ranges::find(asked_.shapes, each.name) != asked_.shapes.end();
+      if (is_asked) report["shapes"].push_back(measured(each));
+    }
+    return report;
+  }
+
+ private:
+  nlohmann::json measured(const attention_shape& of) {
+    nlohmann::json result{{"name", of.name},   {"queries", of.queries},   {"keys", of.keys},    {"heads", of.heads},
+                          {"width", of.width}, {"kv_heads", of.kv_heads}, {"causal", of.causal}};
+    const tensors in = random_operands(of);
+    const auto expected = reference_of(of, in);
+    for (const bool backward : {false, true}) {
+      const pass made = make_pass(of, backward);
+      mn::parameters weights(gpu_, made.graph);
+      for (const auto& [name, values] : in) {
+        if (backward || name != "dy") weights.set(name, values);
+      }
+      for (const std::string& precision : asked_.precisions) {
+        mn::program_options usual;
+        usual.precision = precision == "fast" ? mn::precision::fast : mn::precision::exact;
+        const auto add = [&](const std::string& way, const mn::program_options& how) {
+          nlohmann::json row = measured(made, weights, how, expected);
+          row["pass"] = backward ? "forward + backward" : "forward";
+          row["precision"] = precision, row["way"] = way;
+          print(of, row);
+          result["rows"].push_back(row);
+        };
+        mn::program_options stored = usual;
+        stored.optimize.disabled = {"fuse_attention"};
+        add("stored", stored);
+        add("chosen", usual);
+        const std::size_t count = asked_.schedules == 0 ? 0 : schedules_of(made.graph, usual.precision);
+        for (std::size_t i = 0; i < std::min(asked_.schedules, count); ++i) {
+          mn::program_options forced = usual;
+          forced.device_costs = false;
+          forced.optimize.device = mn::profile_of(gpu_);
+          forced.optimize.device.launch = {1, 1};
+          forced.optimize.schedule = i;
+          add(fmt::format("schedule {}", i), forced);
+        }
+      }
+    }
+    return result;
+  }
+
+  // The most that any attention of the graph has on this device.
+  [[nodiscard]] std::size_t schedules_of(const mn::graph& g, mn::precision precision) const {
+    mn::fusion::optimize_options options;
+    options.precision = precision;
+    options.device = mn::profile_of(gpu_);
+    options.device.launch = {1, 1};
+    const mn::graph plan = mn::fusion::optimize(g, options);
+    std::size_t most = 0;
+    for (mn::node_id id{0}; id < plan.size(); ++id) {
+      if (plan[id].kind != mn::op::attention) continue;
+      const auto& node = plan.get<mn::attention_attribute>(id);
+      const auto arithmetic =
+          precision == mn::precision::fast ? mn::product_arithmetic::rounded : mn::product_arithmetic::split;
+      most = std::max(most, mn::fusion::attention_schedules(arithmetic, node, options.device).size());
+    }
+    return most;
+  }
+
+  [[nodiscard]] nlohmann::json measured(const pass& of, const mn::parameters& weights, mn::program_options how,
+                                        const std::map<std::string, std::vector<double>>& expected) {
+    how.duration = gpu_.facts().timestamp_bits != 0;
+    mn::program run(gpu_, of.graph, weights, how);
+    run.wait(run.submit({}));
+    nlohmann::json row;
+    for (const std::string& name : of.outputs)
+      row["error"][name] = error_of(run.output_as<float>(name), expected.at(name));
+    // Clocks fall where a device waits and rise late: what is timed stands behind other steps.
+    const auto several = [&](int count) {
+      std::uint64_t last = 0;
+      for (int i = 0; i < count; ++i) last = run.submit({});
+      run.wait(last);
+    };
+    using clock = std::chrono::steady_clock;
+    const auto passed = [](clock::time_point since) {
+      return std::chrono::duration<double, std::micro>(clock::now() - since).count();
+    };
+    if (how.duration) {
+      for (const auto start = clock::now(); passed(start) < 3e5;) several(20);
+    }
+    std::vector<double> us;
+    for (int i = 0; i < asked_.rounds; ++i) {
+      const auto start = clock::now();
+      several(how.duration ? 12 : 1);
+      us.push_back(how.duration ? run.duration() * 1e-3 : passed(start));
+    }
+    std::ranges::sort(us);
+    row["us"] = {{"median", us[us.size() / 2]}, {"min", us.front()}, {"max", us.back()}};
+    if (how.duration) row["kernels"] = kernels_of(of, weights, how);
+    return row;
+  }
+
+  [[nodiscard]] nlohmann::json kernels_of(const pass& of, const mn::parameters& weights, mn::program_options how) {
+    how.duration = false, how.profile = true;
+    mn::program run(gpu_, of.graph, weights, how);
+    std::map<std::string, std::vector<double>> all;
+    for (int i = 0; i < 9; ++i) {
+      std::uint64_t last = 0;
+      for (int each = 0; each < 12; ++each) last = run.submit({});
+      run.wait(last);
+      for (const mn::profile_row& each : run.profile().by_kernel()) all[each.text].push_back(each.nanoseconds * 1e-3);
+    }
+    nlohmann::json kernels = nlohmann::json::array();
+    for (auto& [name, us] : all) {
+      std::ranges::sort(us);
+      kernels.push_back({{"name", name}, {"us", us[us.size() / 2]}});
+    }
+    return kernels;
+  }
+
+  static void print(const attention_shape& of, const nlohmann::json& row) {
+    std::vector<std::string> errors, kernels;
+    for (const auto& [name, error] : row["error"].items())
+      errors.push_back(fmt::format("{} {:.1e}", name, error.get<double>()));
+    if (row.contains("kernels")) {
+      for (const auto& each : row["kernels"])
+        kernels.push_back(fmt::format("{} {:.1f}", each["name"].get<std::string>(), each["us"].get<double>()));
+    }
+    fmt::print(stderr, "{:<10} {:<18} {:<5} {:<12} {:>9.1f} us  {}  [{}]\n", of.name, row["pass"].get<std::string>(),
+               row["precision"].get<std::string>(), row["way"].get<std::string>(), row["us"]["median"].get<double>(),
+               fmt::join(errors, ", "), fmt::join(kernels, "; "));
+  }
+
+  options asked_;
+  mn::device gpu_;
+};
+
+// A line for each shape and pass, PyTorch's columns from a file that attention_pytorch.py wrote.
+void print_table(const nlohmann::json& report, const nlohmann::json& others) {
+  fmt::print("| shape | pass | stored exact | exact | stored fast | fast |");
+  std::vector<std::string> columns;
+  if (others.contains("columns")) columns = others["columns"].get<std::vector<std::string>>();
+  for (const std::string& each : columns) fmt::print(" PyTorch {} |", each);
+  fmt::print("\n|{}\n", [&] {
+    std::string dashes;
+    for (std::size_t i = 0; i < 6 + columns.size(); ++i) dashes += "---|";
+    return dashes;
+  }());
+  for (const auto& shape : report["shapes"]) {
+    for (const char* const pass : {"forward", "forward + backward"}) {
+      fmt::print("| {} | {} |", shape["name"].get<std::string>(), pass);
+      for (const char* const precision : {"exact", "fast"}) {
+        for (const char* const way : {"stored", "chosen"}) {
+          std::string cell;
+          for (const auto& row : shape["rows"]) {
+            if (row["pass"] == pass && row["precision"] == precision && row["way"] == way)
+              cell = fmt::format("{:.1f}", row["us"]["median"].get<double>());
+          }
+          fmt::print(" {} |", cell);
+        }
+      }
+      for (const std::string& column : columns) {
+        const auto path = "/shapes/" + shape["name"].get<std::string>() + "/" + pass + "/" + column;
+        const nlohmann::json::json_pointer at(path);
+        fmt::print(" {} |", others.contains(at) ? fmt::format("{:.1f}", others[at].get<double>()) : "");
+      }
+      fmt::print("\n");
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  options asked;
+  CLI::App app("Attention and its gradients: checked against float64 and timed.");
+  app.add_option("--shapes", asked.shapes, "smollm2,whisper,..; default all but \"small\"")->delimiter(',');
+  app.add_option("--precision", asked.precisions)->delimiter(',')->check(CLI::IsMember({"exact", "fast"}));
+  app.add_option("--schedules", asked.schedules, "so many ways on matrix units besides what is chosen");
+  app.add_option("--rounds", asked.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--device", asked.device, "an index, a part of a name, or cpu");
+  app.add_option("--against", asked.against, "what attention_pytorch.py wrote")->check(CLI::ExistingFile);
+  app.add_option("--json", asked.json, "file to write");
+  CLI11_PARSE(app, argc, argv);
+  for (const std::string& each : asked.shapes) {
+    if (std::ranges::find(known, each, &attention_shape::name) == known.end())
+      mn::fail(mn::error_category::invalid_argument, "there is no shape \"{}\"; there are {}", each, [&] {
+        std::vector<std::string> names;
+        for (const attention_shape& one : known) names.push_back(one.name);
+        return fmt::format("{}", fmt::join(names, ", "));
+      }());
+  }
+  const nlohmann::json report = bench(asked).run();
+  if (!asked.json.empty() && !(std::ofstream(asked.json) << report.dump(1) << '\n'))
+    mn::fail(mn::error_category::io, "{} cannot be written", asked.json);
+  nlohmann::json others = nlohmann::json::object();
+  if (!asked.against.empty()) std::ifstream(asked.against) >> others;
+  print_table(report, others);
+  return 0;
+} catch (const std::exception& e) {
+  std::cerr << "attention: " << e.what() << '\n';
+  return 1;
+}

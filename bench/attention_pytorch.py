@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The PyTorch side of bench/attention: scaled_dot_product_attention and its gradients as captured CUDA graphs."""
+import argparse
+import json
+import statistics
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+# name, queries, keys, heads, heads of keys, width, causal: those of bench/attention
+SHAPES = [("smollm2", 128, 128, 9, 3, 64, True), ("smolvla", 50, 50, 15, 5, 64, False),
+          ("whisper", 1500, 1500, 6, 6, 64, False), ("sd15", 4096, 4096, 8, 8, 40, False),
+          ("sd15 cross", 4096, 77, 8, 8, 40, False)]
+COLUMNS = [("f32 efficient", torch.float32, SDPBackend.EFFICIENT_ATTENTION, False),
+           ("f32 math", torch.float32, SDPBackend.MATH, False), ("TF32 math", torch.float32, SDPBackend.MATH, True),
+           ("f16 flash", torch.float16, SDPBackend.FLASH_ATTENTION, False),
+           ("bf16 flash", torch.bfloat16, SDPBackend.FLASH_ATTENTION, False)]
+
+
+def microseconds(step, runs, rounds):
+    """Median of rounds of a step, `runs` of them in a graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(runs):
+            step()
+    times = []
+    for _ in range(rounds + 3):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end) / runs)
+    return statistics.median(times[3:])
+
+
+def measure(shape, dtype, backend, tf32, args):
+    _, queries, keys, heads, kv_heads, width, causal = shape
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+
+    def leaf(rows, count):
+        # [1, heads, rows, width], in memory [rows, heads, width]
+        return torch.randn(1, rows, count, width, device="cuda", dtype=dtype).transpose(1, 2)
+
+    q, dy = leaf(queries, heads), leaf(queries, heads)
+    # Heads of keys are repeated beforehand, in favour of kernels that know no groups.
+    k, v = leaf(keys, heads if kv_heads != heads else kv_heads), leaf(keys, heads if kv_heads != heads else kv_heads)
+    operands = [x.detach().requires_grad_() for x in (q, k, v)]
+
+    def forward():
+        with torch.no_grad():
+            return scaled_dot_product_attention(*operands, is_causal=causal)
+
+    def both():
+        y = scaled_dot_product_attention(*operands, is_causal=causal)
+        return torch.autograd.grad(y, operands, dy)
+
+    with sdpa_kernel(backend):
+        return {"forward": microseconds(forward, args.runs, args.rounds),
+                "forward + backward": microseconds(both, args.runs, args.rounds)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=10, help="steps in a graph")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", default="-", help="file to write, or - for standard output")
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("PyTorch finds no CUDA device here; its attention is compared on one only")
+    torch.manual_seed(1)
+    report = {"framework": "pytorch " + torch.__version__, "device": torch.cuda.get_device_name(),
+              "columns": [name for name, *_ in COLUMNS], "shapes": {}}
+    for shape in SHAPES:
+        for name, dtype, backend, tf32 in COLUMNS:
+            try:
+                found = measure(shape, dtype, backend, tf32, args)
+            except RuntimeError as error:
+                print(f"{shape[0]}, {name}: {error}")
+                continue
+            for which, us in found.items():
+                report["shapes"].setdefault(shape[0], {}).setdefault(which, {})[name] = us
+    text = json.dumps(report, indent=1)
+    print(text) if args.json == "-" else open(args.json, "w").write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
