@@ -2363,7 +2363,8 @@ struct index_map {
   }
 };
 
-/// A value that a region stores besides its first: what node `value` of its program gives.
+/// A value that a node stores besides its first, where `output` says; of a region what node `value` of its program
+/// gives.
 struct further_result {
   scalar_ref value{0};
   bool per_row = false;
@@ -2495,11 +2496,24 @@ struct attention_schedule {
 /// "split 8 subgroups parts 2 keys 64"; "fma".
 [[nodiscard]] std::string to_string(const attention_schedule& value);
 
+/// What a kernel of attention computes: its rows, or what gradients of these are for queries, or for keys and values.
+enum class attention_form : std::uint8_t { output, query_gradient, key_gradients };
+/// "query_gradient".
+[[nodiscard]] std::string to_string(attention_form value);
+
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
 /// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
-/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded.
+/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further
+/// result, if there is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+///
+/// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
+/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
+/// of e and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `weight` of the score
+/// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
+/// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
+/// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
@@ -2507,12 +2521,17 @@ struct attention_attribute {
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
+  attention_form form = attention_form::output;
+  std::vector<further_result> further{};
 
   [[nodiscard]] const index_map& query() const { return accesses[0]; }
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
   [[nodiscard]] const index_map& values() const { return accesses[2]; }
+  [[nodiscard]] const index_map& gradient() const { return accesses[3]; }
+  /// How many accesses are those of operands in their order; behind them are the score's.
+  [[nodiscard]] std::size_t own_accesses() const { return form == attention_form::output ? 3 : 6; }
   [[nodiscard]] const index_map& of_argument(int number) const {
-    return accesses[static_cast<std::size_t>(number) + 2];
+    return accesses[static_cast<std::size_t>(number) + own_accesses() - 1];
   }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
@@ -2527,7 +2546,8 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule);
+        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule),
+        visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -2646,6 +2666,9 @@ class attribute_ref {
 
 /// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
 [[nodiscard]] std::string to_string(const initializer& value);
+
+/// Of a node that stores several values, those behind the first.
+[[nodiscard]] std::span<const further_result> further_results(const attribute& value);
 
 /// For printing, e.g. "sum axes={1}" or "add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);
@@ -2851,7 +2874,8 @@ class graph {
   };
 
   // ---- leaves
-  // A parameter or state asked for again by its name is the same node; an input is declared once. How a parameter or
+  // A parameter or state asked for again by its name is the same node, in whatever scope; layers' parameters have its
+  // path before their names. An input is declared once. How a parameter or
   // state begins may be said by any one who asks, fan_in_uniform and zeros otherwise.
   using beginning = std::optional<initializer>;
   node_id input(std::string_view name, dtype type, const shape& extents);
@@ -2964,10 +2988,7 @@ class graph {
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   /// What a node stores: its one value, or the several that `result` nodes name.
   [[nodiscard]] std::vector<tensor_spec> results(node_id id) const;
-  [[nodiscard]] bool has_several_results(node_id id) const {
-    const auto* region = std::get_if<region_attribute>(&attribute_of(id));
-    return region && !region->further.empty();
-  }
+  [[nodiscard]] bool has_several_results(node_id id) const { return !further_results(attribute_of(id)).empty(); }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
   /// Of the scopes that live, where new nodes belong.
   [[nodiscard]] path_id scope_path() const { return path_; }
@@ -9106,7 +9127,10 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
-constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.sliding_window >= 0; }
+constexpr bool is_sound(const gqa_options& options) {
+  const auto is_finite = [](float x) { return x - x == 0; };
+  return options.softcap >= 0 && options.sliding_window >= 0 && is_finite(options.softcap) && is_finite(options.scale);
+}
 
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
@@ -9264,7 +9288,9 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
                    "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
-  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0",
+  MEGANEURA_EXPECT(is_sound(options),
+                   "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0, softcap and "
+                   "scale finite",
                    q, k, v)
   MEGANEURA_EXPECT((value<Position> || !static_cast<gqa_options>(options).causal ||
                     has_key_for_each(q.facts().shape.last(2), k.facts().shape.last(2))),
@@ -20895,7 +20921,12 @@ MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if (is_float(type) || holds(type, value)) return;
+  if (type == dtype::f32 || holds(type, value)) return;
+  if (is_float(type)) {
+    fail(error_category::invalid_argument,
+         "{}: {} was asked for as {}, in which this is infinity; cast what it meets to f32", asked, value,
+         to_string(type));
+  }
   fail(error_category::invalid_argument,
        "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
        lowest(type), highest(type), "round the number, or cast what it meets to f32");
@@ -21011,6 +21042,17 @@ MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
   const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units()) return name;
   return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
+}
+
+MEGANEURA_INLINE std::string to_string(attention_form value) {
+  constexpr const char* names[] = {"output", "query_gradient", "key_gradients"};
+  return value <= attention_form::key_gradients ? names[static_cast<std::size_t>(value)] : "unknown form";
+}
+
+MEGANEURA_INLINE std::span<const further_result> further_results(const attribute& value) {
+  if (const auto* region = std::get_if<region_attribute>(&value)) return region->further;
+  if (const auto* rows = std::get_if<attention_attribute>(&value)) return rows->further;
+  return {};
 }
 
 MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
@@ -21143,8 +21185,10 @@ struct attribute_printer {
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
-    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight),
+    const std::string form = a.form == attention_form::output ? std::string() : meganeura::to_string(a.form) + " ";
+    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}", form, fmt::join(a.space, ","),
+                       a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
+                       to_string(a.weight), a.form == attention_form::output && !a.further.empty() ? " statistics" : "",
                        schedule);
   }
   template <class Attribute>
@@ -21655,9 +21699,7 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 
 MEGANEURA_INLINE std::vector<tensor_spec> graph::results(node_id id) const {
   std::vector<tensor_spec> all = {{nodes_[id].type, nodes_[id].extents}};
-  if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
-    for (const further_result& each : region->further) all.push_back({each.type, each.extents});
-  }
+  for (const further_result& each : further_results(attribute_of(id))) all.push_back({each.type, each.extents});
   return all;
 }
 
@@ -21721,7 +21763,10 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {
     const auto [batch, queries, channels, keys, width] = rows->sizes();
     const std::int64_t programs = rows->score.operations() + rows->weight.operations() + 4;
-    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
+    const std::int64_t more = rows->form == attention_form::output           ? 0
+                              : rows->form == attention_form::query_gradient ? width
+                                                                             : width + channels;
+    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels + more) + programs);
   }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (has_epilogue(Kind) && Kind != op::matmul) {
@@ -27330,7 +27375,10 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
 }  // namespace detail
 
 MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s) {
-  const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  std::string what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  const auto* rows = std::get_if<attention_attribute>(&p.implementation.attribute_of(s.node));
+  if (rows != nullptr && rows->form != attention_form::output && s.kind == step::kernel)
+    what += "_" + to_string(rows->form);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
   return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
 }
@@ -27508,8 +27556,7 @@ class replay {
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
     }
-    const auto* region = std::get_if<region_attribute>(&g().attribute_of(s.node));
-    const std::size_t results = region ? region->further.size() + 1 : 1;
+    const std::size_t results = g().results(s.node).size();
     check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
     for (std::size_t number = 0; number < results; ++number) {
       const range& where = s.bindings[operands.size() + number].where;
@@ -30206,7 +30253,7 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
-// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The implementation pass: from primitives to nodes that run, with everything fused that can be.
 // Schedules of products on matrix units: what there is to choose from, and how long each takes.
 // How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
 
@@ -30810,12 +30857,13 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   relu_mask,
-  widen_product,   // a product of floats of 16 bits, in f32
-  fuse_attention,  // two products with a softmax between them
-  split_sum,       // a product with few results and a long sum
-  split_filter,    // the gradient of a small filter over several images
-  split_reduce,    // few long rows
-  merge_regions,   // values computed from the same operands as results of one kernel
+  widen_product,        // a product of floats of 16 bits, in f32
+  fuse_attention,       // two products with a softmax between them
+  attention_gradients,  // the products and rows that are its gradients
+  split_sum,            // a product with few results and a long sum
+  split_filter,         // the gradient of a small filter over several images
+  split_reduce,         // few long rows
+  merge_regions,        // values computed from the same operands as results of one kernel
 };
 
 namespace detail {
@@ -30892,6 +30940,11 @@ struct product_epilogue {
 };
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// The gradients of such an attention, which know of its rows what two numbers say: neither weights nor their gradients
+// need be stored.
+struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
@@ -31044,6 +31097,8 @@ class implementation_pass {
   /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
   /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
+  /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
+  void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -31060,6 +31115,11 @@ class implementation_pass {
     }
     g_.rebuild();
   }
+
+  struct introduction {
+    class_id made, reader;
+  };
+  void order_introduced();
 
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   using choice_list = small_vector<choice, 16>;
@@ -31104,6 +31164,7 @@ class implementation_pass {
   implementation_options options_;
   std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
+  std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit
@@ -31505,7 +31566,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (options.tolerance == exactness::exact) enabled -= bit(structural::skip_rounding);
+  if (options.tolerance == exactness::exact)
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -31601,8 +31663,22 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   return result;
 }
 
-MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+namespace detail {
+
+inline const shape* gradient_space(const engine& g, enode_id id) {
+  if (g.node(id).kind != op::attention || g.node(id).dead) return nullptr;
+  const auto& node = g.get<attention_attribute>(id);
+  return node.form == attention_form::output ? nullptr : &node.space;
+}
+
+// Without gradients of attention of the sizes `stored`.
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, std::span<const shape> stored) {
+  const auto time = [&](enode_id id) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    const shape* space = stored.empty() ? nullptr : gradient_space(all.graph, id);
+    const bool is_left_out = space != nullptr && std::ranges::find(stored, *space) != stored.end();
+    return is_left_out ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+  };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
@@ -31610,6 +31686,36 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
                          merges ? egraph::growth(merge) : egraph::growth());
+}
+
+}  // namespace detail
+
+// Gradients of attention are many choices at once, which an extraction does not find one by one: where some are chosen,
+// those of each size are left out in turn.
+MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
+  bool any = false;
+  for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
+    any = detail::gradient_space(all.graph, id) != nullptr;
+  if (!any) return detail::choose_without(all, options, {});
+  const saturated_graph before = all;
+  extraction best = detail::choose_without(all, options, {});
+  std::vector<shape> chosen, stored;
+  for (const class_id id : best.order) {
+    const shape* space = detail::gradient_space(all.graph, best.chosen[id]);
+    if (space != nullptr && std::ranges::find(chosen, *space) == chosen.end()) chosen.push_back(*space);
+  }
+  for (const shape& each : chosen) {
+    saturated_graph tried = before;
+    stored.push_back(each);
+    extraction without = detail::choose_without(tried, options, stored);
+    if (without.seconds < best.seconds) {
+      best = std::move(without);
+      all = std::move(tried);
+    } else {
+      stored.pop_back();
+    }
+  }
+  return best;
 }
 
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {
@@ -31978,9 +32084,12 @@ MEGANEURA_INLINE std::vector<profiled_dispatch> dispatches_of(const plan::execut
                           .bytes = work.bytes,
                           .flops = work.flops,
                           .floor = 1e9 * plan::floor_seconds(p, s, rates)};
-    const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
-    if (product && product->schedule.is_on_units()) {
-      one.schedule = to_string(product->schedule);
+    const attribute& what = p.implementation.attribute_of(s.node);
+    const auto* product = std::get_if<matmul_attribute>(&what);
+    const auto* rows = std::get_if<attention_attribute>(&what);
+    if (product && product->schedule.is_on_units()) one.schedule = to_string(product->schedule);
+    if (rows && rows->schedule.is_on_units()) one.schedule = to_string(rows->schedule);
+    if (!one.schedule.empty()) {
       one.text += " " + one.schedule;
     }
     all.push_back(std::move(one));
@@ -40134,6 +40243,7 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Gradients of attention: found from an attention that knows its rows, in what reads its operands and its weights.
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
 // How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
 
@@ -40146,7 +40256,8 @@ inline constexpr std::int64_t widest_head = 256, most_keys = 16384;
 /// on a software device, whose workgroup memory is memory (a tenth on lavapipe).
 inline constexpr double attention_share = 0.33, attention_share_of_processors = 0.08;
 
-/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time.
+/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time. For
+/// gradients of keys and values these are rows of keys, and blocks of queries.
 struct attention_tiles {
   static constexpr std::uint32_t invocations = 128;
   std::uint32_t rows = 0, keys = 0;       // 0: there is none that fits
@@ -40158,7 +40269,30 @@ struct attention_tiles {
   [[nodiscard]] constexpr std::uint32_t shared_bytes() const {
     return 16 * ((rows + keys) * pitch(width) + keys * pitch(channels)) + 4 * (2 * rows * keys + rows);
   }
+  /// Of kernels of gradients, which have rows of both widths, of queries and of keys.
+  [[nodiscard]] constexpr std::uint32_t shared_bytes_of_gradients(attention_form form) const {
+    const bool by_keys = form == attention_form::key_gradients;
+    return 16 * (rows + keys) * (pitch(width) + pitch(channels)) + 4 * rows * keys * (by_keys ? 2 : 1) +
+           12 * (by_keys ? keys : rows);
+  }
 };
+
+namespace detail {
+
+// Of an invocation of the multiply-add kernels, at most.
+[[nodiscard]] inline std::int64_t loops_of(const attention_tiles& tiles, attention_form form, std::int64_t others) {
+  const auto products = [](std::int64_t fours) {
+    return fours % 4 == 0 ? fours / 4 : fours % 2 == 0 ? fours / 2 : fours;
+  };
+  const std::int64_t sums = tiles.keys / 8 + 1, width = products(tiles.width) + 1;
+  const std::int64_t block =
+      form == attention_form::output
+          ? width + sums
+          : width + products(tiles.channels) + 1 + sums * (form == attention_form::key_gradients ? 2 : 1);
+  return ceil_div<std::int64_t>(others, tiles.keys) * (block + 1);
+}
+
+}  // namespace detail
 
 [[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
   const auto [batch, queries, channels, keys, width] = node.sizes();
@@ -40166,12 +40300,18 @@ struct attention_tiles {
   if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
   tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
   tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
+  const bool is_output = node.form == attention_form::output;
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t own = by_keys ? keys : queries, others = by_keys ? queries : keys;
   for (const std::uint32_t rows : {32u, 16u, 8u}) {
     for (const std::uint32_t block : {32u, 16u}) {
       attention_tiles asked = tiles;
       asked.rows = rows, asked.keys = block;
-      asked.count = batch * ceil_div(queries, rows);
-      if (asked.shared_bytes() > device.max_shared_bytes) continue;
+      asked.count = batch * ceil_div(own, rows);
+      const std::uint32_t bytes = is_output ? asked.shared_bytes() : asked.shared_bytes_of_gradients(node.form);
+      const bool ends = device.max_loop_iterations == 0 || detail::loops_of(asked, node.form, others) <=
+                                                               static_cast<std::int64_t>(device.max_loop_iterations);
+      if (bytes > device.max_shared_bytes || !ends) continue;
       tiles = asked;
       if (asked.count >= static_cast<std::int64_t>(device.compute_units) || !device.parallel) return tiles;
       break;
@@ -40190,16 +40330,31 @@ struct attention_tiles {
 [[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
   return padded(length, unit) / 4 + 2;
 }
+/// Neighbouring invocations that share a staged row.
+[[nodiscard]] constexpr std::uint32_t lanes_of_row(std::uint32_t length, const matrix_shape& unit) {
+  return std::bit_ceil(padded(length, unit) / 4);
+}
+/// From one row of sums to the next where shares of rows meet, in groups of two f32; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t exchange_line(std::uint32_t channels, const matrix_shape& unit) {
+  return (padded(channels, unit) + 4) / 2;
+}
 /// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
-/// that of both what was added up.
-[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, std::uint32_t width,
-                                                      std::uint32_t channels, const device_profile& device) {
+/// that of both what was added up. Of gradients blocks are such of the other kind of rows, and own rows are two
+/// tensors, which are staged in turn where they stay in registers.
+[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, attention_form form,
+                                                      std::uint32_t width, std::uint32_t channels,
+                                                      const device_profile& device) {
   const matrix_shape& unit = device.unit;
-  const std::uint32_t query = s.terms() * s.subgroups / s.parts * unit.m * staged_line(width, unit);
-  const std::uint32_t block = s.terms() * s.keys * (staged_line(width, unit) + staged_line(channels, unit));
-  const std::uint32_t exchange = s.subgroups * unit.m * (padded(channels, unit) + 4) / 2;
+  const bool is_output = form == attention_form::output;
+  const std::uint32_t rows = s.terms() * s.subgroups / s.parts * unit.m;
+  const std::uint32_t lines = staged_line(width, unit) + staged_line(channels, unit);
+  const std::uint32_t block = s.terms() * s.keys * lines;
+  const std::uint32_t exchange =
+      s.subgroups * unit.m * exchange_line(is_output ? channels : std::max(width, channels), unit);
   const bool is_kept = device.matrix_units == matrix_units::cooperative;
-  return std::max(is_kept ? std::max(query, block) : query + block, exchange);
+  const std::uint32_t wider = staged_line(is_output ? width : std::max(width, channels), unit);
+  if (is_kept) return std::max({rows * wider, block, exchange});
+  return std::max(rows * (is_output ? staged_line(width, unit) : lines) + block, exchange);
 }
 /// Bytes of workgroup memory.
 [[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
@@ -40208,16 +40363,18 @@ struct attention_tiles {
   const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
              channels = static_cast<std::uint32_t>(node.sizes()[2]);
   const std::uint32_t rows = s.subgroups * unit.m;
-  const std::uint32_t factors = rows / s.parts + s.keys + padded(channels, unit);
+  // Factors, and of the output totals and notes, of gradients what is known of queries and one note.
+  const std::uint32_t more = node.form == attention_form::output
+                                 ? rows / s.parts + s.keys + 2 * rows + 2 * padded(channels, unit) + 4
+                                 : 2 * (rows / s.parts + s.keys) + 3 * s.keys + 1;
   // Where units are emulated, results meet there.
   const std::uint32_t meeting =
       device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
-  return 8 * staged_elements(s, width, channels, device) + 4 * (factors + 2 * rows + padded(channels, unit) + 4) +
-         meeting;
+  return 8 * staged_elements(s, node.form, width, channels, device) + 4 * more + meeting;
 }
 
-/// Wider heads leave no registers for their fragments.
-inline constexpr std::int64_t widest_head_on_units = 128;
+/// Wider heads leave no registers for their fragments, nor do gradients of such as are wider than this both together.
+inline constexpr std::int64_t widest_head_on_units = 128, widest_gradient_on_units = 192;
 
 namespace detail {
 
@@ -40232,12 +40389,19 @@ namespace detail {
   const auto of = [&](std::int64_t length) {
     return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
   };
-  const std::int64_t block = fragments * (of(width) + of(channels) + 12 * results) + of(channels);
+  const bool is_output = node.form == attention_form::output, by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t others = by_keys ? queries : keys;
+  const std::int64_t block = is_output ? fragments * (of(width) + of(channels) + 12 * results) + of(channels)
+                                       : fragments * (2 * of(width) + (by_keys ? 2 : 1) * of(channels) + 40 * results);
   const std::int64_t rows = s.subgroups / s.parts * unit.m;
+  const auto one_by_one = [&](std::int64_t length, std::int64_t each) {
+    return ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(length, 4), s.subgroups * device.subgroup_size) *
+           others * each;
+  };
   const std::int64_t alone =
-      ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(channels, 4), s.subgroups * device.subgroup_size) * keys *
-      (width + 2);
-  return 2 * (ceil_div<std::int64_t>(keys, s.keys) * (block + 8) + 64 * results) + alone <=
+      is_output ? one_by_one(channels, width + 2)
+                : one_by_one(width, width + channels + 3) + (by_keys ? one_by_one(channels, width + channels + 3) : 0);
+  return (is_output ? 2 : 1) * (ceil_div<std::int64_t>(others, s.keys) * (block + 8) + 64 * results) + alone <=
          static_cast<std::int64_t>(device.max_loop_iterations);
 }
 
@@ -40251,14 +40415,13 @@ namespace detail {
   const bool emulated = device.matrix_units == matrix_units::emulated;
   const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
                                  : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
+  if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
   if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
   if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
   if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
   const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
-  const auto lanes = [&](std::int64_t length) {
-    return std::bit_ceil(padded(static_cast<std::uint32_t>(length), unit) / 4);
-  };
-  for (const std::uint32_t each : {lanes(width), lanes(channels)}) {
+  for (const std::int64_t length : {width, channels}) {
+    const std::uint32_t each = lanes_of_row(static_cast<std::uint32_t>(length), unit);
     if (threads % each != 0) return false;
     // All arrive where lanes meet in workgroup memory.
     if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
@@ -40302,13 +40465,18 @@ inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
-  const auto groups = static_cast<double>(batch * ceil_div(queries, rows));
-  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(keys, s.keys));
-  const double terms = padded(static_cast<std::uint32_t>(width), device.unit) +
-                       padded(static_cast<std::uint32_t>(channels), device.unit);
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
+  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
+  const double along = padded(static_cast<std::uint32_t>(width), device.unit),
+               across = padded(static_cast<std::uint32_t>(channels), device.unit);
+  const double terms = along + across +
+                       (node.form == attention_form::query_gradient ? along
+                        : by_keys                                   ? along + across
+                                                                    : 0);
   const auto& [term, stage] = split ? split_attention : rounded_attention;
   const double block =
-      s.keys * (terms * costs.stage * stage +
+      s.keys * ((along + across) * costs.stage * stage +
                 static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
   const double each = std::ceil(groups / device.compute_units);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
@@ -40509,20 +40677,29 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Operations of a score's programs and of its weight.
-inline double score_operations(const attention_attribute& node, const device_profile& device) {
-  return program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
+inline double program_operations(const attention_attribute& node, const device_profile& device) {
+  return program_cost(node.score, device) + program_cost(node.weight, device);
+}
+
+// Of a pair's products, groups of four terms: of queries and keys and of values; of gradients those that these weigh
+// besides.
+inline double fours_of_products(const attention_attribute& node, const attention_tiles& tiles) {
+  const double both = tiles.width + tiles.channels;
+  if (node.form == attention_form::output) return both;
+  return both + (node.form == attention_form::key_gradients ? both : tiles.width);
 }
 
 // Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
 // waits.
 inline kernel_time multiply_add_time(const attention_attribute& node, const device_profile& device) {
   const attention_tiles tiles = tiles_of_attention(node, device);
-  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const std::int64_t others = node.sizes()[node.form == attention_form::key_gradients ? 1 : 3];
+  const std::int64_t blocks = ceil_div(others, tiles.keys);
   const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
   const double share = device.parallel ? attention_share : attention_share_of_processors;
   const double busy = steps * tiles.rows * tiles.keys *
-                      (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
-                       score_operations(node, device) / device.scalar_flops);
+                      (8.0 * fours_of_products(node, tiles) / (device.matmul_flops * share) +
+                       (program_operations(node, device) + device.transcendental + 4) / device.scalar_flops);
   if (!device.parallel) return {busy, busy};
   // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
   const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
@@ -40532,8 +40709,7 @@ inline kernel_time multiply_add_time(const attention_attribute& node, const devi
 inline kernel_time time_of(const attention_attribute& node, const device_profile& device) {
   if (!node.schedule.is_on_units()) return multiply_add_time(node, device);
   constexpr double usual = 1;  // a scale
-  const double more = score_operations(node, device) - device.transcendental - 4 - usual;
-  return unit_time(node, std::max(0.0, more) / device.scalar_flops, device);
+  return unit_time(node, std::max(0.0, program_operations(node, device) - usual) / device.scalar_flops, device);
 }
 
 // The quickest of an arithmetic of matrix units.
@@ -40574,6 +40750,24 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   return found;
 }
 
+// The class that names that value of a node with several; no_id if there is none.
+inline class_id result_of(const engine& g, class_id several, std::size_t number) {
+  for (const enode_id reader : g[g.find(several)].parents) {
+    if (g.node(reader).dead || g.node(reader).kind != op::result) continue;
+    if (g.get<result_attribute>(reader).index == number) return g.find(g.node(reader).owner);
+  }
+  return no_id;
+}
+
+// Whether what it gives is a number above -infinity, or NaN where an argument is.
+inline bool is_above_infinity(const scalar_program& score) {
+  const scalar_node& root = score.nodes.back();
+  if (root.op != scalar_op::maximum) return false;
+  return std::ranges::any_of(std::span(root.operands).first(2), [&](scalar_ref each) {
+    return score.nodes[each].op == scalar_op::constant && std::isfinite(score.nodes[each].value);
+  });
+}
+
 // What computes one node of a program.
 inline scalar_program part(const scalar_program& program, scalar_ref root) {
   scalar_program result;
@@ -40585,6 +40779,7 @@ inline scalar_program part(const scalar_program& program, scalar_ref root) {
 struct softmax_program {
   scalar_ref score{0};
   scalar_program weight;
+  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
 };
 
 inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
@@ -40616,6 +40811,7 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
     } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
                nodes[node.operands[1]].value == 0) {
       hides.push_back(node.operands[0]);
+      found.hides_quotients = found.hides_quotients || !divided;
       at = node.operands[2];
     } else {
       return {};
@@ -40648,6 +40844,29 @@ inline bool depends_beside(const nest& loops, const index_map& access, std::init
       return true;
   }
   return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
 }
 
 // From the product that weighs, the rows it weighs by and the product that these are made of.
@@ -40689,11 +40908,12 @@ class attention_draft {
     const int rank = rows.space.rank(), first = rank - rows.row_axes;
     if (rows.output.bounded || !solve_index(loops_, 1, rows.space, rank, rows.output, true, to_rows_))
       return "the weights' order is not affine in the product's loops";
-    std::int64_t length = 1, read = 1;
+    std::int64_t length = 1;
     for (int j = first; j < rank; ++j) {
       length *= rows.space[j];
       if (to_rows_.start[j] != 0) return "rows are not read whole";
     }
+    small_vector<counted_axis, max_rank> read;
     for (int axis = 0; axis < loops_.space.rank(); ++axis) {
       bool along = false;
       for (int j = 0; j < rank; ++j) {
@@ -40704,9 +40924,23 @@ class attention_draft {
       }
       if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
       if (!along) return "the product adds up more than the rows";
-      read *= loops_.space[axis];
+      std::int64_t stride = 0, of_row = 1;
+      for (int j = rank; j-- > first; of_row *= rows.space[j]) stride += to_rows_.step[j][axis] * of_row;
+      read.push_back({loops_.space[axis], stride});
     }
-    return read == length ? nullptr : "rows are not read whole";
+    return counts_each_once(read, length) ? nullptr : "rows are not read whole";
+  }
+
+  // The rows by number, over the product's loops; those of whose elements the product has no other order.
+  index_map row_numbers(const region_attribute& rows) const {
+    index_map result;
+    const int first = rows.space.rank() - rows.row_axes;
+    std::int64_t stride = 1;
+    for (int j = first; j-- > 0; stride *= rows.space[j]) {
+      result.offset += to_rows_.start[j] * stride;
+      for (int axis = 0; axis < loops_.space.rank(); ++axis) result.strides[axis] += to_rows_.step[j][axis] * stride;
+    }
+    return result;
   }
 
   // Argument `which` of the rows is what the product `scores` computes.
@@ -40720,9 +40954,11 @@ class attention_draft {
     index_map read;
     if (!over_loops(rows.accesses[which], rows.space.rank(), to_rows_, read))
       return "the scores are read with a border";
-    // The output, the scores, the values; then what the scores' program reads, in the order of its arguments.
+    // The output, the scores, the values, the rows' numbers; then what the scores' program reads, in the order of its
+    // arguments.
     const index_map weights = loops_.accesses[1];
     loops_.accesses.resize(3);
+    loops_.accesses.push_back(row_numbers(rows));
     for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
       if (k == which) continue;
       if (rows.accesses[k].source == rows.accesses[which].source) return "the scores are read in two ways";
@@ -40740,14 +40976,14 @@ class attention_draft {
     index_map query, key;
     if (!over_loops(inner.a, outer, to_scores, query) || !over_loops(inner.b, outer, to_scores, key))
       return "the scores are read with a border";
-    const std::size_t of_rows = loops_.accesses.size() - 3;
+    const std::size_t of_rows = loops_.accesses.size() - 4;
     for (const index_map& each : inner.finish.accesses) {
       index_map other;
       if (!over_loops(each, outer, to_scores, other)) return "a border is not a box in the product's loops";
       note_source(other, scores);
       loops_.accesses.push_back(other);
     }
-    if (others_.size() > widest_epilogue || others_.size() + 4 > pass_.limits().buffers) return "too many operands";
+    if (others_.size() > widest_epilogue || others_.size() + 3 > pass_.limits().buffers) return "too many operands";
     for (int axis = outer; axis < inner.space.rank(); ++axis) {
       const int at = loops_.space.rank();
       if (!append_axis(loops_, inner.space[axis], width)) return "too many axes";
@@ -40768,16 +41004,19 @@ class attention_draft {
     operands.append(others_.begin(), others_.end());
     if (std::ranges::find(operands, owner) != operands.end()) return "it would read itself";
     small_vector<index_map, 8> all{loops_.accesses[0], query, key, loops_.accesses[2]};
-    all.append(loops_.accesses.begin() + 3, loops_.accesses.end());
+    all.append(loops_.accesses.begin() + 4, loops_.accesses.end());
+    all.push_back(loops_.accesses[3]);
     for (std::size_t i = 4; i < all.size(); ++i) {
       if (depends_beside(loops_, all[i], {batch, queries, keys})) return "the scores' program reads what is no score's";
     }
     loops_.accesses = all;
     normalise(loops_);
+    const index_map numbers = loops_.accesses.back();
+    loops_.accesses.pop_back();
     // What scores depend on may be read backwards, as positions are that are counted from the end.
     if (!std::all_of(loops_.accesses.begin(), loops_.accesses.begin() + 4, is_plain))
       return "an operand is read backwards";
-    return emit(softmax, which, scores, rows.program, inner.finish.program, of_rows, operands);
+    return emit(softmax, which, scores, rows, inner.finish.program, of_rows, operands, numbers);
   }
 
   bool over_loops(const index_map& inner, int rank, const axis_map& map, index_map& result) const {
@@ -40792,8 +41031,10 @@ class attention_draft {
     if (known == others_.end()) others_.push_back(source);
   }
 
-  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const scalar_program& rows,
-                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands) {
+  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const region_attribute& region,
+                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands,
+                   const index_map& numbers) {
+    const scalar_program& rows = region.program;
     scalar_builder builder;
     // Arguments behind the first are numbered as the accesses: first those of the rows, then those of the product.
     small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(finish.arguments(), 1)));
@@ -40821,6 +41062,8 @@ class attention_draft {
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
+    if (softmax.hides_quotients && !is_above_infinity(value.score))
+      return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
     if (schedules.empty()) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
@@ -40830,7 +41073,45 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space))
+      add_statistics(value, schedules, operands, reasons, numbers);
     return nullptr;
+  }
+
+  // Such attention beside what its gradients want to know, which is a class of its own.
+  void add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
+                      std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
+    const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
+    small_vector<counted_axis, max_rank> axes;
+    for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
+    const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
+    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return;
+    const class_id owner = g_.find(g_.node(product_).owner);
+    const shape extents = g_.extents(owner), numbered{2, rows};
+    value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
+    value.schedule = schedules[0];
+    const class_id both = g_.add(op::attention, dtype::f32, extents, value, operands, reasons);
+    for (const attention_schedule& each : schedules.subspan(1)) {
+      value.schedule = each;
+      g_.add_to(both, op::attention, value, operands, reasons);
+    }
+    const class_id statistics = g_.add(op::result, dtype::f32, numbered, result_attribute{1}, {&both, 1}, reasons);
+    g_.add_to(owner, op::result, result_attribute{0}, std::span(&both, 1), reasons);
+    pass_.introduce(both, owner), pass_.introduce(statistics, owner);
+    // Of one attention that is stored in several ways they are the same.
+    const node_list readers = g_[g_.find(operands[0])].parents;
+    for (const enode_id other : readers) {
+      if (g_.node(other).kind != op::attention || g_.find(g_.node(other).owner) == g_.find(both)) continue;
+      const auto& known = g_.get<attention_attribute>(other);
+      if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
+          known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
+          !(known.further == value.further) ||
+          !std::ranges::equal(
+              g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
+              [&](class_id id) { return g_.find(id); }))
+        continue;
+      if (const class_id same = result_of(g_, g_.node(other).owner, 1); same != no_id) g_.merge(same, statistics);
+    }
   }
 
   // Scores and weights are computed here and, where they have other readers, elsewhere.
@@ -40881,6 +41162,582 @@ MEGANEURA_INLINE kernel_time kernel_family<op::attention>::time(const engine& g,
                                                                 const device_profile& device) {
   const double bytes = bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id);
   return finished_time(time_of(g.get<attention_attribute>(id), device), bytes, 0, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// A program of rows that is the gradient of scores by that of their weights. slope: of the score (argument 0), of the
+// weight times what its gradient is above their mean (1), and of what arguments 0, 1, ... of the program are (2, 3,
+// ...).
+struct softmax_gradient {
+  scalar_ref score{0};
+  scalar_program slope;
+};
+
+// Reads factors of e, of the sum of e, and of weights off such a program.
+class softmax_gradient_reader {
+ public:
+  // weights: the arguments that are weights of the same rows; gradient: that of weights.
+  softmax_gradient_reader(const scalar_program& program, int gradient, std::span<const int> weights)
+      : program_(program), nodes_(program.nodes), weights_(weights), linear_(nodes_.size()) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const scalar_node& node = nodes_[i];
+      linear_[i] = is_argument(node) && argument_of(node) == gradient;
+      for (int k = 0; k < info(node.op).arity; ++k) linear_[i] = linear_[i] || linear_[node.operands[k]];
+    }
+  }
+
+  std::optional<softmax_gradient> read() {
+    if (!find_softmax()) return {};
+    powers outside;
+    scalar_ref at = last();
+    const auto is_difference = [&](scalar_ref each) {
+      const scalar_op op = nodes_[each].op;
+      return (op == scalar_op::add || op == scalar_op::subtract) && linear_[nodes_[each].operands[0]] &&
+             linear_[nodes_[each].operands[1]];
+    };
+    if (!descend(at, is_difference, outside, true)) return {};
+    // factors * gradient + the sum of (more factors * gradient)
+    const scalar_node& difference = nodes_[at];
+    scalar_ref own = difference.operands[0], sum = difference.operands[1];
+    if (nodes_[own].op == scalar_op::row_sum && difference.op == scalar_op::add) std::swap(own, sum);
+    powers of_own, of_sum;
+    of_sum.negative = difference.op == scalar_op::subtract;
+    const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
+    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_sum, false)) return {};
+    sum = nodes_[sum].operands[0];
+    if (!descend(sum, is_gradient, of_sum, false)) return {};
+    // That is weight * (gradient - the sum of weight * gradient).
+    const bool is_mean =
+        of_own.weight == 0 && of_sum.weight == 1 && of_sum.total == of_own.total && of_sum.negative != of_own.negative;
+    const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
+    if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
+    return slope();
+  }
+
+ private:
+  struct powers {  // of the weight, that is e / total, and of the total
+    int weight = 0, total = 0;
+    bool negative = false;
+  };
+  struct step {
+    scalar_op op;
+    scalar_ref factor{0};
+    bool where = true;  // select: the condition holds where something is left
+  };
+
+  static bool is_argument(const scalar_node& node) { return node.op == scalar_op::argument; }
+  static int argument_of(const scalar_node& node) { return static_cast<int>(node.value); }
+  [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
+
+  bool find_softmax() {
+    std::optional<scalar_ref> largest;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op != scalar_op::row_max) continue;
+      if (largest) return false;
+      largest = static_cast<scalar_ref>(i);
+    }
+    if (!largest) return false;
+    score_ = nodes_[*largest].operands[0];
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const scalar_node& node = nodes_[i];
+      const auto at = static_cast<scalar_ref>(i);
+      if (node.op == scalar_op::exp && nodes_[node.operands[0]].op == scalar_op::subtract &&
+          nodes_[node.operands[0]].operands[0] == score_ && nodes_[node.operands[0]].operands[1] == *largest)
+        e_ = at;
+      if (node.op == scalar_op::row_sum && e_ && node.operands[0] == *e_) total_ = at;
+    }
+    return e_ && total_ && !linear_[score_];
+  }
+
+  // From `at` to the core that it is a multiple of.
+  template <class IsCore>
+  bool descend(scalar_ref& at, const IsCore& is_core, powers& found, bool has_slopes) {
+    while (!is_core(at)) {
+      const scalar_node& node = nodes_[at];
+      const bool first = linear_[node.operands[0]];
+      if (node.op == scalar_op::negate) {
+        found.negative = !found.negative;
+        at = node.operands[0];
+      } else if (node.op == scalar_op::multiply && first != linear_[node.operands[1]]) {
+        if (!take(node.operands[first ? 1 : 0], 1, found, has_slopes)) return false;
+        at = node.operands[first ? 0 : 1];
+      } else if (node.op == scalar_op::divide && first && !linear_[node.operands[1]]) {
+        if (!take(node.operands[1], -1, found, has_slopes)) return false;
+        at = node.operands[0];
+      } else if (node.op == scalar_op::select && has_slopes && !linear_[node.operands[0]]) {
+        const bool where = linear_[node.operands[1]];
+        const scalar_ref other = node.operands[where ? 2 : 1], kept = node.operands[where ? 1 : 2];
+        if (nodes_[other].op != scalar_op::constant || nodes_[other].value != 0 || !linear_[kept]) return false;
+        slopes_.push_back({scalar_op::select, node.operands[0], where});
+        at = kept;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool take(scalar_ref factor, int sign, powers& found, bool has_slopes) {
+    const scalar_node& node = nodes_[factor];
+    if (factor == *e_) {
+      found.weight += sign, found.total += sign;
+    } else if (factor == *total_) {
+      found.total += sign;
+    } else if (is_argument(node) && std::ranges::find(weights_, argument_of(node)) != weights_.end()) {
+      found.weight += sign;
+    } else if (node.op == scalar_op::divide && node.operands[0] == *e_ && node.operands[1] == *total_) {
+      found.weight += sign;
+    } else if (has_slopes) {
+      slopes_.push_back({sign > 0 ? scalar_op::multiply : scalar_op::divide, factor});
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  std::optional<softmax_gradient> slope() const {
+    // The score is an argument of its own, behind the program's.
+    const int own = program_.arguments();
+    scalar_program of_score = program_;
+    of_score.nodes[score_] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
+    for (const scalar_node& node : nodes_) {
+      if (is_argument(node))
+        arguments[static_cast<std::size_t>(argument_of(node))] = builder.argument(2 + argument_of(node), node.type);
+    }
+    scalar_ref value = builder.argument(1, dtype::f32);
+    for (std::size_t i = slopes_.size(); i-- > 0;) {
+      const step& each = slopes_[i];
+      const scalar_ref factor = builder.inlined(part(of_score, each.factor), arguments);
+      if (each.op != scalar_op::select) {
+        value = builder.binary(each.op, value, factor);
+      } else {
+        const scalar_ref zero = builder.constant(0);
+        value = builder.select(factor, each.where ? value : zero, each.where ? zero : value);
+      }
+    }
+    softmax_gradient found{score_, builder.finish(value)};
+    if (found.slope.has_rows()) return {};
+    return found;
+  }
+
+  const scalar_program& program_;
+  const small_vector<scalar_node, 12>& nodes_;
+  std::span<const int> weights_;
+  small_vector<bool, 64> linear_;  // a multiple of the gradient of weights
+  scalar_ref score_{0};
+  std::optional<scalar_ref> e_, total_;
+  small_vector<step, 8> slopes_;  // outermost first
+};
+
+// The accesses of a product over the axes of another nest, some of whose accesses are known there: axes are one axis
+// where they are as long and step alike in all that is known.
+class matched_axes {
+ public:
+  matched_axes(const matmul_attribute& product, const shape& space) : product_(product), space_(space) {}
+  void know(const index_map& of_product, const index_map& known) { pairs_.push_back({&of_product, &known}); }
+
+  bool match() {
+    small_vector<bool, max_rank> taken(static_cast<std::size_t>(space_.rank()), false);
+    for (const auto& [own, known] : pairs_) {
+      if (own->offset != known->offset || own->bounded != 0 || known->bounded != 0) return false;
+    }
+    for (int axis = 0; axis < product_.space.rank(); ++axis) {
+      to_.push_back(-1);
+      if (product_.space[axis] == 1) continue;
+      for (int other = 0; other < space_.rank() && to_.back() < 0; ++other) {
+        const auto alike = [&](const auto& pair) { return pair.own->strides[axis] == pair.known->strides[other]; };
+        if (taken[static_cast<std::size_t>(other)] || space_[other] != product_.space[axis] ||
+            !std::ranges::all_of(pairs_, alike))
+          continue;
+        to_.back() = other;
+        taken[static_cast<std::size_t>(other)] = true;
+      }
+      if (to_.back() < 0) return false;
+    }
+    // What is known steps along no other axis.
+    for (int other = 0; other < space_.rank(); ++other) {
+      if (taken[static_cast<std::size_t>(other)] || space_[other] == 1) continue;
+      for (const auto& [own, known] : pairs_) {
+        if (known->strides[other] != 0) return false;
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] index_map operator()(const index_map& of_product) const {
+    index_map result;
+    result.offset = of_product.offset;
+    for (int axis = 0; axis < product_.space.rank(); ++axis) {
+      if (const int to = to_[static_cast<std::size_t>(axis)]; to >= 0) result.strides[to] = of_product.strides[axis];
+    }
+    return result;
+  }
+
+ private:
+  const matmul_attribute& product_;
+  const shape& space_;
+  struct known_access {
+    const index_map *own, *known;
+  };
+  small_vector<known_access, 3> pairs_;
+  small_vector<int, max_rank> to_;  // -1: one element long
+};
+
+class attention_gradient_draft {
+ public:
+  attention_gradient_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), both_(g_.find(g_.node(id).owner)), of_(g_.get<attention_attribute>(id)) {
+    operands_.append(g_.operands(id).begin(), g_.operands(id).end());
+    for (class_id& each : operands_) each = g_.find(each);
+    output_ = result_of(g_, both_, 0), statistics_ = result_of(g_, both_, 1);
+    numbers_ = of_.further[0].output;
+    scores_ = numbers_;
+    for (int axis = 0; axis < of_.space.rank(); ++axis) scores_.strides[axis] *= of_.sizes()[3];
+    if (of_.key_axes > 0) scores_.strides[of_.batch_axes + of_.query_axes + of_.channel_axes] = 1;
+  }
+
+  void add() {
+    if (output_ == no_id || statistics_ == no_id || of_.channel_axes == 0) return;
+    find_weights();
+    if (weights_ == no_id) return;
+    each_product(operands_[2], [&](enode_id product, std::size_t side) {
+      const class_id gradient = g_.operand(product, 1 - side), made = owner(product);
+      if (made == output_ || gradient == weights_ || g_[gradient].type != dtype::f32) return;
+      const matmul_attribute& values = g_.get<matmul_attribute>(product);
+      matched_axes axes(values, of_.space);
+      axes.know(side == 0 ? values.a : values.b, of_.values());
+      axes.know(values.output, scores_);
+      if (!axes.match()) return;
+      gradient_ = gradient;
+      of_gradient_ = axes(side == 0 ? values.b : values.a);
+      if (is_plain(of_gradient_)) add_by(made);
+    });
+  }
+
+ private:
+  [[nodiscard]] class_id owner(enode_id id) const { return g_.find(g_.node(id).owner); }
+
+  // use(product, which operand it is) of what reads the class, as it is.
+  template <class Use>
+  void each_product(class_id from, const Use& use) {
+    const node_list readers = g_[g_.find(from)].parents;
+    for (const enode_id reader : readers) {
+      if (g_.node(reader).dead || g_.node(reader).kind != op::matmul || g_.node(reader).operand_count != 2) continue;
+      if (!g_.get<matmul_attribute>(reader).finish.program.is_identity() || g_[owner(reader)].type != dtype::f32)
+        continue;
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (g_.operand(reader, side) == g_.find(from)) use(reader, side);
+      }
+    }
+  }
+  [[nodiscard]] bool is_rows(enode_id id) const {
+    if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
+    const auto& rows = g_.get<region_attribute>(id);
+    return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
+  }
+
+  // What weighs values in a product that computes the same, and is a softmax.
+  void find_weights() {
+    const node_list nodes = g_[output_].nodes;
+    for (const enode_id node : nodes) {
+      if (g_.node(node).dead || g_.node(node).kind != op::matmul || g_.node(node).operand_count != 2) continue;
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (g_.operand(node, side) != operands_[2]) continue;
+        const class_id other = g_.operand(node, 1 - side);
+        for (const enode_id rows : g_[other].nodes) {
+          if (!is_rows(rows)) continue;
+          const auto softmax = softmax_of(g_.get<region_attribute>(rows).program);
+          if (!softmax || softmax->hides_quotients) continue;
+          weights_ = other;
+          of_weights_.push_back({rows, softmax->score});
+        }
+      }
+      if (weights_ != no_id) return;
+    }
+  }
+
+  // `products`: of the output's gradient and values.
+  void add_by(class_id products) {
+    const node_list readers = g_[products].parents;
+    for (const enode_id rows : readers) {
+      if (!is_rows(rows)) continue;
+      const region_attribute region = g_.get<region_attribute>(rows);
+      int of_products = -1;
+      small_vector<int, 4> weights;
+      for (std::size_t k = 0; k < region.accesses.size(); ++k) {
+        const index_map& read = region.accesses[k];
+        if (read.source < 0 || !is_dense(read, region.space)) continue;
+        const class_id source = g_.operand(rows, static_cast<std::size_t>(read.source));
+        if (source == products) of_products = static_cast<int>(k);
+        if (source == weights_) weights.push_back(static_cast<int>(k));
+      }
+      if (of_products < 0) continue;
+      const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
+      if (!found || !has_same_score(rows, found->score)) continue;
+      if (const char* problem = add_for(rows, region, *found))
+        pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
+    }
+  }
+
+  // Whether the rows' score is that of the weights: the same program of the same values.
+  [[nodiscard]] bool has_same_score(enode_id rows, scalar_ref score) const {
+    const auto& own = g_.get<region_attribute>(rows);
+    const scalar_program program = part(own.program, score);
+    return std::ranges::any_of(of_weights_, [&](const auto& each) {
+      const auto& other = g_.get<region_attribute>(each.rows);
+      const scalar_program known = part(other.program, each.score);
+      if (row_length(own) != row_length(other) || own.space.elements() != other.space.elements()) return false;
+      return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
+    });
+  }
+  static std::int64_t row_length(const region_attribute& rows) {
+    std::int64_t length = 1;
+    for (int j = rows.space.rank() - rows.row_axes; j < rows.space.rank(); ++j) length *= rows.space[j];
+    return length;
+  }
+  [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
+                           std::size_t in_b, enode_id rows_b) const {
+    const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
+    if (x.op != y.op || x.type != y.type) return false;
+    if (x.op == scalar_op::argument) {
+      const auto &own = g_.get<region_attribute>(rows_a), &other = g_.get<region_attribute>(rows_b);
+      index_map read = own.accesses[static_cast<std::size_t>(x.value)];
+      index_map known = other.accesses[static_cast<std::size_t>(y.value)];
+      if ((read.source < 0) != (known.source < 0)) return false;
+      if (read.source >= 0 && g_.operand(rows_a, static_cast<std::size_t>(read.source)) !=
+                                  g_.operand(rows_b, static_cast<std::size_t>(known.source)))
+        return false;
+      if (is_dense(read, own.space) && is_dense(known, other.space)) return true;
+      read.source = known.source = 0;
+      return own.space == other.space && read == known;
+    }
+    if (x.op == scalar_op::constant) return same_bits(x.value, y.value);
+    for (int k = 0; k < info(x.op).arity; ++k) {
+      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
+    }
+    return true;
+  }
+
+  // Why there are none, or null.
+  const char* add_for(enode_id rows, const region_attribute& region, const softmax_gradient& found) {
+    attention_attribute value = of_;
+    value.further.clear();
+    value.schedule = {};
+    class_list operands(operands_.begin(), operands_.begin() + 3);
+    for (const class_id each : {gradient_, statistics_, class_id(no_id)}) operands.push_back(each);
+    value.accesses = {of_.query(), of_.key(), of_.values(), of_gradient_, numbers_, numbers_};
+    for (int i = 3; i < 6; ++i) value.accesses[static_cast<std::size_t>(i)].source = i;
+    for (std::size_t i = 3; i < of_.accesses.size(); ++i) {
+      value.accesses.push_back(of_.accesses[i]);
+      if (value.accesses.back().source >= 0) value.accesses.back().source += 3;
+    }
+    operands.append(operands_.begin() + 3, operands_.end());
+    if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
+    if (operands.size() > pass_.limits().buffers) return "too many operands";
+    const bool unstable[] = {true, true};
+    program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
+    std::copy(unstable, unstable + 2, flags.begin());
+    if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
+    bool any = add_query_gradient(owner(rows), value, operands);
+    any = add_key_gradients(owner(rows), value, operands) || any;
+    if (any) pass_.note_applied(attention_gradients::rule);
+    return nullptr;
+  }
+
+  // `slope` with arguments as the node has them; what it reads besides the score is over the node's axes.
+  const char* read_slope(enode_id rows, const region_attribute& region, const scalar_program& slope,
+                         attention_attribute& value, class_list& operands) {
+    nest loops;
+    loops.space = of_.space;
+    loops.accesses.push_back(scores_);
+    axis_map to_rows;
+    if (!solve_index(loops, 0, region.space, region.space.rank(), region.output, false, to_rows))
+      return "the rows' order is not affine in the attention's loops";
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(slope.arguments(), 2)),
+                                           builder.argument(0, dtype::f32));
+    arguments[1] = builder.argument(1, dtype::f32);
+    for (const scalar_node& node : slope.nodes) {
+      if (node.op != scalar_op::argument || node.value < 2) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      const index_map& own = region.accesses[number - 2];
+      index_map read;
+      if (!compose_access(own, region.space.rank(), to_rows, scores_, of_.space, read) || read.bounded)
+        return "a border is not a box in the attention's loops";
+      if (own.source >= 0) {
+        const class_id source = g_.operand(rows, static_cast<std::size_t>(own.source));
+        const auto first = operands.begin() + 6;
+        const auto known = std::find(first, operands.end(), source);
+        read.source = static_cast<int>(known - operands.begin());
+        if (known == operands.end()) operands.push_back(source);
+      }
+      const auto first = value.accesses.begin() + 6;
+      const auto known = std::find(first, value.accesses.end(), read);
+      arguments[number] = builder.argument(2 + static_cast<int>(known - first), node.type);
+      if (known == value.accesses.end()) value.accesses.push_back(read);
+    }
+    value.weight = builder.finish(builder.inlined(slope, arguments));
+    return nullptr;
+  }
+
+  bool add_query_gradient(class_id slopes, attention_attribute value, class_list operands) {
+    value.form = attention_form::query_gradient;
+    const auto schedules = schedules_of_attention(pass_, value);
+    bool any = false;
+    each_product(slopes, [&](enode_id product, std::size_t side) {
+      if (g_.operand(product, 1 - side) != operands_[1]) return;
+      const matmul_attribute& keys = g_.get<matmul_attribute>(product);
+      matched_axes axes(keys, of_.space);
+      axes.know(side == 0 ? keys.a : keys.b, scores_);
+      axes.know(side == 0 ? keys.b : keys.a, of_.key());
+      if (!axes.match()) return;
+      value.output = axes(keys.output);
+      const class_id made = owner(product);
+      operands[5] = mean_for(made, product);
+      if (!is_plain(value.output) || std::ranges::find(operands, made) != operands.end()) return;
+      for (const attention_schedule& each : schedules) {
+        value.schedule = each;
+        g_.add_to(made, op::attention, value, operands, reasons(product));
+        any = true;
+      }
+    });
+    return any;
+  }
+
+  bool add_key_gradients(class_id slopes, attention_attribute value, class_list operands) {
+    value.form = attention_form::key_gradients;
+    const auto schedules = schedules_of_attention(pass_, value);
+    if (schedules.empty() || operands.size() + 1 > pass_.limits().buffers) return false;
+    struct part_of {
+      enode_id product;
+      index_map output;
+    };
+    small_vector<part_of, 4> of_keys, of_values;
+    const auto collect = [&](class_id rows, class_id weighed, const index_map& access,
+                             small_vector<part_of, 4>& found) {
+      each_product(rows, [&](enode_id product, std::size_t side) {
+        if (g_.operand(product, 1 - side) != weighed) return;
+        const matmul_attribute& queries = g_.get<matmul_attribute>(product);
+        matched_axes axes(queries, of_.space);
+        axes.know(side == 0 ? queries.a : queries.b, scores_);
+        axes.know(side == 0 ? queries.b : queries.a, access);
+        if (!axes.match()) return;
+        const index_map output = axes(queries.output);
+        if (is_plain(output)) found.push_back({product, output});
+      });
+    };
+    collect(slopes, operands_[0], of_.query(), of_keys);
+    collect(weights_, gradient_, of_gradient_, of_values);
+    bool any = false;
+    for (const part_of& keys : of_keys) {
+      for (const part_of& values : of_values) {
+        const class_id made = owner(keys.product), second = owner(values.product);
+        operands[5] = mean_for(made, keys.product);
+        const auto reads = [&](class_id id) { return std::ranges::find(operands, id) != operands.end(); };
+        if (made == second || reads(made) || reads(second)) continue;
+        value.output = keys.output;
+        value.further = {{.output = values.output, .type = dtype::f32, .extents = g_.extents(second)}};
+        const shape extents = g_.extents(made);
+        const rule_mask why = reasons(keys.product) | reasons(values.product);
+        value.schedule = schedules[0];
+        const class_id all = g_.add(op::attention, dtype::f32, extents, value, operands, why);
+        for (std::size_t i = 1; i < schedules.size(); ++i) {
+          value.schedule = schedules[i];
+          g_.add_to(all, op::attention, value, operands, why);
+        }
+        g_.add_to(made, op::result, result_attribute{0}, std::span(&all, 1), why);
+        g_.add_to(second, op::result, result_attribute{1}, std::span(&all, 1), why);
+        for (const class_id reader : {made, second}) {
+          pass_.introduce(operands[5], reader);
+          pass_.introduce(all, reader);
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  [[nodiscard]] rule_mask reasons(enode_id product) const {
+    return bit(attention_gradients::rule) | g_.node(product).reasons | g_.node(g_[both_].nodes[0]).reasons;
+  }
+
+  // Of each row what its output and its gradient add up to: that is also what its weights and their gradients do.
+  class_id mean_for(class_id reader, enode_id product) {
+    g_.at(g_.node(product).path);
+    class_id mean = no_id;
+    const node_list same = g_[statistics_].nodes;
+    for (const enode_id result : same) {
+      if (g_.node(result).kind != op::result) continue;
+      const class_id both = g_.operand(result, 0), rows = result_of(g_, both, 0);
+      if (rows == no_id || g_.node(g_[both].nodes[0]).kind != op::attention) continue;
+      const attention_attribute& other = g_.get<attention_attribute>(g_[both].nodes[0]);
+      if (other.space != of_.space || other.axes() != of_.axes() || rows == gradient_) continue;
+      nest loops;
+      for (int axis = 0; axis < of_.batch_axes + of_.query_axes + of_.channel_axes; ++axis) {
+        loops.group[axis] = axis < of_.batch_axes + of_.query_axes ? 0 : 1;
+        loops.space.push_back(of_.space[axis]);
+      }
+      loops.accesses = {numbers_, of_gradient_, other.output};
+      normalise(loops);
+      region_attribute region;
+      region.space = loops.space, region.row_axes = loops.count(1), region.per_row = true;
+      scalar_builder builder;
+      region.program = builder.finish(builder.unary(
+          scalar_op::row_sum,
+          builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
+      region.accesses = {loops.accesses[1], loops.accesses[2]};
+      region.accesses[0].source = 0, region.accesses[1].source = 1;
+      region.output = loops.accesses[0];
+      region.output.source = 0;
+      if (region.row_axes == 0) continue;
+      const class_id operands[] = {gradient_, rows};
+      if (mean == no_id) {
+        const shape extents{of_.sizes()[0] * of_.sizes()[1]};
+        mean = g_.add(op::region, dtype::f32, extents, region, operands, reasons(product));
+      } else {
+        g_.add_to(mean, op::region, region, operands, reasons(product));
+      }
+    }
+    pass_.introduce(mean, reader);
+    return mean;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  class_id both_;
+  const attention_attribute of_;
+  class_list operands_;
+  class_id output_ = no_id, statistics_ = no_id, weights_ = no_id, gradient_ = no_id;
+  index_map numbers_, scores_, of_gradient_;  // of rows, of their scores in the order of keys, of the output's gradient
+  struct weighing_rows {
+    enode_id rows;
+    scalar_ref score;
+  };
+  small_vector<weighing_rows, 4> of_weights_;
+};
+
+MEGANEURA_INLINE void attention_gradients::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& attention = g.get<attention_attribute>(id);
+  const class_id both = g.find(g.node(id).owner);
+  if (attention.form != attention_form::output || attention.further.empty() || g[both].nodes[0] != id) return;
+  // Of attentions that are stored in several ways the first stands for all.
+  const class_id statistics = result_of(g, both, 1);
+  if (statistics == no_id) return;
+  for (const enode_id result : g[statistics].nodes) {
+    if (g.node(result).dead || g.node(result).kind != op::result) continue;
+    if (g.operand(result, 0) != both) return;
+    break;
+  }
+  attention_gradient_draft(pass, id).add();
 }
 
 }  // namespace detail
@@ -40944,13 +41801,37 @@ MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_i
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE std::string to_string(structural rule) {
-  constexpr const char* names[detail::rules_by_name] = {
-      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
-      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
-      "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
-      "widen_product",      "fuse_attention", "split_sum",          "split_filter",  "split_reduce",
-      "merge_regions"};
-  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
+  constexpr std::pair<structural, const char*> names[] = {{structural::map_to_region, "map_to_region"},
+                                                          {structural::view_to_region, "view_to_region"},
+                                                          {structural::reduce_to_region, "reduce_to_region"},
+                                                          {structural::pad_to_region, "pad_to_region"},
+                                                          {structural::concat_to_region, "concat_to_region"},
+                                                          {structural::constant_to_region, "constant_to_region"},
+                                                          {structural::iota_to_region, "iota_to_region"},
+                                                          {structural::contract_to_region, "contract_to_region"},
+                                                          {structural::fuse_view, "fuse_view"},
+                                                          {structural::fuse_pointwise, "fuse_pointwise"},
+                                                          {structural::fuse_rows, "fuse_rows"},
+                                                          {structural::recompute, "recompute"},
+                                                          {structural::skip_rounding, "skip_rounding"},
+                                                          {structural::matmul_view, "matmul_view"},
+                                                          {structural::relu_mask, "relu_mask"},
+                                                          {structural::widen_product, "widen_product"},
+                                                          {structural::fuse_attention, "fuse_attention"},
+                                                          {structural::attention_gradients, "attention_gradients"},
+                                                          {structural::split_sum, "split_sum"},
+                                                          {structural::split_filter, "split_filter"},
+                                                          {structural::split_reduce, "split_reduce"},
+                                                          {structural::merge_regions, "merge_regions"}};
+  static_assert(
+      [&] {
+        for (int i = 0; i < detail::rules_by_name; ++i) {
+          if (names[i].first != static_cast<structural>(i)) return false;
+        }
+        return std::size(names) == static_cast<std::size_t>(detail::rules_by_name);
+      }(),
+      "each rule has its name, in the order of structural");
+  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)].second;
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
     if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
@@ -41092,7 +41973,40 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   count_uses(roots);
   find_outlets(roots);
   for (class_id id : order_) implement(id);
+  rewrite<detail::attention_gradients>();
   g_.rebuild();
+  order_introduced();
+}
+
+MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id reader) {
+  introduced_.push_back({made, reader});
+  const std::size_t slots = g_.class_slots();
+  state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
+  outlets_.resize(slots), unstable_.resize(slots, true), kernel_.resize(slots, true), forms_.resize(slots);
+}
+
+// Each before the first of its readers, and in the order in which they came.
+MEGANEURA_INLINE void implementation_pass::order_introduced() {
+  if (introduced_.empty()) return;
+  std::vector<bool> listed(g_.class_slots());
+  std::vector<std::vector<class_id>> before(g_.class_slots());
+  for (const introduction& each : introduced_) before[g_.find(each.reader)].push_back(g_.find(each.made));
+  std::vector<class_id> all, waiting;
+  for (class_id id : order_) {
+    for (waiting.push_back(g_.find(id)); !waiting.empty();) {
+      const class_id next = waiting.back();
+      std::vector<class_id> first;
+      first.swap(before[next]);
+      if (!first.empty()) {
+        waiting.insert(waiting.end(), first.rbegin(), first.rend());
+        continue;
+      }
+      waiting.pop_back();
+      if (!listed[next]) all.push_back(next);
+      listed[next] = true;
+    }
+  }
+  order_ = std::move(all);
 }
 
 MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
@@ -42759,9 +43673,11 @@ inline double flops_of(const execution_plan& p, const step& s) {
 // Operations per second of what computes them.
 inline double rate_of(const execution_plan& p, const step& s, const device_profile& device) {
   const op kind = p.implementation[s.node].kind;
-  if (s.kind == step::kernel && kind == op::attention) return device.matmul_flops;
+  const attribute& what = p.implementation.attribute_of(s.node);
+  if (const auto* rows = std::get_if<attention_attribute>(&what); rows != nullptr && s.kind == step::kernel)
+    return fusion::product_flops(rows->schedule.arithmetic, device);
   if (s.kind != step::kernel || !has_epilogue(kind)) return device.scalar_flops;
-  const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
+  const auto* product = std::get_if<matmul_attribute>(&what);
   return product ? fusion::product_flops(product->schedule.arithmetic, device) : device.matmul_flops;
 }
 
@@ -44988,6 +45904,28 @@ struct staged_place {
   bool along_k = true;
 };
 
+/// As bits, which are in the order of the numbers; those of a NaN are beyond infinity's.
+[[nodiscard]] inline spirv::u32 magnitude(const spirv::f32& x) { return spirv::bitcast<spirv::u32>(x) & 0x7fffffffu; }
+[[nodiscard]] inline spirv::u32x4 magnitudes(const spirv::f32x4& x) {
+  return spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
+}
+/// Of an exponent in [-126, 127].
+[[nodiscard]] inline spirv::f32 power_of_two(const spirv::i32& exponent) {
+  return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+}
+/// body(i) for each i below `count`, shared out to the workgroup; `index`: of the invocation.
+template <class Body>
+void for_each_below(spirv::kernel& k, const spirv::u32& index, std::uint32_t count, const Body& body) {
+  const std::uint32_t threads = k.local_size()[0];
+  for (std::uint32_t done = 0; done < count; done += threads) {
+    const spirv::u32 at = index + done;
+    if (done + threads <= count)
+      body(at);
+    else
+      k.if_(at < count, [&] { body(at); });
+  }
+}
+
 /// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
 template <spirv::kernel_value Element>
 class cooperative_unit {
@@ -45029,8 +45967,7 @@ class cooperative_unit {
   /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
   [[nodiscard]] spirv::u32 largest(const sums& total) const {
     spirv::u32 found = 0;
-    for (std::uint32_t i = 0; i < components_; ++i)
-      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+    for (std::uint32_t i = 0; i < components_; ++i) found = max(found, magnitude(total.component(i)));
     return found;
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
@@ -45095,9 +46032,7 @@ class emulated_unit {
   }
   [[nodiscard]] spirv::u32 largest(const sums& total) const {
     const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
-    each([&](const spirv::u32& i) {
-      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
-    });
+    each([&](const spirv::u32& i) { found = max(found.load(), magnitude(total.load(i))); });
     return found.load();
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }
@@ -45146,13 +46081,19 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-/// x in two f16 terms, of which the second counts 2^-11; both as f32. x: at most 2^15.
+/// x in two f16 terms, of which the second counts 2^-11; both as f32. x: at most 2^15. `with_small`: the first holds no
+/// more than f16 does below 2^-14, so that of smaller numbers the second has the rest.
 struct half_terms {
   spirv::f32 high, low;
 };
-[[nodiscard]] inline half_terms half_terms_of(const spirv::f32& x) {
+[[nodiscard]] inline half_terms half_terms_of(const spirv::f32& x, bool with_small = false) {
   // Without conversions there and back, which NVIDIA's driver 580 takes for none.
-  const spirv::f32 high = spirv::bitcast<spirv::f32>((spirv::bitcast<spirv::u32>(x) + 0x1000u) & 0xffffe000u);
+  spirv::f32 high = spirv::bitcast<spirv::f32>((spirv::bitcast<spirv::u32>(x) + 0x1000u) & 0xffffe000u);
+  // Through whole numbers, as that driver also takes adding and subtracting a number for nothing.
+  if (with_small) {
+    const spirv::f32 whole = spirv::convert<spirv::f32>(spirv::convert<spirv::i32>(x * 0x1p24f)) * 0x1p-24f;
+    high = select(magnitude(x) < spirv::u32(113u << 23), whole, high);
+  }
   return {high, (x - high) * spirv::f32(2048)};
 }
 
@@ -45191,6 +46132,19 @@ class cooperative_rows : public cooperative_unit<Element> {
   void update(const sums& total, const Body& body) const {
     for (std::uint32_t e = 0; e < 8; ++e)
       total.set_component(e, body(e / 4, row(e / 4), column(e), total.component(e)));
+  }
+  /// The same of two: body gives both.
+  template <class Body>
+  void update(const sums& first, const sums& second, const Body& body) const {
+    for (std::uint32_t e = 0; e < 8; ++e) {
+      const auto [x, y] = body(e / 4, row(e / 4), column(e), first.component(e), second.component(e));
+      first.set_component(e, x), second.set_component(e, y);
+    }
+  }
+  /// total += part, each result by its row's number.
+  void add_by_rows(const sums& total, const sums& part, const row_values& by) const {
+    for (std::uint32_t e = 0; e < 8; ++e)
+      total.set_component(e, fma(part.component(e), at(by, e / 4), total.component(e)));
   }
   /// All that have a part of a row know what theirs amount to.
   template <class Combine>
@@ -45274,6 +46228,16 @@ class emulated_rows : public emulated_unit<Element> {
   template <class Body>
   void update(const sums& total, const Body& body) const {
     this->each([&](const spirv::u32& i) { total[i] = body(i, this->row(i), this->column(i), total.load(i)); });
+  }
+  template <class Body>
+  void update(const sums& first, const sums& second, const Body& body) const {
+    this->each([&](const spirv::u32& i) {
+      const auto [x, y] = body(i, this->row(i), this->column(i), first.load(i), second.load(i));
+      first[i] = x, second[i] = y;
+    });
+  }
+  void add_by_rows(const sums& total, const sums& part, const row_values& by) const {
+    this->each([&](const spirv::u32& i) { total[i] = fma(part.load(i), by.load(i), total.load(i)); });
   }
   template <class Combine>
   void over_rows(const row_values& of, const Combine& combine) const {
@@ -46953,6 +47917,20 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
+// Gradients of attention in one kernel for queries and one for keys and values: weights are computed again from scores.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// For nodes whose form is a gradient, on multiply-add. `types`: the operands', all of f32 but for what the scores'
+/// program reads. errors: unsupported for others and where workgroup memory has no room for the heads. source: arXiv
+/// 2205.14135.
+[[nodiscard]] kernel_dispatch make_attention_gradient(const attention_attribute& node, std::span<const dtype> types,
+                                                      const device_profile& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+// What kernels of attention on multiply-add share: rows in workgroup memory, products of them, and sums of weighed
+// rows.
 // What kernels of attention have in common: rows on their way, what scores become, and where results are stored.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
@@ -47036,67 +48014,111 @@ class row_block {
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
 
-/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
-// node's.
+/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and the result lies as
+/// `out` has it.
 [[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
-                                               std::size_t m, std::size_t n, std::size_t k) {
+                                               const index_map& out, std::size_t m, std::size_t n, std::size_t k) {
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
   std::array<std::vector<matmul_axis>, 5> groups;
   for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
     for (int i = 0; i < node.axes()[group]; ++i, ++axis)
       groups[group].push_back({value(node.space[static_cast<int>(axis)]), value(a.strides[axis]),
-                               value(b.strides[axis]), value(node.output.strides[axis])});
+                               value(b.strides[axis]), value(out.strides[axis])});
   }
   matmul_problem problem;
   problem.batch = groups[0], problem.m = groups[m], problem.n = groups[n], problem.k = groups[k];
-  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset),
-  problem.offset_out = value(node.output.offset);
+  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset), problem.offset_out = value(out.offset);
   return problem;
 }
 [[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.key(), 1, 3, 4);
+  return product_of(node, node.query(), node.key(), node.output, 1, 3, 4);
 }
-/// Rows of values are keys, along which channels lie.
-[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.values(), 1, 3, 2);
+/// Of rows of `of` (those of queries have the output's gradient) and of values, which are keys' rows: channels are
+/// terms.
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node, const index_map& of) {
+  return product_of(node, of, node.values(), node.output, 1, 3, 2);
 }
-[[nodiscard]] inline matmul_problem results_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.values(), 1, 2, 3);
-}
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) { return values_of(node, node.query()); }
+
+/// Rows of a result as they are stored, four neighbours at a time.
+class stored_rows {
+ public:
+  /// Of `out`, the groups `rows` and `columns`.
+  stored_rows(spirv::kernel& k, const attention_attribute& node, const index_map& out, std::size_t rows,
+              std::size_t columns, std::string_view name)
+      : k_(k),
+        plan_(plan_result(product_of(node, node.query(), node.values(), out, rows, columns, 3))),
+        offset_(static_cast<std::uint32_t>(out.offset)),
+        count_(static_cast<std::uint32_t>(node.sizes()[columns])),
+        out_(k.storage_buffer<spirv::f32>(name, spirv::access::write)) {
+    if (plan_.width == 4) out4_ = k.view<spirv::f32x4>(out_);
+  }
+  /// In a row that exists; what is behind its end is left out.
+  void store(const spirv::u32& batch, const spirv::u32& row, const spirv::u32& column, const spirv::f32x4& four) const {
+    using namespace spirv;
+    const auto place_of = [&](const u32& at) {
+      return offset_of(plan_.batch, batch) + offset_of(plan_.m, row) + offset_of(plan_.n, at) + offset_;
+    };
+    if (out4_) {
+      (*out4_)[place_of(column) >> 2u] = four;
+      return;
+    }
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = column + c;
+      k_.if_(count_ % 4 == 0 ? boolean(true) : at < count_, [&] { out_[place_of(at)] = four[c]; });
+    }
+  }
+
+ private:
+  spirv::kernel& k_;
+  matmul_result plan_;
+  std::uint32_t offset_, count_;
+  spirv::memory<spirv::f32> out_;
+  std::optional<spirv::memory<spirv::f32x4>> out4_;
+};
 
 /// What kernels of attention have in common: what scores become, and where quotients are stored.
 class attention_kernel {
  public:
-  attention_kernel(spirv::kernel& k, const attention_attribute& node)
-      : k_(k), node_(node), out_plan_(plan_result(results_of(node))) {
+  attention_kernel(spirv::kernel& k, const attention_attribute& node) : k_(k), node_(node) {
     const auto [batch, queries, channels, keys, width] = node.sizes();
     query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
     channel_count_ = static_cast<std::uint32_t>(channels), width_ = static_cast<std::uint32_t>(width);
   }
 
  protected:
-  /// Behind the bindings of query, key and values.
+  /// Of what the score's program reads, behind the bindings of the node's own operands.
   void bind_others(std::span<const dtype> types) {
-    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
-    out_ = k_.storage_buffer<spirv::f32>("out", spirv::access::write);
-    if (out_plan_.width == 4) out4_ = k_.view<spirv::f32x4>(*out_);
+    for (std::size_t i = node_.own_accesses(); i < types.size(); ++i)
+      others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+  }
+  /// And behind these, of its rows.
+  void bind_output() {
+    out_.emplace(k_, node_, node_.output, 1, 2, "out");
+    if (!node_.further.empty()) statistics_ = k_.storage_buffer<spirv::f32>("statistics", spirv::access::write);
   }
 
   /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
   [[nodiscard]] spirv::f32 score(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
-    using namespace spirv;
-    const u32 m = min(query, u32(query_count_ - 1)), n = min(key, u32(key_count_ - 1));
-    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
-    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
-      if (argument == 0) return sum;
-      const index_map& map = node_.of_argument(argument);
-      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
-                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
-                         group_offset(node_.space, map, second, node_.query_axes, m) +
-                         group_offset(node_.space, map, fourth, node_.key_axes, n);
-      if (map.source == index_map::index_source) return bitcast<i32>(offset);
-      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
+    return spirv::f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
+      return argument == 0 ? scalar_value(sum) : of_argument(argument, query, key);
     }));
+  }
+  /// What argument `number` of the score is there.
+  [[nodiscard]] scalar_value of_argument(int number, const spirv::u32& query, const spirv::u32& key) const {
+    using namespace spirv;
+    const index_map& map = node_.of_argument(number);
+    const int fourth = node_.batch_axes + node_.query_axes + node_.channel_axes;
+    const u32 offset = row_offset(map, min(query, u32(query_count_ - 1))) +
+                       group_offset(node_.space, map, fourth, node_.key_axes, min(key, u32(key_count_ - 1)));
+    if (map.source == index_map::index_source) return bitcast<i32>(offset);
+    return others_[static_cast<std::size_t>(map.source) - node_.own_accesses()].load(offset);
+  }
+  /// Of what depends on rows alone.
+  [[nodiscard]] spirv::u32 row_offset(const index_map& map, const spirv::u32& query) const {
+    return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+           group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
+           group_offset(node_.space, map, node_.batch_axes, node_.query_axes, query);
   }
 
   /// By which what was added up shrinks where the largest score is another one now.
@@ -47108,12 +48130,14 @@ class attention_kernel {
   [[nodiscard]] static spirv::f32 origin(const spirv::f32& largest) {
     return select(largest == nothing, spirv::f32(0), largest);
   }
-  /// 2^shift e^x for x <= 0, 0 below -87: 2^r as devices have it, |r| <= 1/2, where they are a few ulp off.
+  /// 2^shift e^x for x <= 0, 0 where e^x is no normal number: 2^r as devices have it, |r| <= 1/2, where they are a few
+  /// ulp off.
   [[nodiscard]] static spirv::f32 exp_below(const spirv::f32& x, std::uint32_t shift) {
     using namespace spirv;
     constexpr float log2e = 0x1.715476p+0f, rest = 0x1.4ae0cp-26f;
-    const boolean is_lost = x < f32(-87);
-    const f32 bounded = select(is_lost, f32(-87), x);
+    const f32 least(-87.336f);
+    const boolean is_lost = x < least;
+    const f32 bounded = select(is_lost, least, x);
     // Whole numbers end at the last bit of such a sum: of 1.5 * 2^23, and of an exponent's bias.
     constexpr float whole = 12582912;
     const f32 sum = fma(bounded, f32(log2e), f32(whole));
@@ -47132,24 +48156,37 @@ class attention_kernel {
         kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? score : part; }));
   }
 
-  /// Four channels of a row that exists.
-  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
-    using namespace spirv;
-    std::vector<f32> quotients;
+  /// Of a gradient's form: that of a score, from that of its weight times the weight.
+  [[nodiscard]] spirv::f32 slope_of(const spirv::f32& score, const spirv::f32& of_weight, const spirv::u32& query,
+                                    const spirv::u32& key) const {
+    return spirv::f32(kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value {
+      if (argument < 2) return argument == 0 ? score : of_weight;
+      return of_argument(argument - 1, query, key);
+    }));
+  }
+
+  /// Four channels of a row that exists. `factors`: of quotients, which are not too large before.
+  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total,
+             const std::optional<spirv::f32x4>& factors = {}) {
+    std::vector<spirv::f32> quotients;
     for (std::uint32_t c = 0; c < 4; ++c) {
       const scalar_value operands[] = {sums[c], total};
-      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
+      quotients.push_back(spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
     }
-    if (out4_) {
-      (*out4_)[place_of(query, channel) >> 2u] = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
-      return;
-    }
-    for (std::uint32_t c = 0; c < 4; ++c) {
-      const u32 at = channel + c;
-      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
-             [&] { (*out_)[place_of(query, at)] = quotients[c]; });
-    }
+    const spirv::f32x4 all = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
+    out_->store(batch_, query, channel, factors ? all * *factors : all);
   }
+  /// What weights count where they are f32: then no sum of so many values is beyond the largest of these.
+  [[nodiscard]] float weight_unit() const { return 1.0f / static_cast<float>(std::bit_ceil(key_count_)); }
+  /// What gradients want to know of a row that exists, by one invocation; total: of e.
+  void store_statistics(const spirv::u32& query, const spirv::f32& largest, const spirv::f32& total) {
+    if (!statistics_) return;
+    const spirv::u32 at = row_offset(node_.further[0].output, query);
+    const scalar_value operands[] = {spirv::f32(1), total};
+    (*statistics_)[at] = largest;
+    (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
+  }
+  [[nodiscard]] std::uint32_t row_count() const { return static_cast<std::uint32_t>(node_.sizes()[0]) * query_count_; }
 
   static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
   spirv::kernel& k_;
@@ -47158,24 +48195,16 @@ class attention_kernel {
   spirv::u32 batch_, first_query_;
 
  private:
-  [[nodiscard]] spirv::u32 place_of(const spirv::u32& query, const spirv::u32& channel) const {
-    return offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) + offset_of(out_plan_.n, channel) +
-           static_cast<std::uint32_t>(node_.output.offset);
-  }
-
-  matmul_result out_plan_;
   std::vector<bound_tensor> others_;
-  std::optional<spirv::memory<spirv::f32>> out_;
-  std::optional<spirv::memory<spirv::f32x4>> out4_;
+  std::optional<stored_rows> out_;
+  std::optional<spirv::memory<spirv::f32>> statistics_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
-namespace meganeura::inline MEGANEURA_ABI::kernels {
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
-namespace detail {
-
-// Rows of one operand as they are, in workgroup memory.
+/// Rows of one operand as they are, in workgroup memory.
 class f32_rows : public row_block {
  public:
   f32_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows)
@@ -47197,6 +48226,128 @@ class f32_rows : public row_block {
   spirv::memory<spirv::f32x4> staged_;
 };
 
+/// Of the pairs of `rows` own rows and `others` others an invocation has neighbouring rows, and others that lie apart.
+struct pairs_of_rows {
+  std::uint32_t rows, others, invocations;
+
+  [[nodiscard]] std::uint32_t each() const { return rows * others / invocations; }
+  [[nodiscard]] std::uint32_t rows_each() const { return each() >= 4 ? 2 : 1; }
+  [[nodiscard]] std::uint32_t others_each() const { return each() / rows_each(); }
+  [[nodiscard]] std::uint32_t apart() const { return others / others_each(); }
+  /// The i-th pair.
+  [[nodiscard]] spirv::u32 row(const spirv::u32& index, std::uint32_t i) const {
+    return index / apart() * rows_each() + i / others_each();
+  }
+  [[nodiscard]] spirv::u32 other(const spirv::u32& index, std::uint32_t i) const {
+    return index % apart() + i % others_each() * apart();
+  }
+
+  /// The products of all pairs of the invocation.
+  [[nodiscard]] std::vector<spirv::f32> products(spirv::kernel& k, const f32_rows& own, const f32_rows& other) const {
+    using namespace spirv;
+    const u32 index = k.local_index(), first_row = index / apart() * rows_each(), first_other = index % apart();
+    std::vector<var<f32>> sums;
+    for (std::uint32_t i = 0; i < each(); ++i) sums.push_back(k.variable<f32>(0.0f));
+    const std::uint32_t fours = own.fours(), once = fours % 4 == 0 ? 4 : fours % 2 == 0 ? 2 : 1;
+    k.for_(0, fours, once, [&](const u32& first) {
+      std::vector<f32> total;
+      for (const auto& sum : sums) total.push_back(sum.load());
+      for (std::uint32_t step = 0; step < once; ++step) {
+        std::vector<f32x4> left, right;
+        for (std::uint32_t i = 0; i < rows_each(); ++i) left.push_back(own.read(first_row + i, first + step));
+        for (std::uint32_t j = 0; j < others_each(); ++j)
+          right.push_back(other.read(first_other + j * apart(), first + step));
+        for (std::uint32_t i = 0; i < each(); ++i) {
+          for (std::uint32_t c = 0; c < 4; ++c)
+            total[i] = fma(left[i / others_each()][c], right[i % others_each()][c], total[i]);
+        }
+      }
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
+    });
+    std::vector<f32> found;
+    for (const auto& sum : sums) found.push_back(sum.load());
+    return found;
+  }
+};
+
+/// Sums of weighed rows: of so many, each `fours` groups of four long, an invocation has one group of several
+/// neighbouring ones; some invocations have none.
+class sums_of_rows {
+ public:
+  sums_of_rows(spirv::kernel& k, std::uint32_t rows, std::uint32_t fours, std::uint32_t invocations)
+      : k_(k), rows_(rows), fours_(fours), invocations_(invocations), down_(rows) {
+    while (down_ > 1 && down_ * fours_ > invocations_) down_ /= 2;
+  }
+  void begin() {
+    for (std::uint32_t i = 0; i < each(); ++i) sums_.push_back(k_.variable<spirv::f32x4>());
+  }
+  /// Each by the number of its row.
+  void multiply_by(const spirv::memory<spirv::f32>& factors) {
+    if_any([&] {
+      for (std::uint32_t i = 0; i < each(); ++i) sums_[i].store(sums_[i].load() * factors.load(first_row() + i));
+    });
+  }
+  /// Adds `others` rows, a multiple of 8, whose weights are [other][row].
+  void add(const spirv::memory<spirv::f32x4>& weights, const f32_rows& from, std::uint32_t others) {
+    using namespace spirv;
+    if_any([&] {
+      const u32 row = first_row(), four = this->four();
+      k_.for_(0, others, 8, [&](const u32& first) {
+        std::vector<f32x4> total;
+        for (const auto& sum : sums_) total.push_back(sum.load());
+        for (std::uint32_t j = 0; j < 8; ++j) {
+          const f32x4 value = from.read(first + j, four);
+          const std::vector<f32> weight = weights_at(weights, (first + j) * rows_ + row);
+          for (std::uint32_t i = 0; i < each(); ++i) total[i] = fma(f32x4(widened(weight[i], 4)), value, total[i]);
+        }
+        for (std::uint32_t i = 0; i < each(); ++i) sums_[i].store(total[i]);
+      });
+    });
+  }
+  /// body(row, four, sums)
+  template <class Body>
+  void each_sum(const Body& body) {
+    if_any([&] {
+      for (std::uint32_t i = 0; i < each(); ++i) body(first_row() + i, four(), sums_[i].load());
+    });
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t each() const { return rows_ / down_; }
+  [[nodiscard]] spirv::u32 first_row() const { return k_.local_index() / fours_ * each(); }
+  [[nodiscard]] spirv::u32 four() const { return k_.local_index() % fours_; }
+  template <class Body>
+  void if_any(Body&& body) {
+    const std::uint32_t count = down_ * fours_;
+    k_.if_(count == invocations_ ? spirv::boolean(true) : k_.local_index() < count, std::forward<Body>(body));
+  }
+  // Of all rows of the invocation.
+  [[nodiscard]] std::vector<spirv::f32> weights_at(const spirv::memory<spirv::f32x4>& weights,
+                                                   const spirv::u32& place) const {
+    std::vector<spirv::f32> result;
+    for (std::uint32_t i = 0; i < each(); i += each() % 4 == 0 ? 4 : 1) {
+      const spirv::u32 at = place + i;
+      if (each() % 4 == 0) {
+        const spirv::f32x4 four = weights[at >> 2u].load();
+        for (std::uint32_t c = 0; c < 4; ++c) result.push_back(four[c]);
+      } else {
+        result.push_back(weights.component(at >> 2u, at & 3u).load());
+      }
+    }
+    return result;
+  }
+
+  spirv::kernel& k_;
+  std::uint32_t rows_, fours_, invocations_, down_;
+  std::vector<spirv::var<spirv::f32x4>> sums_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
 /// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
 /// keys, its share of the weighed values. `largest` and the sum of a row go from block to block, and what was added up
 /// is brought to the new largest score each time.
@@ -47211,8 +48362,11 @@ class attention_by_lanes : public attention_kernel {
         values_(k, plan_operand(values_of(node), false), "values", tiles.keys),
         scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
-        factors_(k.shared<spirv::f32>(tiles.rows)) {
+        factors_(k.shared<spirv::f32>(tiles.rows)),
+        pairs_{tiles.rows, tiles.keys, tiles.invocations},
+        weighed_(k, tiles.rows, values_.fours(), tiles.invocations) {
     bind_others(types);
+    bind_output();
   }
 
   [[nodiscard]] std::uint32_t tiles_down() const { return ceil_div(query_count_, tiles_.rows); }
@@ -47243,52 +48397,22 @@ class attention_by_lanes : public attention_kernel {
   }
 
  private:
-  // Of a block's scores an invocation has rows_each x keys_each.
-  [[nodiscard]] std::uint32_t scores_each() const { return tiles_.rows * tiles_.keys / tiles_.invocations; }
-  [[nodiscard]] std::uint32_t rows_each() const { return scores_each() >= 4 ? 2 : 1; }
-  [[nodiscard]] std::uint32_t keys_each() const { return scores_each() / rows_each(); }
   // Neighbouring invocations share a row of weights.
   [[nodiscard]] std::uint32_t lanes() const { return tiles_.invocations / tiles_.rows; }
-  // Of the weighed values it has four channels of several rows; some invocations have none.
-  [[nodiscard]] std::uint32_t down() const {
-    std::uint32_t count = tiles_.rows;
-    while (count > 1 && count * values_.fours() > tiles_.invocations) count /= 2;
-    return count;
-  }
-  [[nodiscard]] std::uint32_t results_each() const { return tiles_.rows / down(); }
-
   void begin() {
     using namespace spirv;
     largest_ = k_.variable<f32>(-std::numeric_limits<float>::infinity());
     total_ = k_.variable<f32>(0.0f);
-    for (std::uint32_t i = 0; i < results_each(); ++i) weighed_.push_back(k_.variable<f32x4>());
+    weighed_.begin();
   }
 
   void score_block(const spirv::u32& first_key) {
     using namespace spirv;
-    const std::uint32_t across = tiles_.keys / keys_each();
-    const u32 row = k_.local_index() / across * rows_each(), key = k_.local_index() % across;
-    std::vector<var<f32>> sums;
-    for (std::uint32_t i = 0; i < scores_each(); ++i) sums.push_back(k_.variable<f32>(0.0f));
-    const std::uint32_t fours = query_.fours(), once = fours % 4 == 0 ? 4 : fours % 2 == 0 ? 2 : 1;
-    k_.for_(0, fours, once, [&](const u32& first) {
-      std::vector<f32> total;
-      for (const auto& sum : sums) total.push_back(sum.load());
-      for (std::uint32_t step = 0; step < once; ++step) {
-        std::vector<f32x4> left, right;
-        for (std::uint32_t i = 0; i < rows_each(); ++i) left.push_back(query_.read(row + i, first + step));
-        for (std::uint32_t j = 0; j < keys_each(); ++j) right.push_back(key_.read(key + j * across, first + step));
-        for (std::uint32_t each = 0; each < scores_each(); ++each) {
-          for (std::uint32_t c = 0; c < 4; ++c)
-            total[each] = fma(left[each / keys_each()][c], right[each % keys_each()][c], total[each]);
-        }
-      }
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
-    });
-    for (std::uint32_t each = 0; each < scores_each(); ++each) {
-      const u32 m = row + each / keys_each(), n = key + each % keys_each() * across;
+    const std::vector<f32> sums = pairs_.products(k_, query_, key_);
+    for (std::uint32_t each = 0; each < sums.size(); ++each) {
+      const u32 m = pairs_.row(k_.local_index(), each), n = pairs_.other(k_.local_index(), each);
       const u32 place = first_key + n;
-      const f32 value = score(sums[each].load(), first_query_ + m, place);
+      const f32 value = score(sums[each], first_query_ + m, place);
       score_at(m * tiles_.keys + n) =
           key_count_ % tiles_.keys == 0 ? value : select(place < key_count_, value, nothing);
     }
@@ -47315,7 +48439,7 @@ class attention_by_lanes : public attention_kernel {
     total_->store(total_->load() * factor);
     const auto use = [&](const u32& n) {
       const f32 value = score_at(row * tiles_.keys + n).load();
-      const f32 part = exp_below(value - from, 0);
+      const f32 part = exp_below(value - from, 0) * weight_unit();
       *total_ += part;
       const u32 place = n * tiles_.rows + row;
       weights_.component(place >> 2u, place & 3u) = weight(value, part);
@@ -47325,61 +48449,33 @@ class attention_by_lanes : public attention_kernel {
     k_.if_(lane == 0u, [&] { factors_[row] = factor; });
   }
 
-  // Weights of `results_each` rows at one key.
-  [[nodiscard]] std::vector<spirv::f32> weights_at(const spirv::u32& place) const {
-    std::vector<spirv::f32> result;
-    const std::uint32_t each = results_each();
-    for (std::uint32_t i = 0; i < each; i += each % 4 == 0 ? 4 : 1) {
-      const spirv::u32 at = place + i;
-      if (each % 4 == 0) {
-        const spirv::f32x4 four = weights_[at >> 2u].load();
-        for (std::uint32_t c = 0; c < 4; ++c) result.push_back(four[c]);
-      } else {
-        result.push_back(weights_.component(at >> 2u, at & 3u).load());
-      }
-    }
-    return result;
-  }
-
-  template <class Body>
-  void if_has_results(Body&& body) {
-    const std::uint32_t count = down() * values_.fours();
-    k_.if_(count == tiles_.invocations ? spirv::boolean(true) : k_.local_index() < count, std::forward<Body>(body));
-  }
-  [[nodiscard]] spirv::u32 first_result() const { return k_.local_index() / values_.fours() * results_each(); }
-
   void add_up() {
-    using namespace spirv;
-    if_has_results([&] {
-      const u32 row = first_result(), four = k_.local_index() % values_.fours();
-      for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(weighed_[i].load() * factors_.load(row + i));
-      k_.for_(0, tiles_.keys, 8, [&](const u32& first) {
-        std::vector<f32x4> total;
-        for (const auto& each : weighed_) total.push_back(each.load());
-        for (std::uint32_t j = 0; j < 8; ++j) {
-          const f32x4 value = values_.read(first + j, four);
-          const std::vector<f32> weight = weights_at((first + j) * tiles_.rows + row);
-          for (std::uint32_t i = 0; i < results_each(); ++i)
-            total[i] = fma(f32x4(widened(weight[i], 4)), value, total[i]);
-        }
-        for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(total[i]);
-      });
-    });
+    weighed_.multiply_by(factors_);
+    weighed_.add(weights_, values_, tiles_.keys);
   }
 
   void finish() {
     using namespace spirv;
     score_at(k_.local_index()) = total_->load();  // [row][lane], of which there are as many as invocations
     k_.barrier();
-    if_has_results([&] {
-      const u32 four = k_.local_index() % values_.fours();
-      for (std::uint32_t i = 0; i < results_each(); ++i) {
-        const u32 row = first_result() + i, query = first_query_ + row;
-        f32 total(0);
-        for (std::uint32_t lane = 0; lane < lanes(); ++lane) total = total + score_at(row * lanes() + lane).load();
-        const auto write = [&] { store(query, four * 4u, weighed_[i].load(), total); };
-        k_.if_(query_count_ % tiles_.rows == 0 ? boolean(true) : query < query_count_, write);
-      }
+    const auto total_of = [&](const u32& row) {
+      f32 total(0);
+      for (std::uint32_t lane = 0; lane < lanes(); ++lane) total = total + score_at(row * lanes() + lane).load();
+      return total;
+    };
+    const auto if_exists = [&](const u32& query, const auto& body) {
+      k_.if_(query_count_ % tiles_.rows == 0 ? boolean(true) : query < query_count_, body);
+    };
+    weighed_.each_sum([&](const u32& row, const u32& four, const f32x4& sums) {
+      const u32 query = first_query_ + row;
+      const f32 total = total_of(row);
+      if_exists(query, [&] { store(query, four * 4u, sums, total); });
+    });
+    if (node_.further.empty()) return;
+    const u32 row = k_.local_index() / lanes();
+    k_.if_(k_.local_index() % lanes() == 0u, [&] {
+      if_exists(first_query_ + row,
+                [&] { store_statistics(first_query_ + row, largest_->load(), total_of(row) / weight_unit()); });
     });
   }
 
@@ -47388,7 +48484,8 @@ class attention_by_lanes : public attention_kernel {
   spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]
   spirv::memory<spirv::f32> factors_;             // of rows, by which what was added up before this block shrinks
   std::optional<spirv::var<spirv::f32>> largest_, total_;  // of the row, and of it what the invocation added up
-  std::vector<spirv::var<spirv::f32x4>> weighed_;
+  pairs_of_rows pairs_;
+  sums_of_rows weighed_;
 };
 
 }  // namespace detail
@@ -47400,6 +48497,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node,
     fail(error_category::unsupported,
          "attention of {}, {} and {} giving {} was asked for; its kernels are of f32: cast the operands",
          to_string(types[0]), to_string(types[1]), to_string(types[2]), to_string(result));
+  if (node.form != attention_form::output) return make_attention_gradient(node, types, on);
   if (node.schedule.is_on_units()) return make_cooperative_attention(node, types, on);
   const auto [batch, queries, channels, keys, width] = node.sizes();
   const fusion::attention_tiles tiles = fusion::tiles_of_attention(node, on);
@@ -53966,47 +55064,43 @@ MEGANEURA_INLINE kernel_dispatch make_rows_trial(const device_profile& device) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/attention_cooperative.hpp.
+// What kernels of attention on matrix units share: rows as scaled f16 terms, and products of fragments of these.
 
-namespace meganeura::inline MEGANEURA_ABI::kernels {
-
-namespace detail {
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
 
 /// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
 /// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
-/// f32; rows with anything larger than fits then have none, as have those with infinities and NaN.
+/// f32; rows with anything larger than fits then have none, as have those whose largest would keep too few bits, and
+/// those with infinities and NaN.
 struct f16_scale {
   static constexpr int most = 62;
-  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23;
+  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23, too_small = (127u - most - 8) << 23;
   spirv::i32 exponent;
   f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
       : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
                      spirv::i32(-most))) {}
-  [[nodiscard]] spirv::f32 factor() const { return number(exponent); }
-  [[nodiscard]] spirv::f32 inverse() const { return number(-exponent); }
-
- private:
-  [[nodiscard]] static spirv::f32 number(const spirv::i32& exponent) {
-    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+  [[nodiscard]] spirv::f32 factor() const { return power_of_two(exponent); }
+  [[nodiscard]] spirv::f32 inverse() const { return power_of_two(-exponent); }
+  /// Whether a row with that largest magnitude has one.
+  [[nodiscard]] static spirv::boolean exists(const spirv::u32& magnitude) {
+    return magnitude == 0u || (magnitude >= too_small && magnitude < too_large);
   }
 };
-[[nodiscard]] inline spirv::u32 largest_of(const spirv::f32x4& x) {
-  const spirv::u32x4 bits = spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
-  return max(max(bits[0], bits[1]), max(bits[2], bits[3]));
-}
 
 /// Rows of one operand as f16 terms in workgroup memory.
 class f16_rows : public row_block {
  public:
   f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
            const matrix_shape& unit)
-      : row_block(k, plan, name, rows, std::bit_ceil(fusion::padded(plan.k_count, unit) / 4)),
+      : row_block(k, plan, name, rows, fusion::lanes_of_row(plan.k_count, unit)),
         fours_(fusion::padded(plan.k_count, unit) / 4),
         line_(fusion::staged_line(plan.k_count, unit)),
         rows_(rows),
         terms_(terms) {}
 
   void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
-  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x) const {
+  /// `with_small`: see half_terms_of.
+  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x, bool with_small) const {
     using namespace spirv;
     const auto write = [&](std::uint32_t term, const f32x4& v) {
       (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
@@ -54015,7 +55109,8 @@ class f16_rows : public row_block {
     // A row has a power of two of lanes, of which some are behind its end.
     owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
       if (terms_ == 1) return write(0, x);
-      const half_terms of[] = {half_terms_of(x[0]), half_terms_of(x[1]), half_terms_of(x[2]), half_terms_of(x[3])};
+      const half_terms of[] = {half_terms_of(x[0], with_small), half_terms_of(x[1], with_small),
+                               half_terms_of(x[2], with_small), half_terms_of(x[3], with_small)};
       write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
       write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
     });
@@ -54034,6 +55129,73 @@ class f16_rows : public row_block {
   std::optional<spirv::memory<spirv::u32x2>> staged_;
 };
 
+/// Each row brought to f16's range; the inverse of its factor is kept. missing(): where a row has none.
+template <class Units, class Missing>
+void stage_by_rows(spirv::kernel& k, const Units& units, const f16_rows& block,
+                   const spirv::memory<spirv::f32>& factors, std::uint32_t first_factor, const Missing& missing) {
+  using namespace spirv;
+  block.each([&](const u32& row, const u32& four, const f32x4& x) {
+    const u32x4 of_four = magnitudes(x);
+    const u32 here = max(max(of_four[0], of_four[1]), max(of_four[2], of_four[3]));
+    const u32 largest = units.largest_of_lanes(here, block.lanes());
+    const f16_scale scale(largest, 14);
+    block.stage(row, four, x * f32x4(scale.factor()), false);
+    k.if_(four == 0u, [&] {
+      factors[row + first_factor] = scale.inverse();
+      k.if_(!f16_scale::exists(largest), missing);
+    });
+  });
+}
+
+/// A fragment in each of its terms.
+template <class Units, class Staged>
+[[nodiscard]] std::vector<typename Units::operand> load_terms(const Units& units, const spirv::memory<Staged>& staged,
+                                                              std::uint32_t terms, const f16_rows& from,
+                                                              const spirv::u32& row, std::uint32_t along, bool along_k,
+                                                              spirv::matrix_use use) {
+  std::vector<typename Units::operand> found;
+  for (std::uint32_t term = 0; term < terms; ++term)
+    found.push_back(units.load(staged, from.fragment(term, row, along, along_k), use));
+  return found;
+}
+
+/// total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
+template <class Units, class Fragments>
+void add_terms(const Units& units, std::uint32_t terms, const typename Units::sums& total, std::span<const Fragments> a,
+               std::span<const Fragments> b) {
+  if (terms == 1) {
+    for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(total, a[i][0], b[i][0]);
+    return;
+  }
+  const typename Units::sums part = units.zero();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    units.multiply_add(part, a[i][0], b[i][1]);
+    units.multiply_add(part, a[i][1], b[i][0]);
+  }
+  units.scale(part, 1.0f / 2048.0f);
+  for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(part, a[i][0], b[i][0]);
+  units.add(total, part);
+}
+
+/// errors: unsupported where the device has no such units, or no room.
+inline void expect_fits(const attention_attribute& node, const device_profile& on) {
+  if (fusion::fits(node.schedule, node, on)) return;
+  fail(error_category::unsupported,
+       "attention schedule '{}' was asked for heads {} and {} wide; it needs f16 matrix units whose results lie in "
+       "rows, "
+       "{} bytes of workgroup memory, {} invocations and heads up to {} wide; the device has {} bytes and {} "
+       "invocations",
+       to_string(node.schedule), node.sizes()[4], node.sizes()[2], fusion::shared_bytes_of(node.schedule, node, on),
+       node.schedule.subgroups * on.subgroup_size, fusion::widest_head_on_units, on.max_shared_bytes,
+       on.max_invocations);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
 /// One kernel. A subgroup computes scores of its rows and its share of a block's keys, weighs them where they are, and
 /// adds up what they weigh. In the end shares of a row meet, each brought to the largest score of all.
 template <template <class> class Rows>
@@ -54049,16 +55211,17 @@ class attention_on_units : public attention_kernel {
         query_(k, plan_operand(scores_of(node), true), "query", rows_, s_.terms(), unit_),
         key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
         values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
-        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, width_, channel_count_, device))),
+        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, node.form, width_, channel_count_, device))),
         factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
         totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
         notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
     bind_others(types);
+    bind_output();
     if (device.subgroup_shuffle) k.require_subgroup_size(device.subgroup_size);
   }
 
   [[nodiscard]] std::uint64_t groups() const {
-    return std::uint64_t{static_cast<std::uint64_t>(node_.sizes()[0])} * ceil_div(query_count_, rows_);
+    return static_cast<std::uint64_t>(node_.sizes()[0]) * ceil_div(query_count_, rows_);
   }
 
   void emit(const spirv::u32& linear) {
@@ -54099,41 +55262,19 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
   [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
 
-  template <class Body>
-  void each_of(std::uint32_t count, const Body& body) {
-    const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < count; done += threads) {
-      const spirv::u32 at = index_ + done;
-      k_.if_(done + threads <= count ? spirv::boolean(true) : at < count, [&] { body(at); });
-    }
-  }
   void clear_notes() {
-    each_of(values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
+    for_each_below(k_, index_, values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
   }
   void note(std::uint32_t what) { static_cast<void>(notes_[spirv::u32(values_.padded() + what)].atomic_max(1u)); }
 
-  // Each row brought to f16's range; the inverse of its factor is kept.
   void stage_by_rows(const f16_rows& block, std::uint32_t first_factor) {
-    using namespace spirv;
-    block.each([&](const u32& row, const u32& four, const f32x4& x) {
-      const u32 largest = units_.largest_of_lanes(largest_of(x), block.lanes());
-      const f16_scale scale(largest, 14);
-      block.stage(row, four, x * f32x4(scale.factor()));
-      k_.if_(four == 0u, [&] {
-        factors_[row + first_factor] = scale.inverse();
-        k_.if_(largest >= f16_scale::too_large, [&] { note(without); });
-      });
-    });
+    detail::stage_by_rows(k_, units_, block, factors_, first_factor, [&] { note(without); });
   }
 
   void begin() {
     using namespace spirv;
-    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k) {
-      fragments found;
-      for (std::uint32_t term = 0; term < s_.terms(); ++term)
-        found.push_back(units_.load(staged_, query_.fragment(term, row_, along, true), matrix_use::a));
-      rows_of_query_.push_back(found);
-    }
+    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k)
+      rows_of_query_.push_back(load(query_, row_, along, true, matrix_use::a));
     query_factors_ = units_.make_values(1);
     units_.each_row(
         [&](const auto& slot, const u32& row) { units_.set(*query_factors_, slot, factors_.load(row_ + row)); });
@@ -54171,9 +55312,7 @@ class attention_on_units : public attention_kernel {
     using namespace spirv;
     const var<u32x4> found = k_.variable<u32x4>();
     const auto look = [&] {
-      values_.each([&](const u32&, const u32&, const f32x4& x) {
-        found = max(found.load(), bitcast<u32x4>(x) & u32x4(0x7fffffffu));
-      });
+      values_.each([&](const u32&, const u32&, const f32x4& x) { found = max(found.load(), magnitudes(x)); });
     };
     const u32 four = index_ % values_.lanes();
     found = u32x4(0u);
@@ -54192,17 +55331,17 @@ class attention_on_units : public attention_kernel {
       for (std::uint32_t c = 0; c < 4; ++c) static_cast<void>(notes_[four * 4u + c].atomic_max(found.load()[c]));
     });
     k_.barrier();
-    const i32 target = select(whole, i32(14), i32(5));
+    const i32 target = select(whole, i32(14), i32(11));  // of the first block: the others may have 2^4 as much
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c) {
       const u32 at = min(four * 4u + c, u32(values_.padded() - 1));
       of_four.push_back(f16_scale(notes_.load(at), target).factor());
     }
     channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
-    each_of(values_.padded(), [&](const u32& at) {
+    for_each_below(k_, index_, values_.padded(), [&](const u32& at) {
       const u32 largest = notes_.load(at);
       factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
-      k_.if_(whole && largest >= f16_scale::too_large, [&] { note(without); });
+      k_.if_(whole && !f16_scale::exists(largest), [&] { note(without); });
     });
   }
 
@@ -54213,7 +55352,7 @@ class attention_on_units : public attention_kernel {
         [&](const u32& first_key) {
           stage_by_rows(key_, first_key_factor());
           values_.each([&](const u32& row, const u32& four, const f32x4& x) {
-            values_.stage(row, four, x * *channel_factors_);
+            values_.stage(row, four, x * *channel_factors_, true);
           });
           const u32 next = first_key + s_.keys;
           k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
@@ -54227,26 +55366,12 @@ class attention_on_units : public attention_kernel {
   }
 
   using fragments = std::vector<operand>;  // of each term
-  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k) const {
-    fragments found;
-    for (std::uint32_t term = 0; term < s_.terms(); ++term)
-      found.push_back(units_.load(staged_, from.fragment(term, row, along, along_k), spirv::matrix_use::b));
-    return found;
+  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k,
+                               spirv::matrix_use use) const {
+    return load_terms(units_, staged_, s_.terms(), from, row, along, along_k, use);
   }
-  // total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
   void add_products(const sums& total, std::span<const fragments> a, std::span<const fragments> b) const {
-    if (s_.terms() == 1) {
-      for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(total, a[i][0], b[i][0]);
-      return;
-    }
-    const sums part = units_.zero();
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      units_.multiply_add(part, a[i][0], b[i][1]);
-      units_.multiply_add(part, a[i][1], b[i][0]);
-    }
-    units_.scale(part, 1.0f / 2048.0f);
-    for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(part, a[i][0], b[i][0]);
-    units_.add(total, part);
+    add_terms(units_, s_.terms(), total, a, b);
   }
 
   void score_block(const spirv::u32& first_key) {
@@ -54259,7 +55384,8 @@ class attention_on_units : public attention_kernel {
         const std::size_t count = std::min<std::size_t>(2, rows_of_query_.size() - i);
         std::vector<fragments> of_keys;
         for (std::size_t each = i; each < i + count; ++each)
-          of_keys.push_back(load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true));
+          of_keys.push_back(
+              load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true, matrix_use::b));
         add_products(scores_[j], std::span(rows_of_query_).subspan(i, count), of_keys);
       }
       units_.update(scores_[j], [&](const auto& slot, const u32& row, const u32& column, const f32& sum) {
@@ -54326,7 +55452,7 @@ class attention_on_units : public attention_kernel {
         std::vector<fragments> of_values;
         for (std::size_t each = i; each < i + weights.size(); ++each) {
           const spirv::u32 key = part_ * keys_each() + static_cast<std::uint32_t>(each) * unit_.k;
-          of_values.push_back(load(values_, key, c * unit_.n, false));
+          of_values.push_back(load(values_, key, c * unit_.n, false, spirv::matrix_use::b));
         }
         add_products(weighed_[c], weights, of_values);
       }
@@ -54337,7 +55463,7 @@ class attention_on_units : public attention_kernel {
   // Shares of a row meet in workgroup memory.
   void finish() {
     using namespace spirv;
-    const std::uint32_t line = (values_.padded() + 4) / 2, all_rows = s_.subgroups * unit_.m;
+    const std::uint32_t line = fusion::exchange_line(channel_count_, unit_), all_rows = s_.subgroups * unit_.m;
     const u32 own = units_.subgroup() * unit_.m;
     units_.over_rows(*total_, [](const f32& a, const f32& b) { return a + b; });
     for (std::uint32_t c = 0; c < weighed_.size(); ++c)
@@ -54369,7 +55495,11 @@ class attention_on_units : public attention_kernel {
     }
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
-    store(first_query_ + row, four * 4u, weighed * vector(of_four[0], of_four[1], of_four[2], of_four[3]), total);
+    store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
+    k_.if_(four == 0u, [&] {
+      constexpr float unshift = 1.0f / static_cast<float>(1u << shift);
+      store_statistics(first_query_ + row, largest, total * unshift);
+    });
   }
 
   // In f32 from the operands themselves, where f16 cannot hold them.
@@ -54397,7 +55527,7 @@ class attention_on_units : public attention_kernel {
                       unrolling::keep);
                   const f32 value = score(sum.load(), query, key), before = largest.load();
                   const f32 now = max(before, value), factor = shrinking(before, now);
-                  const f32 part = exp_below(value - origin(now), 0);
+                  const f32 part = exp_below(value - origin(now), 0) * weight_unit();
                   std::vector<f32> of_four;
                   for (std::uint32_t c = 0; c < 4; ++c)
                     of_four.push_back(values_.element(key, min(four * 4u + c, u32(channel_count_ - 1))));
@@ -54408,6 +55538,7 @@ class attention_on_units : public attention_kernel {
                 },
                 unrolling::keep);
             store(query, four * 4u, weighed.load(), total.load());
+            k_.if_(four == 0u, [&] { store_statistics(query, largest.load(), total.load() / weight_unit()); });
           });
         },
         unrolling::keep);
@@ -54446,16 +55577,176 @@ template <template <class> class Rows>
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_attention(const attention_attribute& node,
                                                             std::span<const dtype> types, const device_profile& on) {
-  if (!fusion::fits(node.schedule, node, on)) {
-    fail(error_category::unsupported,
-         "attention schedule '{}' was asked for; it needs f16 matrix units whose results lie in rows, {} bytes of "
-         "workgroup memory and {} invocations, of which the device has {} and {}",
-         to_string(node.schedule), fusion::shared_bytes_of(node.schedule, node, on),
-         node.schedule.subgroups * on.subgroup_size, on.max_shared_bytes, on.max_invocations);
-  }
+  detail::expect_fits(node, on);
   if (on.matrix_units == matrix_units::emulated)
     return detail::make_attention_on<detail::emulated_rows>(node, types, on);
   return detail::make_attention_on<detail::cooperative_rows>(node, types, on);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/attention_gradient.hpp.
+// Gradients of attention on matrix units, with scores and what they weigh in registers.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// For schedules on units, as `make_attention_gradient`. errors: unsupported where the device has no such units or no
+/// room.
+[[nodiscard]] kernel_dispatch make_cooperative_attention_gradient(const attention_attribute& node,
+                                                                  std::span<const dtype> types,
+                                                                  const device_profile& on);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// One kernel. A workgroup has some rows, of queries or of keys, and goes through those of the other kind, a block at a
+/// time: an invocation computes some pairs' scores and gradients of these, then its share of the sums of rows that they
+/// weigh. Each kind of row comes in two tensors: a query and the gradient of its output, a key and its values.
+class attention_gradient_by_lanes : public attention_kernel {
+ public:
+  attention_gradient_by_lanes(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                              const fusion::attention_tiles& tiles)
+      : attention_kernel(k, node),
+        tiles_(tiles),
+        by_keys_(node.form == attention_form::key_gradients),
+        query_(k, plan_operand(scores_of(node), true), "query", by_keys_ ? tiles.keys : tiles.rows),
+        key_(k, plan_operand(scores_of(node), false), "key", by_keys_ ? tiles.rows : tiles.keys),
+        values_(k, plan_operand(values_of(node), false), "values", by_keys_ ? tiles.rows : tiles.keys),
+        gradient_(k, plan_operand(values_of(node, node.gradient()), true), "gradient",
+                  by_keys_ ? tiles.keys : tiles.rows),
+        statistics_(k.storage_buffer<spirv::f32>("statistics")),
+        mean_(k.storage_buffer<spirv::f32>("mean")),
+        of_queries_(k.shared<spirv::f32>(3 * query_rows())),
+        slopes_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
+        pairs_{tiles.rows, tiles.keys, tiles.invocations},
+        sums_(k, tiles.rows, own().fours(), tiles.invocations) {
+    bind_others(types);
+    out_.emplace(k, node, node.output, by_keys_ ? 3 : 1, 4, "out");
+    if (!by_keys_) return;
+    weights_ = k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4);
+    of_values_.emplace(k, tiles.rows, values_.fours(), tiles.invocations);
+    out_of_values_.emplace(k, node, node.further[0].output, 3, 2, "out_of_values");
+  }
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    const std::uint32_t down = ceil_div(own_count(), tiles_.rows);
+    batch_ = linear / down;
+    first_own_ = linear % down * tiles_.rows;
+    for (f32_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, k_.local_index());
+    for (f32_rows* each : {&own(), &own_second()}) {
+      each->fetch(first_own_);
+      each->stage();
+    }
+    if (!by_keys_) read_queries(first_own_);
+    sums_.begin();
+    if (by_keys_) of_values_->begin();
+    other().fetch(0u), other_second().fetch(0u);
+    k_.for_(0, other_count(), tiles_.keys, [&](const u32& first) {
+      other().stage(), other_second().stage();
+      if (by_keys_) read_queries(first);
+      k_.barrier();
+      const u32 next = first + tiles_.keys;
+      k_.if_(next < other_count(), [&] { other().fetch(next), other_second().fetch(next); });
+      weigh(first);
+      k_.barrier();
+      sums_.add(slopes_, other(), tiles_.keys);
+      if (by_keys_) of_values_->add(*weights_, other_second(), tiles_.keys);
+      k_.barrier();
+    });
+    store(sums_, *out_);
+    if (by_keys_) store(*of_values_, *out_of_values_);
+  }
+
+ private:
+  [[nodiscard]] f32_rows& own() { return by_keys_ ? key_ : query_; }
+  [[nodiscard]] f32_rows& own_second() { return by_keys_ ? values_ : gradient_; }
+  [[nodiscard]] f32_rows& other() { return by_keys_ ? query_ : key_; }
+  [[nodiscard]] f32_rows& other_second() { return by_keys_ ? gradient_ : values_; }
+  [[nodiscard]] std::uint32_t own_count() const { return by_keys_ ? key_count_ : query_count_; }
+  [[nodiscard]] std::uint32_t other_count() const { return by_keys_ ? query_count_ : key_count_; }
+  [[nodiscard]] std::uint32_t query_rows() const { return by_keys_ ? tiles_.keys : tiles_.rows; }
+
+  // Of the queries that are in workgroup memory: the largest score, 1 / the sum of e, the mean.
+  void read_queries(const spirv::u32& first) {
+    using namespace spirv;
+    const u32 index = k_.local_index();
+    k_.if_(index < query_rows(), [&] {
+      const u32 query = min(first + index, u32(query_count_ - 1));
+      const u32 at = row_offset(node_.accesses[4], query);
+      of_queries_[index] = origin(statistics_.load(at));
+      of_queries_[index + query_rows()] = statistics_.load(at + row_count());
+      of_queries_[index + 2 * query_rows()] = mean_.load(row_offset(node_.accesses[5], query));
+    });
+  }
+
+  void weigh(const spirv::u32& first_other) {
+    using namespace spirv;
+    const std::vector<f32> scores = pairs_.products(k_, own(), other());
+    const std::vector<f32> products = pairs_.products(k_, own_second(), other_second());
+    for (std::uint32_t i = 0; i < scores.size(); ++i) {
+      const u32 m = pairs_.row(k_.local_index(), i), n = pairs_.other(k_.local_index(), i);
+      const u32 row = first_own_ + m, place = first_other + n;
+      const u32 &query = by_keys_ ? place : row, &key = by_keys_ ? row : place, &local = by_keys_ ? n : m;
+      const f32 value = score(scores[i], query, key);
+      const f32 weight = exp_below(value - of_queries_.load(local), 0) * of_queries_.load(local + query_rows());
+      const f32 of_weight = products[i] - of_queries_.load(local + 2 * query_rows());
+      const f32 slope = slope_of(value, weight * of_weight, query, key);
+      const boolean counts = other_count() % tiles_.keys == 0 ? boolean(true) : place < other_count();
+      const auto keep = [&](const memory<f32x4>& to, const f32& x) {
+        const u32 at = n * tiles_.rows + m;
+        to.component(at >> 2u, at & 3u) = other_count() % tiles_.keys == 0 ? x : select(counts, x, f32(0));
+      };
+      keep(slopes_, slope);
+      if (by_keys_) keep(*weights_, weight);
+    }
+  }
+
+  void store(sums_of_rows& from, const stored_rows& to) {
+    from.each_sum([&](const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& sums) {
+      const spirv::u32 at = first_own_ + row;
+      k_.if_(own_count() % tiles_.rows == 0 ? spirv::boolean(true) : at < own_count(),
+             [&] { to.store(batch_, at, four * 4u, sums); });
+    });
+  }
+
+  const fusion::attention_tiles tiles_;
+  const bool by_keys_;
+  f32_rows query_, key_, values_, gradient_;
+  spirv::memory<spirv::f32> statistics_, mean_, of_queries_;
+  spirv::memory<spirv::f32x4> slopes_;  // [other][row]
+  std::optional<spirv::memory<spirv::f32x4>> weights_;
+  pairs_of_rows pairs_;
+  sums_of_rows sums_;
+  std::optional<sums_of_rows> of_values_;
+  std::optional<stored_rows> out_, out_of_values_;
+  spirv::u32 first_own_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_attention_gradient(const attention_attribute& node, std::span<const dtype> types,
+                                                         const device_profile& on) {
+  if (node.schedule.is_on_units()) return make_cooperative_attention_gradient(node, types, on);
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  const fusion::attention_tiles tiles = fusion::tiles_of_attention(node, on);
+  if (tiles.rows == 0) {
+    fail(error_category::unsupported,
+         "gradients of attention with heads {} and {} wide were asked for; there are kernels for heads up to {} wide, "
+         "as "
+         "far as workgroup memory of {} bytes has room",
+         width, channels, fusion::widest_head, on.max_shared_bytes);
+  }
+  spirv::kernel k(fmt::format("attention_{} {}x{}x{}x{}", to_string(node.form), batch, queries, keys, width),
+                  {tiles.invocations, 1, 1});
+  detail::attention_gradient_by_lanes rows(k, node, types, tiles);
+  const auto count = static_cast<std::uint64_t>(tiles.count);
+  const auto groups = detail::spread_groups(count, on);
+  const spirv::u32 linear = detail::linear_group(k, groups);
+  detail::if_inside(k, linear, count, std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -54508,7 +55799,8 @@ class row_scales {
   enum class part : std::uint8_t { notes, all };
   void clear(part what) {
     const std::uint32_t first = what == part::notes ? rows_ : 0;
-    each(rows_ + 4 - first, [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
+    for_each_below(k_, k_.local_index(), rows_ + 4 - first,
+                   [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
   }
   /// Whether `whole` rows are looked at.
   void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(5)); }
@@ -54523,7 +55815,7 @@ class row_scales {
 
   /// Behind a barrier behind these, for what comes behind another one.
   void prepare_inverses() {
-    each(rows_, [&](const spirv::u32& row) {
+    for_each_below(k_, k_.local_index(), rows_, [&](const spirv::u32& row) {
       const spirv::u32 found = largest_.load(row);
       const spirv::i32 inverse = -exponent(found), half = inverse >> spirv::i32(1);
       halves_.component(row / 4, row % 4) = power_of_two(half);
@@ -54552,20 +55844,6 @@ class row_scales {
 
  private:
   static constexpr std::uint32_t without = 0, overflow = 1;
-  template <class Body>
-  void each(std::uint32_t rows, const Body& body) {
-    const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < rows; done += threads) {
-      const spirv::u32 row = k_.local_index() + done;
-      if (done + threads <= rows)
-        body(row);
-      else
-        k_.if_(row < rows, [&] { body(row); });
-    }
-  }
-  [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
-    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
-  }
   // Of the factor of a row with this largest magnitude, in [-126, 126].
   [[nodiscard]] spirv::i32 exponent(const spirv::u32& magnitude) const {
     const spirv::i32 largest = spirv::bitcast<spirv::i32>(magnitude >> 23u);
@@ -54862,9 +56140,6 @@ class cooperative_operand {
     return value;
   }
 
-  [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
-    return spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
-  }
   // The piece's first row of the tile; that of another one where the piece is not needed.
   [[nodiscard]] spirv::u32 tile_row(const piece& p) const {
     const spirv::u32 row = p.row + p.lines_below;
@@ -55490,6 +56765,377 @@ MEGANEURA_INLINE kernel_dispatch make_cooperative_matmul(const matmul_problem& p
   if (device.matrix_units == matrix_units::emulated)
     return detail::make_cooperative_on<detail::emulated_unit>(problem, s, device);
   return detail::make_cooperative_on<detail::cooperative_unit>(problem, s, device);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/attention_gradient_cooperative.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+/// Of a row of numbers that become an operand: brings the largest to [2^14, 2^15), whatever it is.
+struct operand_scale {
+  spirv::i32 exponent;
+  explicit operand_scale(const spirv::f32& largest)
+      : exponent(max(min(spirv::i32(14 + 127) - spirv::bitcast<spirv::i32>(magnitude(largest) >> 23u), spirv::i32(126)),
+                     spirv::i32(-126))) {}
+  [[nodiscard]] spirv::f32 factor() const { return power_of_two(exponent); }
+  [[nodiscard]] spirv::f32 inverse() const { return power_of_two(-exponent); }
+};
+
+/// One kernel. A workgroup has some rows, of queries or of keys, and goes through those of the other kind, a block at a
+/// time; each kind of row comes in two tensors: a query and the gradient of its output, a key and its values. A
+/// subgroup has 16 rows as operands and computes their pairs with its share of the others, fragment by fragment: scores
+/// and gradients of weights become what weighs the others' rows, which are staged with factors of their own that it
+/// makes up for. In the end shares of a row meet.
+template <template <class> class Rows>
+class attention_gradient_on_units : public attention_kernel {
+ public:
+  attention_gradient_on_units(spirv::kernel& k, const attention_attribute& node, std::span<const dtype> types,
+                              const device_profile& device)
+      : attention_kernel(k, node),
+        s_(node.schedule),
+        unit_(device.unit),
+        by_keys_(node.form == attention_form::key_gradients),
+        rows_(s_.subgroups / s_.parts * unit_.m),
+        units_(k, device, s_.subgroups),
+        query_(k, plan_operand(scores_of(node), true), "query", rows_of(!by_keys_), s_.terms(), unit_),
+        key_(k, plan_operand(scores_of(node), false), "key", rows_of(by_keys_), s_.terms(), unit_),
+        values_(k, plan_operand(values_of(node), false), "values", rows_of(by_keys_), s_.terms(), unit_),
+        gradient_(k, plan_operand(values_of(node, node.gradient()), true), "gradient", rows_of(!by_keys_), s_.terms(),
+                  unit_),
+        statistics_(k.storage_buffer<spirv::f32>("statistics")),
+        mean_(k.storage_buffer<spirv::f32>("mean")),
+        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, node.form, width_, channel_count_, device))),
+        factors_(k.shared<spirv::f32>(2 * (rows_ + s_.keys))),
+        of_queries_(k.shared<spirv::f32>(by_keys_ ? 3 * s_.keys : 1)),
+        notes_(k.shared<spirv::u32>(1)) {
+    bind_others(types);
+    out_.emplace(k, node, node.output, by_keys_ ? 3 : 1, 4, "out");
+    if (by_keys_) out_of_values_.emplace(k, node, node.further[0].output, 3, 2, "out_of_values");
+    if (device.subgroup_shuffle) k.require_subgroup_size(device.subgroup_size);
+  }
+
+  [[nodiscard]] std::uint64_t groups() const {
+    return static_cast<std::uint64_t>(node_.sizes()[0]) * ceil_div(own_count(), rows_);
+  }
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    const std::uint32_t down = ceil_div(own_count(), rows_), rows_of_units = s_.subgroups / s_.parts;
+    batch_ = linear / down;
+    first_own_ = linear % down * rows_;
+    const u32 subgroup = units_.subgroup();
+    index_ = units_.index();
+    part_ = subgroup / rows_of_units, row_ = subgroup % rows_of_units * unit_.m;
+    place_all();
+    k_.if_(index_ == 0u, [&] { notes_[0u] = u32(0); });
+    k_.barrier();
+    read_own();
+    other(0).fetch(0u), other(1).fetch(0u);
+    k_.for_(
+        0, other_count(), s_.keys,
+        [&](const u32& first) {
+          stage(other(0), 2 * rows_), stage(other(1), 2 * rows_ + s_.keys);
+          if (by_keys_) read_queries(first);
+          const u32 next = first + s_.keys;
+          k_.if_(next < other_count(), [&] { other(0).fetch(next), other(1).fetch(next); });
+          k_.barrier();
+          for (std::uint32_t j = 0; j < fragments_of_others(); j += depth()) add_up(first, j);
+          k_.barrier();
+        },
+        unrolling::keep);
+    k_.if_(
+        notes_.load(0u) != 0u,
+        [&] {
+          store_one_by_one(*out_, width_, false);
+          if (by_keys_) store_one_by_one(*out_of_values_, channel_count_, true);
+        },
+        [&] {
+          store(sums_, *out_, width_);
+          if (by_keys_) store(of_values_, *out_of_values_, channel_count_);
+        });
+  }
+
+ private:
+  using units = Rows<spirv::u32x2>;
+  using sums = typename units::sums;
+  using operand = typename units::operand;
+  using row_values = typename units::row_values;
+  using fragments = std::vector<operand>;  // of each term
+
+  [[nodiscard]] std::uint32_t rows_of(bool are_own) const { return are_own ? rows_ : s_.keys; }
+  [[nodiscard]] f16_rows& own(int which) {
+    return by_keys_ ? which == 0 ? key_ : values_ : which == 0 ? query_ : gradient_;
+  }
+  [[nodiscard]] f16_rows& other(int which) {
+    return by_keys_ ? which == 0 ? query_ : gradient_ : which == 0 ? key_ : values_;
+  }
+  [[nodiscard]] std::uint32_t own_count() const { return by_keys_ ? key_count_ : query_count_; }
+  [[nodiscard]] std::uint32_t other_count() const { return by_keys_ ? query_count_ : key_count_; }
+  [[nodiscard]] std::uint32_t others_each() const { return s_.keys / s_.parts; }
+  [[nodiscard]] std::uint32_t fragments_of_others() const { return others_each() / unit_.n; }
+  // Fragments that are weighed at once.
+  [[nodiscard]] std::uint32_t depth() const { return units::keeps_operands && fragments_of_others() % 2 == 0 ? 2 : 1; }
+
+  void place_all() {
+    for (f16_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, index_);
+    std::uint32_t at = 0;
+    for (const int which : {0, 1}) {
+      own(which).begin(staged_, at);
+      if (!units::keeps_operands) at += own(which).staged_size();
+    }
+    other(0).begin(staged_, at);
+    other(1).begin(staged_, at + other(0).staged_size());
+  }
+  void stage(const f16_rows& block, std::uint32_t first_factor) {
+    stage_by_rows(k_, units_, block, factors_, first_factor, [&] { notes_[0u] = spirv::u32(1); });
+  }
+  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k,
+                               spirv::matrix_use use) const {
+    return load_terms(units_, staged_, s_.terms(), from, row, along, along_k, use);
+  }
+
+  // Own rows become operands, and what is known of them stays with their lanes.
+  void read_own() {
+    using namespace spirv;
+    own(0).fetch(first_own_), own(1).fetch(first_own_);
+    for (const int which : {0, 1}) {
+      stage(own(which), static_cast<std::uint32_t>(which) * rows_);
+      k_.barrier();
+      for (std::uint32_t along = 0; along < own(which).padded(); along += unit_.k)
+        operands_[which].push_back(load(own(which), row_, along, true, matrix_use::a));
+      k_.barrier();
+    }
+    const auto values = [&](const auto& of_row) {
+      const row_values made = units_.make_values(0);
+      units_.each_row([&](const auto& slot, const u32& row) { units_.set(made, slot, of_row(row_ + row)); });
+      return made;
+    };
+    for (const int which : {0, 1})
+      inverses_.push_back(
+          values([&](const u32& row) { return factors_.load(row + static_cast<std::uint32_t>(which) * rows_); }));
+    if (!by_keys_) {
+      for (const int which : {0, 1, 2})
+        of_own_.push_back(values([&](const u32& row) { return of_query(first_own_ + row, which); }));
+    }
+    largest_ = units_.make_values(0), factor_ = units_.make_values(0), inverse_ = units_.make_values(0);
+    for (std::uint32_t along = 0; along < own(0).padded(); along += unit_.n) sums_.push_back(units_.zero());
+    if (!by_keys_) return;
+    for (std::uint32_t along = 0; along < own(1).padded(); along += unit_.n) of_values_.push_back(units_.zero());
+  }
+
+  // The largest score of a query that is there or is the last one, 1 / the sum of e, the mean.
+  [[nodiscard]] spirv::f32 of_query(const spirv::u32& query, int which) const {
+    const spirv::u32 at = min(query, spirv::u32(query_count_ - 1));
+    if (which == 2) return mean_.load(row_offset(node_.accesses[5], at));
+    const spirv::u32 place = row_offset(node_.accesses[4], at);
+    return which == 0 ? origin(statistics_.load(place)) : statistics_.load(place + row_count());
+  }
+  void read_queries(const spirv::u32& first) {
+    for_each_below(k_, index_, s_.keys, [&](const spirv::u32& at) {
+      for (const int which : {0, 1, 2})
+        of_queries_[at + static_cast<std::uint32_t>(which) * s_.keys] = of_query(first + at, which);
+    });
+  }
+
+  // Products of own rows and of others from `from` on.
+  [[nodiscard]] sums products(int which, const spirv::u32& from) {
+    const sums found = units_.zero();
+    const std::vector<fragments>& own_rows = operands_[which];
+    for (std::size_t i = 0; i < own_rows.size(); i += 2) {
+      const std::size_t count = std::min<std::size_t>(2, own_rows.size() - i);
+      std::vector<fragments> others;
+      for (std::size_t each = i; each < i + count; ++each)
+        others.push_back(
+            load(other(which), from, static_cast<std::uint32_t>(each) * unit_.k, true, spirv::matrix_use::b));
+      add_terms(units_, s_.terms(), found, std::span<const fragments>(own_rows).subspan(i, count),
+                std::span<const fragments>(others));
+    }
+    return found;
+  }
+
+  // `depth` fragments of others, from number j of the subgroup's share on.
+  void add_up(const spirv::u32& first, std::uint32_t j) {
+    std::vector<sums> weights, slopes;
+    std::vector<spirv::u32> from;
+    for (std::uint32_t each = 0; each < depth(); ++each) {
+      from.push_back(part_ * others_each() + (j + each) * unit_.n);
+      weights.push_back(products(0, from.back()));
+      slopes.push_back(products(1, from.back()));
+      weigh(weights.back(), slopes.back(), first, from.back());
+    }
+    add_weighed(sums_, slopes, other(0), from);
+    if (by_keys_) add_weighed(of_values_, weights, other(1), from);
+  }
+
+  // Of scores and gradients of weights, weights and gradients of scores, as they weigh others' staged rows.
+  void weigh(const sums& scores, const sums& changes, const spirv::u32& first, const spirv::u32& from) {
+    using namespace spirv;
+    const bool ends = other_count() % s_.keys != 0;
+    units_.update(
+        scores, changes, [&](const auto& slot, const u32& row, const u32& column, const f32& sum, const f32& change) {
+          const u32 local = from + column, own = first_own_ + row_ + row, place = first + local;
+          const u32 &query = by_keys_ ? place : own, &key = by_keys_ ? own : place;
+          const f32 first_inverse = factors_.load(local + 2 * rows_),
+                    second_inverse = factors_.load(local + (2 * rows_ + s_.keys));
+          const auto of = [&](int which) {
+            return by_keys_ ? of_queries_.load(local + static_cast<std::uint32_t>(which) * s_.keys)
+                            : units_.at(of_own_[static_cast<std::size_t>(which)], slot);
+          };
+          const f32 value = score(sum * units_.at(inverses_[0], slot) * first_inverse, query, key);
+          const f32 distance = value - of(0);
+          const f32 weight = (s_.terms() == 1 ? rounded_exp(distance, 0) : exp_below(distance, 0)) * of(1);
+          const f32 of_weight = change * units_.at(inverses_[1], slot) * second_inverse - of(2);
+          const f32 slope = slope_of(value, weight * of_weight, query, key);
+          const auto counts = [&](const f32& x) { return ends ? select(place < other_count(), x, f32(0)) : x; };
+          return std::pair{counts(weight * second_inverse), counts(slope * first_inverse)};
+        });
+  }
+
+  // Sums of others' rows by these; each row of these has a factor.
+  void add_weighed(std::span<const sums> to, std::span<const sums> by, const f16_rows& rows,
+                   std::span<const spirv::u32> from) {
+    using namespace spirv;
+    units_.each_row([&](const auto& slot, const u32&) { units_.set(*largest_, slot, f32(0)); });
+    for (const sums& each : by) {
+      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& x) {
+        units_.set(*largest_, slot, max(units_.at(*largest_, slot), bitcast<f32>(magnitude(x))));
+        return x;
+      });
+    }
+    units_.over_rows(*largest_, [](const f32& a, const f32& b) { return max(a, b); });
+    units_.each_row([&](const auto& slot, const u32&) {
+      const operand_scale scale(units_.at(*largest_, slot));
+      units_.set(*factor_, slot, scale.factor()), units_.set(*inverse_, slot, scale.inverse());
+    });
+    std::vector<fragments> weights;
+    for (const sums& each : by) {
+      units_.update(
+          each, [&](const auto& slot, const u32&, const u32&, const f32& x) { return x * units_.at(*factor_, slot); });
+      weights.push_back(units_.operands_of(each, s_.terms()));
+    }
+    for (std::uint32_t c = 0; c < to.size(); ++c) {
+      std::vector<fragments> weighed;
+      for (const u32& each : from) weighed.push_back(load(rows, each, c * unit_.n, false, matrix_use::b));
+      const sums part = units_.zero();
+      add_terms(units_, s_.terms(), part, std::span<const fragments>(weights), std::span<const fragments>(weighed));
+      units_.add_by_rows(to[c], part, *inverse_);
+    }
+    units_.release_operands();
+  }
+
+  // Shares of a row meet in workgroup memory.
+  void store(std::span<const sums> from, const stored_rows& to, std::uint32_t length) {
+    using namespace spirv;
+    const std::uint32_t line = fusion::exchange_line(length, unit_);
+    const u32 own = units_.subgroup() * unit_.m;
+    for (std::uint32_t c = 0; c < from.size(); ++c) units_.store(from[c], staged_, own * line + c * unit_.n / 2, line);
+    k_.barrier();
+    const std::uint32_t fours = ceil_div(length, 4u), count = rows_ * fours;
+    k_.for_(0, count, k_.local_size()[0], [&](const u32& begin) {
+      const u32 at = begin + index_, row = at / fours, four = at % fours, place = first_own_ + row;
+      k_.if_(at < count && place < own_count(), [&] {
+        f32x4 total(0.0f);
+        for (std::uint32_t part = 0; part < s_.parts; ++part) {
+          const u32 start = (row + part * rows_) * line + four * 2u;
+          const u32x2 one = staged_.load(start), two = staged_.load(start + 1u);
+          total = total + bitcast<f32x4>(vector(one[0], one[1], two[0], two[1]));
+        }
+        to.store(batch_, place, four * 4u, total);
+      });
+    });
+    k_.barrier();
+  }
+
+  // In f32 from the operands themselves, where f16 cannot hold them.
+  void store_one_by_one(const stored_rows& to, std::uint32_t length, bool are_values) {
+    using namespace spirv;
+    const std::uint32_t fours = ceil_div(length, 4u), count = rows_ * fours;
+    k_.for_(
+        0, count, k_.local_size()[0],
+        [&](const u32& begin) {
+          const u32 at = begin + index_, own = first_own_ + at / fours, four = at % fours;
+          k_.if_(at < count && own < own_count(), [&] {
+            const var<f32x4> total = k_.variable<f32x4>();
+            total = f32x4(0.0f);
+            k_.for_(
+                0, other_count(), 1,
+                [&](const u32& place) {
+                  const auto [weight, slope] = one_by_one(by_keys_ ? place : own, by_keys_ ? own : place);
+                  const f16_rows& rows = other(are_values ? 1 : 0);
+                  std::vector<f32> of_four;
+                  for (std::uint32_t c = 0; c < 4; ++c)
+                    of_four.push_back(rows.element(place, min(four * 4u + c, u32(length - 1))));
+                  const f32x4 read = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
+                  total = fma(f32x4(are_values ? weight : slope), read, total.load());
+                },
+                unrolling::keep);
+            to.store(batch_, own, four * 4u, total.load());
+          });
+        },
+        unrolling::keep);
+  }
+  // A weight and the gradient of its score.
+  [[nodiscard]] std::pair<spirv::f32, spirv::f32> one_by_one(const spirv::u32& query, const spirv::u32& key) {
+    using namespace spirv;
+    const auto product = [&](const f16_rows& a, const f16_rows& b, std::uint32_t length) {
+      const var<f32> sum = k_.variable<f32>();
+      sum = f32(0);
+      k_.for_(
+          0, length, 1,
+          [&](const u32& along) { sum = fma(a.element(query, along), b.element(key, along), sum.load()); },
+          unrolling::keep);
+      return sum.load();
+    };
+    const f32 value = score(product(query_, key_, width_), query, key);
+    const f32 weight = exp_below(value - of_query(query, 0), 0) * of_query(query, 1);
+    const f32 of_weight = product(gradient_, values_, channel_count_) - of_query(query, 2);
+    return {weight, slope_of(value, weight * of_weight, query, key)};
+  }
+
+  const attention_schedule s_;
+  const matrix_shape unit_;
+  const bool by_keys_;
+  const std::uint32_t rows_;
+  units units_;
+  f16_rows query_, key_, values_, gradient_;
+  spirv::memory<spirv::f32> statistics_, mean_;
+  spirv::memory<spirv::u32x2> staged_;
+  spirv::memory<spirv::f32> factors_;     // the inverses of own rows', then of a block's
+  spirv::memory<spirv::f32> of_queries_;  // of a block: the largest scores, 1 / the sums of e, the means
+  spirv::memory<spirv::u32> notes_;       // whether a row has no factor
+  std::optional<stored_rows> out_, out_of_values_;
+  spirv::u32 first_own_, index_, part_, row_;
+  std::vector<fragments> operands_[2];
+  std::vector<row_values> inverses_, of_own_;
+  std::vector<sums> sums_, of_values_;
+  std::optional<row_values> largest_, factor_, inverse_;
+};
+
+template <template <class> class Rows>
+[[nodiscard]] kernel_dispatch make_attention_gradient_on(const attention_attribute& node, std::span<const dtype> types,
+                                                         const device_profile& on) {
+  const auto [batch, queries, channels, keys, width] = node.sizes();
+  spirv::kernel k(fmt::format("attention_{} {}x{}x{}x{}", to_string(node.form), batch, queries, keys, width),
+                  {node.schedule.subgroups * on.subgroup_size, 1, 1});
+  attention_gradient_on_units<Rows> rows(k, node, types, on);
+  const auto groups = spread_groups(rows.groups(), on);
+  const spirv::u32 linear = linear_group(k, groups);
+  if_inside(k, linear, rows.groups(), std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
+}
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_cooperative_attention_gradient(const attention_attribute& node,
+                                                                     std::span<const dtype> types,
+                                                                     const device_profile& on) {
+  detail::expect_fits(node, on);
+  if (on.matrix_units == matrix_units::emulated)
+    return detail::make_attention_gradient_on<detail::emulated_rows>(node, types, on);
+  return detail::make_attention_gradient_on<detail::cooperative_rows>(node, types, on);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels

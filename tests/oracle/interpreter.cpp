@@ -829,61 +829,151 @@ class interpreter<Real>::definitions {
     return result;
   }
 
-  // Rows of scores one at a time.
-  tensor<Real> attention(node_id id) const {
-    const auto& rows = graph_.get<attention_attribute>(id);
-    const int rank = rows.space.rank();
+  // For each index of the groups of attention's axes that are `kept`, `from` moved by it.
+  template <class Use>
+  static void each_index(const attention_attribute& rows, std::array<bool, 5> kept, const index_vector& from,
+                         const Use& use) {
     const std::array<int, 5> counts = rows.axes();
-    // For each index of the groups that are `kept`, one of the whole space.
-    const auto each = [&](std::array<bool, 5> kept, const index_vector& from, const auto& use) {
-      shape some = rows.space;
-      for (int group = 0, axis = 0; group < 5; ++group) {
-        for (int i = 0; i < counts[static_cast<std::size_t>(group)]; ++i, ++axis) {
-          if (!kept[static_cast<std::size_t>(group)]) some.set(axis, 1);
-        }
+    shape some = rows.space;
+    for (std::size_t group = 0, axis = 0; group < 5; ++group) {
+      for (int i = 0; i < counts[group]; ++i, ++axis) {
+        if (!kept[group]) some.set(static_cast<int>(axis), 1);
       }
-      for_each_index(some, [&](const index_vector& at) {
-        index_vector index = from;
-        for (int i = 0; i < rank; ++i) index[static_cast<std::size_t>(i)] += at[static_cast<std::size_t>(i)];
-        use(index);
-      });
-    };
-    tensor<Real> result = unwritten(graph_.results(id)[0]);
+    }
+    for_each_index(some, [&](const index_vector& at) {
+      index_vector index = from;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(some.rank()); ++i) index[i] += at[i];
+      use(index);
+    });
+  }
+  static epilogue of_score(const attention_attribute& rows) {
+    const auto own = static_cast<std::ptrdiff_t>(rows.own_accesses());
+    return {rows.score, {rows.accesses.begin() + own, rows.accesses.end()}};
+  }
+  // The sum over the groups that are `kept` of what two accesses read.
+  Real product_at(node_id id, const attention_attribute& rows, std::array<bool, 5> kept, const index_vector& from,
+                  const index_map& a, const index_map& b) const {
+    const int rank = rows.space.rank();
+    Real sum(0);
+    each_index(rows, kept, from,
+               [&](const index_vector& at) { sum = sum + read(id, a, at, rank) * read(id, b, at, rank); });
+    return sum;
+  }
+  static constexpr std::array<bool, 5> of_rows{true, true, false, false, false}, channels{false, false, true},
+      along_keys{false, false, false, true, false}, along_width{false, false, false, false, true};
+
+  // Rows of scores one at a time.
+  tensor<Real> attention(node_id id) {
+    const auto& rows = graph_.get<attention_attribute>(id);
+    if (rows.form != attention_form::output) return attention_gradient(id);
+    const int rank = rows.space.rank();
+    std::vector<tensor<Real>> results;
+    for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
     scalar_builder builder;
-    const scalar_ref score = builder.argument(0, dtype::f32);
-    const scalar_ref e = builder.unary(
-        scalar_op::exp, builder.binary(scalar_op::subtract, score, builder.unary(scalar_op::row_max, score)));
+    const scalar_ref score = builder.argument(0, dtype::f32), largest = builder.unary(scalar_op::row_max, score);
+    const scalar_ref e = builder.unary(scalar_op::exp, builder.binary(scalar_op::subtract, score, largest));
     const scalar_ref arguments[] = {score, e};
-    const scalar_ref weight = builder.inlined(rows.weight, arguments);
-    const scalar_program softmax =
-        builder.finish(builder.binary(scalar_op::divide, weight, builder.unary(scalar_op::row_sum, e)));
-    const epilogue of_score{rows.score, {rows.accesses.begin() + 3, rows.accesses.end()}};
+    const scalar_ref weight = builder.inlined(rows.weight, arguments), total = builder.unary(scalar_op::row_sum, e);
+    const auto program_of = [&](scalar_ref value) { return scalar_builder(builder).finish(value); };
+    const scalar_program softmax = program_of(builder.binary(scalar_op::divide, weight, total)),
+                         maximum = program_of(largest),
+                         inverse = program_of(builder.binary(scalar_op::divide, builder.constant(1), total));
+    const epilogue finish = of_score(rows);
     const auto length = static_cast<std::size_t>(rows.sizes()[3]);
-    scalar_machine<Real> program(rows.score, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar);
-    each({true, true, false, false, false}, index_vector{}, [&](const index_vector& row) {
+    scalar_machine<Real> program(rows.score, 1, run_.on_scalar), row_program(softmax, length, run_.on_scalar),
+        largest_program(maximum, length, run_.on_scalar), inverse_program(inverse, length, run_.on_scalar);
+    each_index(rows, of_rows, index_vector{}, [&](const index_vector& row) {
       std::vector<index_vector> keys;
       std::vector<Real> scores;
-      each({false, false, false, true, false}, row, [&](const index_vector& at) {
-        Real sum(0);
-        each({false, false, false, false, true}, at, [&](const index_vector& term) {
-          sum = sum + read(id, rows.query(), term, rank) * read(id, rows.key(), term, rank);
-        });
+      each_index(rows, along_keys, row, [&](const index_vector& at) {
         keys.push_back(at);
-        scores.push_back(finished(id, of_score, program, sum, at, rank));
+        scores.push_back(
+            finished(id, finish, program, product_at(id, rows, along_width, at, rows.query(), rows.key()), at, rank));
       });
-      const auto& weights = row_program.run(length, [&](std::size_t, std::vector<Real>& target) { target = scores; });
-      each({false, false, true, false, false}, row, [&](const index_vector& at) {
+      const auto fill = [&](std::size_t, std::vector<Real>& target) { target = scores; };
+      const auto& weights = row_program.run(length, fill);
+      each_index(rows, channels, row, [&](const index_vector& at) {
         Real sum(0);
         for (std::size_t k = 0; k < keys.size(); ++k) {
           index_vector term = keys[k];
-          for (int i = 0; i < rank; ++i)
-            term[static_cast<std::size_t>(i)] += at[static_cast<std::size_t>(i)] - row[static_cast<std::size_t>(i)];
+          for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) term[i] += at[i] - row[i];
           sum = sum + weights[k] * read(id, rows.values(), term, rank);
         }
-        write(id, result, rows.output, at, rank, sum);
+        write(id, results[0], rows.output, at, rank, sum);
       });
+      if (results.size() == 1) return;
+      index_map second = rows.further[0].output;
+      second.offset += rows.sizes()[0] * rows.sizes()[1];
+      write(id, results[1], rows.further[0].output, row, rank, largest_program.run(length, fill)[0]);
+      write(id, results[1], second, row, rank, inverse_program.run(length, fill)[0]);
     });
-    return result;
+    if (results.size() > 1) run_.further_[id] = {results.begin() + 1, results.end()};
+    return results[0];
+  }
+
+  tensor<Real> attention_gradient(node_id id) {
+    const auto& rows = graph_.get<attention_attribute>(id);
+    const int rank = rows.space.rank();
+    std::vector<tensor<Real>> results;
+    for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
+    scalar_builder builder;
+    const auto argument = [&](int i) { return builder.argument(i, dtype::f32); };
+    const auto binary = [&](scalar_op kind, scalar_ref a, scalar_ref b) { return builder.binary(kind, a, b); };
+    const scalar_ref e = builder.unary(scalar_op::exp, binary(scalar_op::subtract, argument(0), argument(1)));
+    const scalar_program softmax = builder.finish(binary(scalar_op::multiply, e, argument(2)));
+    scalar_machine<Real> score_program(rows.score, 1, run_.on_scalar), weight_program(softmax, 1, run_.on_scalar),
+        slope_program(rows.weight, 1, run_.on_scalar);
+    const epilogue finish = of_score(rows);
+    // Of all pairs of a query and a key.
+    std::vector<Real> weights, slopes;
+    shape pairs = rows.space;
+    const int first_channel = rows.batch_axes + rows.query_axes, first_key = first_channel + rows.channel_axes;
+    for (int axis = 0; axis < rank; ++axis) {
+      const bool is_pair = axis < first_channel || (axis >= first_key && axis < first_key + rows.key_axes);
+      if (!is_pair) pairs.set(axis, 1);
+    }
+    index_map inverse = rows.accesses[4];
+    inverse.offset += rows.sizes()[0] * rows.sizes()[1];
+    for_each_index(pairs, [&](const index_vector& at) {
+      const Real sum = product_at(id, rows, along_width, at, rows.query(), rows.key());
+      const Real score = finished(id, finish, score_program, sum, at, rank);
+      const Real weight = weight_program.run(1, [&](std::size_t number, std::vector<Real>& target) {
+        target[0] = number == 0   ? score
+                    : number == 1 ? read(id, rows.accesses[4], at, rank)
+                                  : read(id, inverse, at, rank);
+      })[0];
+      const Real change = product_at(id, rows, channels, at, rows.gradient(), rows.values());
+      const Real above = weight * (change - read(id, rows.accesses[5], at, rank));
+      weights.push_back(weight);
+      slopes.push_back(slope_program.run(1, [&](std::size_t number, std::vector<Real>& target) {
+        target[0] = number == 0   ? score
+                    : number == 1 ? above
+                                  : read(id, rows.of_argument(static_cast<int>(number) - 1), at, rank);
+      })[0]);
+    });
+    const auto add_up = [&](std::size_t number, const index_map& output, std::array<bool, 5> kept,
+                            std::array<bool, 5> summed, const std::vector<Real>& by, const index_map& weighed) {
+      each_index(rows, kept, index_vector{}, [&](const index_vector& to) {
+        Real sum(0);
+        each_index(rows, summed, to, [&](const index_vector& at) {
+          std::int64_t pair = 0;
+          for (int axis = 0; axis < rank; ++axis) {
+            if (pairs[axis] != 1) pair += at[static_cast<std::size_t>(axis)] * pairs.stride(axis);
+          }
+          sum = sum + by[static_cast<std::size_t>(pair)] * read(id, weighed, at, rank);
+        });
+        write(id, results[number], output, to, rank, sum);
+      });
+    };
+    constexpr std::array<bool, 5> along_queries{false, true, false, false, false};
+    if (rows.form == attention_form::query_gradient) {
+      add_up(0, rows.output, {true, true, false, false, true}, along_keys, slopes, rows.key());
+    } else {
+      add_up(0, rows.output, {true, false, false, true, true}, along_queries, slopes, rows.query());
+      add_up(1, rows.further[0].output, {true, false, true, true, false}, along_queries, weights, rows.gradient());
+      run_.further_[id] = {results.begin() + 1, results.end()};
+    }
+    return results[0];
   }
 
   tensor<Real> convolve(node_id id) const {

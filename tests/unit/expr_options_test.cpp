@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -59,9 +60,13 @@ const std::vector<refused>& list() {
        [](auto& o) { (void)mn::group_norm("n", o.x, 2, mn::group_norm_options{.epsilon = -1}); }},
       {"instance_norm<name>(x): epsilon must be at least 0",
        [](auto& o) { (void)mn::instance_norm("n", o.x, mn::group_norm_options{.epsilon = -1}); }},
-      {"attend<options>(q, k, v): softcap and sliding_window are at least 0",
+      {"attend<options>(q, k, v): softcap and sliding_window are at least 0, softcap and scale finite",
+       [](auto& o) {
+         (void)mn::attend(o.heads, o.heads, o.heads, mn::gqa_options{.scale = std::numeric_limits<float>::quiet_NaN()});
+       }},
+      {"attend<options>(q, k, v): softcap and sliding_window are at least 0, softcap and scale finite",
        [](auto& o) { (void)mn::attend(o.heads, o.heads, o.heads, mn::gqa_options{.softcap = -1}); }},
-      {"attend<options>(q, k, v): softcap and sliding_window are at least 0",
+      {"attend<options>(q, k, v): softcap and sliding_window are at least 0, softcap and scale finite",
        [](auto& o) { (void)mn::attend(o.heads, o.heads, o.heads, mn::gqa_options{.sliding_window = -3}); }},
       {"rope<options>(x): x must be floats [.., positions, heads, width], of at most 2^24 positions, the width that "
        "turns even, and more than 2 with ntk",

@@ -2,6 +2,7 @@
 // Attention in plans: which spellings become one kernel, which look-alikes do not, and that it computes the same.
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/fusion/saturated_graph.hpp>
+#include <meganeura/kernels/generate.hpp>
 #include <meganeura/meganeura.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -147,6 +148,8 @@ TEST(fusion_attention, spellings_are_found) {
            scalar_builder b;
            const scalar_ref score = b.argument(0, dtype::f32), weight = b.argument(1, dtype::f32);
            const scalar_ref low = b.binary(scalar_op::less, score, b.constant(-0.5));
+           s = g.map(scalar_op::maximum,
+                     {s, g.full_like(s, -1e30)});  // then no quotient is NaN that the condition would hide
            const node_id both[] = {s, softmax_of(g, s)};
            return g.map(b.finish(b.select(low, b.constant(0), weight)), both, dtype::f32);
          });
@@ -234,6 +237,56 @@ TEST(fusion_attention, look_alikes_are_not) {
     EXPECT_EQ(count(plan, op::attention), 0u) << each.name << '\n' << to_text(plan);
     expect_equal(g, plan, each.name);
   }
+}
+
+// What is hidden behind the division may be a row of nothing but -infinity, which is no number before it; keys that
+// two axes count overlap where one is no multiple of the other's end.
+TEST(fusion_attention, what_only_looks_whole_is_not) {
+  graph hidden;
+  hidden.add_output("y", by_hand(hidden, [&](node_id s) {
+                      scalar_builder b;
+                      const scalar_ref low = b.binary(scalar_op::less, b.argument(0, dtype::f32), b.constant(-0.5));
+                      const node_id both[] = {s, softmax_of(hidden, s)};
+                      return hidden.map(b.finish(b.select(low, b.constant(0), b.argument(1, dtype::f32))), both,
+                                        dtype::f32);
+                    }));
+  graph overlapping;
+  const operands all = make_operands(overlapping, {5, 4}, {4, 4}, {2, 2, 3});
+  const node_id weights = softmax_of(overlapping, overlapping.contract(all.q, all.k, "ik", "jk", "ij"));
+  const node_id twice = overlapping.view(weights, {5, 2, 2}, {.strides = {4, 1, 1}});
+  overlapping.add_output("y", overlapping.contract(twice, all.v, "iab", "abc", "ic"));
+  for (const graph* each : {&hidden, &overlapping}) {
+    const graph plan = fusion::optimize(*each, launches_decide());
+    EXPECT_EQ(count(plan, op::attention), 0u) << to_text(plan);
+    expect_equal(*each, plan, "looks whole ");
+  }
+}
+
+// Where a driver ends loops, tiles are such that they end before, or there is no such kernel.
+TEST(fusion_attention, ends_where_loops_are_limited) {
+  graph g;
+  const operands all = make_operands(g, {200, 252}, {16384, 252}, {16384, 4});
+  g.add_output("y", g.contract(softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij")), all.v, "ij", "jc", "ic"));
+  fusion::optimize_options options = launches_decide();
+  options.device.parallel = false;  // no row is split
+  options.device.max_loop_iterations = 65535;
+  for (const std::uint32_t bytes : {49152u, 32768u, 24576u}) {
+    options.device.max_shared_bytes = bytes;
+    const graph plan = fusion::optimize(g, options);
+    for (node_id id{0}; id < plan.size(); ++id) {
+      if (plan[id].kind != op::attention) continue;
+      EXPECT_NO_THROW((void)kernels::generate(plan, id, options.device)) << bytes;
+    }
+    EXPECT_EQ(count(plan, op::attention), bytes == 49152 ? 1u : 0u) << bytes;
+  }
+}
+
+TEST(fusion_attention, is_left_out_where_nothing_may_round) {
+  graph g;
+  g.add_output("y", with_options(g, {}));
+  fusion::optimize_options options = launches_decide();
+  options.tolerance = egraph::exactness::exact;
+  EXPECT_EQ(count(fusion::optimize(g, options), op::attention), 0u);
 }
 
 TEST(fusion_attention, what_else_is_made_of_weights_is_made_once) {

@@ -109,7 +109,7 @@ bool has_units() { return profile_of(support::shared_device()).fragments_by_rows
 std::vector<way> on_units() {
   std::vector<way> found;
   for (const precision accuracy : {precision::exact, precision::fast}) {
-    for (std::size_t i = 0; i < (has_units() ? 24u : 2u); ++i)
+    for (std::size_t i = 0; i < (has_units() ? 28u : 2u); ++i)
       found.push_back({.accuracy = accuracy, .schedule = i, .small_units = true});
   }
   return found;
@@ -209,7 +209,8 @@ void expect_three_kernels(const number_case& of, const way& how) {
   ASSERT_EQ(found.size(), apart.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (std::isfinite(apart[i])) {
-      EXPECT_NEAR(found[i], apart[i], 1e-5) << "row " << i / 5 << " channel " << i % 5;
+      EXPECT_NEAR(found[i], apart[i], 1e-5 * std::max(1.0, std::abs(apart[i])))
+          << "row " << i / 5 << " channel " << i % 5;
     } else {
       EXPECT_EQ(std::isnan(found[i]), std::isnan(apart[i])) << "row " << i / 5 << " channel " << i % 5;
       EXPECT_TRUE(std::isnan(apart[i]) || found[i] == apart[i]) << "row " << i / 5 << " channel " << i % 5;
@@ -261,6 +262,63 @@ TEST(runtime_attention, whatever_the_scale_on_matrix_units) {
         EXPECT_LE(worst[c] / largest[c], accuracy == precision::exact ? 2e-6 : 5e-3) << size << " channel " << c;
     }
   }
+}
+
+// Values whose sum no f32 holds, and such as vanish in f16: what becomes of them is a mean of them.
+TEST(runtime_attention, values_at_the_ends_of_the_range) {
+  const graph g = attention({6, 40, 1, 1, 8, 6});
+  const oracle::tensors<double> usual = samples::random_leaves(g, -2, 2);
+  for (const int size : {126, -70, -80, -100}) {
+    oracle::tensors<double> leaves = usual;
+    for (double& each : leaves.at("v").values) each = std::ldexp(0.5 + each / 8, size);
+    // And queries and keys that are as far from each other.
+    if (size < 0) {
+      for (double& each : leaves.at("q").values) each = std::ldexp(each, size);
+      for (double& each : leaves.at("k").values) each = std::ldexp(each, -size);
+    }
+    const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
+    for (const way& how : {way{}, way{.schedule = 0, .small_units = true},
+                           way{.accuracy = precision::fast, .schedule = 0, .small_units = true}}) {
+      const double permitted = how.accuracy == precision::fast ? 2e-3 : 2e-6;
+      EXPECT_LE(oracle::relative_error(on_device(g, leaves, how), expected), permitted) << size;
+    }
+  }
+}
+
+// What is hidden is read, too: it takes no digits from the rest.
+TEST(runtime_attention, hidden_values_take_no_digits_from_others) {
+  const graph g = attention({9, 21, 1, 1, 8, 6, {.causal = true}});
+  oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  for (std::size_t c = 0; c < 6; ++c) leaves.at("v").values[20 * 6 + c] = 1e6, leaves.at("v").values[c] = 1;
+  leaves.at("v").values[14 * 6] = -1e7;
+  std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
+  std::vector<double> found = on_device(g, leaves, {.schedule = 0, .small_units = true});
+  for (std::size_t i = 0; i < 2 * 6; ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * 2) << i;
+}
+
+// Rows of infinities as they are, which layers do not let come about; and weights that are hardly numbers.
+TEST(runtime_attention, rows_that_see_nothing_and_weights_at_the_end) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  graph g;
+  const node_id q = g.input("q", dtype::f32, {5, 4}), k = g.input("k", dtype::f32, {40, 4}),
+                v = g.input("v", dtype::f32, {40, 5}), mask = g.input("mask", dtype::f32, {5, 40});
+  const node_id scores = g.add(g.contract(q, k, "iw", "jw", "ij"), mask);
+  g.add_output("y", g.contract(samples::softmax(g, scores), v, "ij", "jc", "ic"));
+  oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  for (double& each : leaves.at("q").values) each = 0;
+  auto& added = leaves.at("mask").values;
+  for (std::size_t key = 0; key < 40; ++key) {
+    added[key] = -infinity;                        // nothing at all
+    added[40 + key] = key < 33 ? -infinity : 0;    // nothing in the first block
+    added[80 + key] = key == 7 ? infinity : 0;     // no number
+    added[120 + key] = key == 0 ? 0 : -82;         // weights near the end of numbers
+    added[160 + key] = key == 39 ? 0 : -infinity;  // one alone
+  }
+  for (std::size_t c = 0; c < 5; ++c) leaves.at("v").values[c] = 0;
+  for (std::size_t key = 1; key < 40; ++key) leaves.at("v").values[key * 5 + 4] = 1e37;
+  const number_case all{g, leaves};
+  expect_three_kernels(all, {});
+  expect_three_kernels(all, {.schedule = 0, .small_units = true});
 }
 
 }  // namespace

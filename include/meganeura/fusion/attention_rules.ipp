@@ -8,6 +8,7 @@
 #include <meganeura/fusion/kernel_family.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -16,20 +17,29 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Operations of a score's programs and of its weight.
-inline double score_operations(const attention_attribute& node, const device_profile& device) {
-  return program_cost(node.score, device) + program_cost(node.weight, device) + device.transcendental + 4;
+inline double program_operations(const attention_attribute& node, const device_profile& device) {
+  return program_cost(node.score, device) + program_cost(node.weight, device);
+}
+
+// Of a pair's products, groups of four terms: of queries and keys and of values; of gradients those that these weigh
+// besides.
+inline double fours_of_products(const attention_attribute& node, const attention_tiles& tiles) {
+  const double both = tiles.width + tiles.channels;
+  if (node.form == attention_form::output) return both;
+  return both + (node.form == attention_form::key_gradients ? both : tiles.width);
 }
 
 // Each block of keys is a row of steps that wait for each other; of several workgroups one computes while another
 // waits.
 inline kernel_time multiply_add_time(const attention_attribute& node, const device_profile& device) {
   const attention_tiles tiles = tiles_of_attention(node, device);
-  const std::int64_t blocks = ceil_div(node.sizes()[3], tiles.keys);
+  const std::int64_t others = node.sizes()[node.form == attention_form::key_gradients ? 1 : 3];
+  const std::int64_t blocks = ceil_div(others, tiles.keys);
   const double steps = static_cast<double>(tiles.count) * static_cast<double>(blocks);
   const double share = device.parallel ? attention_share : attention_share_of_processors;
   const double busy = steps * tiles.rows * tiles.keys *
-                      (8.0 * (tiles.width + tiles.channels) / (device.matmul_flops * share) +
-                       score_operations(node, device) / device.scalar_flops);
+                      (8.0 * fours_of_products(node, tiles) / (device.matmul_flops * share) +
+                       (program_operations(node, device) + device.transcendental + 4) / device.scalar_flops);
   if (!device.parallel) return {busy, busy};
   // A step of one workgroup that has a multiprocessor for itself, and what stands before the first and behind the last.
   const double step = 0.5 * busy / steps * device.compute_units + 0.5 * device.product_once;
@@ -39,8 +49,7 @@ inline kernel_time multiply_add_time(const attention_attribute& node, const devi
 inline kernel_time time_of(const attention_attribute& node, const device_profile& device) {
   if (!node.schedule.is_on_units()) return multiply_add_time(node, device);
   constexpr double usual = 1;  // a scale
-  const double more = score_operations(node, device) - device.transcendental - 4 - usual;
-  return unit_time(node, std::max(0.0, more) / device.scalar_flops, device);
+  return unit_time(node, std::max(0.0, program_operations(node, device) - usual) / device.scalar_flops, device);
 }
 
 // The quickest of an arithmetic of matrix units.
@@ -81,6 +90,24 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   return found;
 }
 
+// The class that names that value of a node with several; no_id if there is none.
+inline class_id result_of(const engine& g, class_id several, std::size_t number) {
+  for (const enode_id reader : g[g.find(several)].parents) {
+    if (g.node(reader).dead || g.node(reader).kind != op::result) continue;
+    if (g.get<result_attribute>(reader).index == number) return g.find(g.node(reader).owner);
+  }
+  return no_id;
+}
+
+// Whether what it gives is a number above -infinity, or NaN where an argument is.
+inline bool is_above_infinity(const scalar_program& score) {
+  const scalar_node& root = score.nodes.back();
+  if (root.op != scalar_op::maximum) return false;
+  return std::ranges::any_of(std::span(root.operands).first(2), [&](scalar_ref each) {
+    return score.nodes[each].op == scalar_op::constant && std::isfinite(score.nodes[each].value);
+  });
+}
+
 // What computes one node of a program.
 inline scalar_program part(const scalar_program& program, scalar_ref root) {
   scalar_program result;
@@ -92,6 +119,7 @@ inline scalar_program part(const scalar_program& program, scalar_ref root) {
 struct softmax_program {
   scalar_ref score{0};
   scalar_program weight;
+  bool hides_quotients = false;  // zeros stand for these where a condition says so, even if they are NaN
 };
 
 inline std::optional<softmax_program> softmax_of(const scalar_program& program) {
@@ -123,6 +151,7 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
     } else if (node.op == scalar_op::select && nodes[node.operands[1]].op == scalar_op::constant &&
                nodes[node.operands[1]].value == 0) {
       hides.push_back(node.operands[0]);
+      found.hides_quotients = found.hides_quotients || !divided;
       at = node.operands[2];
     } else {
       return {};
@@ -155,6 +184,29 @@ inline bool depends_beside(const nest& loops, const index_map& access, std::init
       return true;
   }
   return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
 }
 
 // From the product that weighs, the rows it weighs by and the product that these are made of.
@@ -196,11 +248,12 @@ class attention_draft {
     const int rank = rows.space.rank(), first = rank - rows.row_axes;
     if (rows.output.bounded || !solve_index(loops_, 1, rows.space, rank, rows.output, true, to_rows_))
       return "the weights' order is not affine in the product's loops";
-    std::int64_t length = 1, read = 1;
+    std::int64_t length = 1;
     for (int j = first; j < rank; ++j) {
       length *= rows.space[j];
       if (to_rows_.start[j] != 0) return "rows are not read whole";
     }
+    small_vector<counted_axis, max_rank> read;
     for (int axis = 0; axis < loops_.space.rank(); ++axis) {
       bool along = false;
       for (int j = 0; j < rank; ++j) {
@@ -211,9 +264,23 @@ class attention_draft {
       }
       if (loops_.group[axis] != keys || loops_.space[axis] == 1) continue;
       if (!along) return "the product adds up more than the rows";
-      read *= loops_.space[axis];
+      std::int64_t stride = 0, of_row = 1;
+      for (int j = rank; j-- > first; of_row *= rows.space[j]) stride += to_rows_.step[j][axis] * of_row;
+      read.push_back({loops_.space[axis], stride});
     }
-    return read == length ? nullptr : "rows are not read whole";
+    return counts_each_once(read, length) ? nullptr : "rows are not read whole";
+  }
+
+  // The rows by number, over the product's loops; those of whose elements the product has no other order.
+  index_map row_numbers(const region_attribute& rows) const {
+    index_map result;
+    const int first = rows.space.rank() - rows.row_axes;
+    std::int64_t stride = 1;
+    for (int j = first; j-- > 0; stride *= rows.space[j]) {
+      result.offset += to_rows_.start[j] * stride;
+      for (int axis = 0; axis < loops_.space.rank(); ++axis) result.strides[axis] += to_rows_.step[j][axis] * stride;
+    }
+    return result;
   }
 
   // Argument `which` of the rows is what the product `scores` computes.
@@ -227,9 +294,11 @@ class attention_draft {
     index_map read;
     if (!over_loops(rows.accesses[which], rows.space.rank(), to_rows_, read))
       return "the scores are read with a border";
-    // The output, the scores, the values; then what the scores' program reads, in the order of its arguments.
+    // The output, the scores, the values, the rows' numbers; then what the scores' program reads, in the order of its
+    // arguments.
     const index_map weights = loops_.accesses[1];
     loops_.accesses.resize(3);
+    loops_.accesses.push_back(row_numbers(rows));
     for (std::size_t k = 0; k < rows.accesses.size(); ++k) {
       if (k == which) continue;
       if (rows.accesses[k].source == rows.accesses[which].source) return "the scores are read in two ways";
@@ -247,14 +316,14 @@ class attention_draft {
     index_map query, key;
     if (!over_loops(inner.a, outer, to_scores, query) || !over_loops(inner.b, outer, to_scores, key))
       return "the scores are read with a border";
-    const std::size_t of_rows = loops_.accesses.size() - 3;
+    const std::size_t of_rows = loops_.accesses.size() - 4;
     for (const index_map& each : inner.finish.accesses) {
       index_map other;
       if (!over_loops(each, outer, to_scores, other)) return "a border is not a box in the product's loops";
       note_source(other, scores);
       loops_.accesses.push_back(other);
     }
-    if (others_.size() > widest_epilogue || others_.size() + 4 > pass_.limits().buffers) return "too many operands";
+    if (others_.size() > widest_epilogue || others_.size() + 3 > pass_.limits().buffers) return "too many operands";
     for (int axis = outer; axis < inner.space.rank(); ++axis) {
       const int at = loops_.space.rank();
       if (!append_axis(loops_, inner.space[axis], width)) return "too many axes";
@@ -275,16 +344,19 @@ class attention_draft {
     operands.append(others_.begin(), others_.end());
     if (std::ranges::find(operands, owner) != operands.end()) return "it would read itself";
     small_vector<index_map, 8> all{loops_.accesses[0], query, key, loops_.accesses[2]};
-    all.append(loops_.accesses.begin() + 3, loops_.accesses.end());
+    all.append(loops_.accesses.begin() + 4, loops_.accesses.end());
+    all.push_back(loops_.accesses[3]);
     for (std::size_t i = 4; i < all.size(); ++i) {
       if (depends_beside(loops_, all[i], {batch, queries, keys})) return "the scores' program reads what is no score's";
     }
     loops_.accesses = all;
     normalise(loops_);
+    const index_map numbers = loops_.accesses.back();
+    loops_.accesses.pop_back();
     // What scores depend on may be read backwards, as positions are that are counted from the end.
     if (!std::all_of(loops_.accesses.begin(), loops_.accesses.begin() + 4, is_plain))
       return "an operand is read backwards";
-    return emit(softmax, which, scores, rows.program, inner.finish.program, of_rows, operands);
+    return emit(softmax, which, scores, rows, inner.finish.program, of_rows, operands, numbers);
   }
 
   bool over_loops(const index_map& inner, int rank, const axis_map& map, index_map& result) const {
@@ -299,8 +371,10 @@ class attention_draft {
     if (known == others_.end()) others_.push_back(source);
   }
 
-  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const scalar_program& rows,
-                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands) {
+  const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const region_attribute& region,
+                   const scalar_program& finish, std::size_t of_rows, std::span<const class_id> operands,
+                   const index_map& numbers) {
+    const scalar_program& rows = region.program;
     scalar_builder builder;
     // Arguments behind the first are numbered as the accesses: first those of the rows, then those of the product.
     small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(finish.arguments(), 1)));
@@ -328,6 +402,8 @@ class attention_draft {
     value.score = builder.finish(builder.inlined(part(rows, softmax.score), of_row));
     if (value.score.has_rows()) return "its score depends on the row";
     value.weight = softmax.weight;
+    if (softmax.hides_quotients && !is_above_infinity(value.score))
+      return "what is hidden behind the division could be no number before it";
     const auto schedules = schedules_of_attention(pass_, value);
     if (schedules.empty()) return "heads are too wide, or rows too long";
     if (decides_twice(value, g_.find(g_.node(scores).owner))) return "computed twice it could decide two ways";
@@ -337,7 +413,45 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space))
+      add_statistics(value, schedules, operands, reasons, numbers);
     return nullptr;
+  }
+
+  // Such attention beside what its gradients want to know, which is a class of its own.
+  void add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
+                      std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
+    const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
+    small_vector<counted_axis, max_rank> axes;
+    for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
+    const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
+    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return;
+    const class_id owner = g_.find(g_.node(product_).owner);
+    const shape extents = g_.extents(owner), numbered{2, rows};
+    value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
+    value.schedule = schedules[0];
+    const class_id both = g_.add(op::attention, dtype::f32, extents, value, operands, reasons);
+    for (const attention_schedule& each : schedules.subspan(1)) {
+      value.schedule = each;
+      g_.add_to(both, op::attention, value, operands, reasons);
+    }
+    const class_id statistics = g_.add(op::result, dtype::f32, numbered, result_attribute{1}, {&both, 1}, reasons);
+    g_.add_to(owner, op::result, result_attribute{0}, std::span(&both, 1), reasons);
+    pass_.introduce(both, owner), pass_.introduce(statistics, owner);
+    // Of one attention that is stored in several ways they are the same.
+    const node_list readers = g_[g_.find(operands[0])].parents;
+    for (const enode_id other : readers) {
+      if (g_.node(other).kind != op::attention || g_.find(g_.node(other).owner) == g_.find(both)) continue;
+      const auto& known = g_.get<attention_attribute>(other);
+      if (known.further.empty() || known.form != attention_form::output || known.space != value.space ||
+          known.axes() != value.axes() || known.accesses != value.accesses || !(known.score == value.score) ||
+          !(known.further == value.further) ||
+          !std::ranges::equal(
+              g_.operands(other), operands, {}, [&](class_id id) { return g_.find(id); },
+              [&](class_id id) { return g_.find(id); }))
+        continue;
+      if (const class_id same = result_of(g_, g_.node(other).owner, 1); same != no_id) g_.merge(same, statistics);
+    }
   }
 
   // Scores and weights are computed here and, where they have other readers, elsewhere.

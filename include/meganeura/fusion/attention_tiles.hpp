@@ -20,7 +20,8 @@ inline constexpr std::int64_t widest_head = 256, most_keys = 16384;
 /// on a software device, whose workgroup memory is memory (a tenth on lavapipe).
 inline constexpr double attention_share = 0.33, attention_share_of_processors = 0.08;
 
-/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time.
+/// A workgroup of `invocations` has `rows` queries of one head and goes through their keys, `keys` at a time. For
+/// gradients of keys and values these are rows of keys, and blocks of queries.
 struct attention_tiles {
   static constexpr std::uint32_t invocations = 128;
   std::uint32_t rows = 0, keys = 0;       // 0: there is none that fits
@@ -32,7 +33,30 @@ struct attention_tiles {
   [[nodiscard]] constexpr std::uint32_t shared_bytes() const {
     return 16 * ((rows + keys) * pitch(width) + keys * pitch(channels)) + 4 * (2 * rows * keys + rows);
   }
+  /// Of kernels of gradients, which have rows of both widths, of queries and of keys.
+  [[nodiscard]] constexpr std::uint32_t shared_bytes_of_gradients(attention_form form) const {
+    const bool by_keys = form == attention_form::key_gradients;
+    return 16 * (rows + keys) * (pitch(width) + pitch(channels)) + 4 * rows * keys * (by_keys ? 2 : 1) +
+           12 * (by_keys ? keys : rows);
+  }
 };
+
+namespace detail {
+
+// Of an invocation of the multiply-add kernels, at most.
+[[nodiscard]] inline std::int64_t loops_of(const attention_tiles& tiles, attention_form form, std::int64_t others) {
+  const auto products = [](std::int64_t fours) {
+    return fours % 4 == 0 ? fours / 4 : fours % 2 == 0 ? fours / 2 : fours;
+  };
+  const std::int64_t sums = tiles.keys / 8 + 1, width = products(tiles.width) + 1;
+  const std::int64_t block =
+      form == attention_form::output
+          ? width + sums
+          : width + products(tiles.channels) + 1 + sums * (form == attention_form::key_gradients ? 2 : 1);
+  return ceil_div<std::int64_t>(others, tiles.keys) * (block + 1);
+}
+
+}  // namespace detail
 
 [[nodiscard]] inline attention_tiles tiles_of_attention(const attention_attribute& node, const device_profile& device) {
   const auto [batch, queries, channels, keys, width] = node.sizes();
@@ -40,12 +64,18 @@ struct attention_tiles {
   if (std::max(width, channels) > widest_head || keys > most_keys) return tiles;
   tiles.width = static_cast<std::uint32_t>(ceil_div(width, 4));
   tiles.channels = static_cast<std::uint32_t>(ceil_div(channels, 4));
+  const bool is_output = node.form == attention_form::output;
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t own = by_keys ? keys : queries, others = by_keys ? queries : keys;
   for (const std::uint32_t rows : {32u, 16u, 8u}) {
     for (const std::uint32_t block : {32u, 16u}) {
       attention_tiles asked = tiles;
       asked.rows = rows, asked.keys = block;
-      asked.count = batch * ceil_div(queries, rows);
-      if (asked.shared_bytes() > device.max_shared_bytes) continue;
+      asked.count = batch * ceil_div(own, rows);
+      const std::uint32_t bytes = is_output ? asked.shared_bytes() : asked.shared_bytes_of_gradients(node.form);
+      const bool ends = device.max_loop_iterations == 0 || detail::loops_of(asked, node.form, others) <=
+                                                               static_cast<std::int64_t>(device.max_loop_iterations);
+      if (bytes > device.max_shared_bytes || !ends) continue;
       tiles = asked;
       if (asked.count >= static_cast<std::int64_t>(device.compute_units) || !device.parallel) return tiles;
       break;
@@ -64,16 +94,31 @@ struct attention_tiles {
 [[nodiscard]] constexpr std::uint32_t staged_line(std::uint32_t length, const matrix_shape& unit) {
   return padded(length, unit) / 4 + 2;
 }
+/// Neighbouring invocations that share a staged row.
+[[nodiscard]] constexpr std::uint32_t lanes_of_row(std::uint32_t length, const matrix_shape& unit) {
+  return std::bit_ceil(padded(length, unit) / 4);
+}
+/// From one row of sums to the next where shares of rows meet, in groups of two f32; 16 bytes of padding.
+[[nodiscard]] constexpr std::uint32_t exchange_line(std::uint32_t channels, const matrix_shape& unit) {
+  return (padded(channels, unit) + 4) / 2;
+}
 /// Of four f16: a block of keys and values in the place of the queries, whose fragments stay in registers, and in
-/// that of both what was added up.
-[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, std::uint32_t width,
-                                                      std::uint32_t channels, const device_profile& device) {
+/// that of both what was added up. Of gradients blocks are such of the other kind of rows, and own rows are two
+/// tensors, which are staged in turn where they stay in registers.
+[[nodiscard]] constexpr std::uint32_t staged_elements(const attention_schedule& s, attention_form form,
+                                                      std::uint32_t width, std::uint32_t channels,
+                                                      const device_profile& device) {
   const matrix_shape& unit = device.unit;
-  const std::uint32_t query = s.terms() * s.subgroups / s.parts * unit.m * staged_line(width, unit);
-  const std::uint32_t block = s.terms() * s.keys * (staged_line(width, unit) + staged_line(channels, unit));
-  const std::uint32_t exchange = s.subgroups * unit.m * (padded(channels, unit) + 4) / 2;
+  const bool is_output = form == attention_form::output;
+  const std::uint32_t rows = s.terms() * s.subgroups / s.parts * unit.m;
+  const std::uint32_t lines = staged_line(width, unit) + staged_line(channels, unit);
+  const std::uint32_t block = s.terms() * s.keys * lines;
+  const std::uint32_t exchange =
+      s.subgroups * unit.m * exchange_line(is_output ? channels : std::max(width, channels), unit);
   const bool is_kept = device.matrix_units == matrix_units::cooperative;
-  return std::max(is_kept ? std::max(query, block) : query + block, exchange);
+  const std::uint32_t wider = staged_line(is_output ? width : std::max(width, channels), unit);
+  if (is_kept) return std::max({rows * wider, block, exchange});
+  return std::max(rows * (is_output ? staged_line(width, unit) : lines) + block, exchange);
 }
 /// Bytes of workgroup memory.
 [[nodiscard]] inline std::uint32_t shared_bytes_of(const attention_schedule& s, const attention_attribute& node,
@@ -82,16 +127,18 @@ struct attention_tiles {
   const auto width = static_cast<std::uint32_t>(node.sizes()[4]),
              channels = static_cast<std::uint32_t>(node.sizes()[2]);
   const std::uint32_t rows = s.subgroups * unit.m;
-  const std::uint32_t factors = rows / s.parts + s.keys + padded(channels, unit);
+  // Factors, and of the output totals and notes, of gradients what is known of queries and one note.
+  const std::uint32_t more = node.form == attention_form::output
+                                 ? rows / s.parts + s.keys + 2 * rows + 2 * padded(channels, unit) + 4
+                                 : 2 * (rows / s.parts + s.keys) + 3 * s.keys + 1;
   // Where units are emulated, results meet there.
   const std::uint32_t meeting =
       device.matrix_units == matrix_units::emulated ? 8 * rows * unit.n + 4 * s.subgroups * device.subgroup_size : 0;
-  return 8 * staged_elements(s, width, channels, device) + 4 * (factors + 2 * rows + padded(channels, unit) + 4) +
-         meeting;
+  return 8 * staged_elements(s, node.form, width, channels, device) + 4 * more + meeting;
 }
 
-/// Wider heads leave no registers for their fragments.
-inline constexpr std::int64_t widest_head_on_units = 128;
+/// Wider heads leave no registers for their fragments, nor do gradients of such as are wider than this both together.
+inline constexpr std::int64_t widest_head_on_units = 128, widest_gradient_on_units = 192;
 
 namespace detail {
 
@@ -106,12 +153,19 @@ namespace detail {
   const auto of = [&](std::int64_t length) {
     return ceil_div<std::int64_t>(length, unit.k) * results * (unit.k * products + 6);
   };
-  const std::int64_t block = fragments * (of(width) + of(channels) + 12 * results) + of(channels);
+  const bool is_output = node.form == attention_form::output, by_keys = node.form == attention_form::key_gradients;
+  const std::int64_t others = by_keys ? queries : keys;
+  const std::int64_t block = is_output ? fragments * (of(width) + of(channels) + 12 * results) + of(channels)
+                                       : fragments * (2 * of(width) + (by_keys ? 2 : 1) * of(channels) + 40 * results);
   const std::int64_t rows = s.subgroups / s.parts * unit.m;
+  const auto one_by_one = [&](std::int64_t length, std::int64_t each) {
+    return ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(length, 4), s.subgroups * device.subgroup_size) *
+           others * each;
+  };
   const std::int64_t alone =
-      ceil_div<std::int64_t>(rows * ceil_div<std::int64_t>(channels, 4), s.subgroups * device.subgroup_size) * keys *
-      (width + 2);
-  return 2 * (ceil_div<std::int64_t>(keys, s.keys) * (block + 8) + 64 * results) + alone <=
+      is_output ? one_by_one(channels, width + 2)
+                : one_by_one(width, width + channels + 3) + (by_keys ? one_by_one(channels, width + channels + 3) : 0);
+  return (is_output ? 2 : 1) * (ceil_div<std::int64_t>(others, s.keys) * (block + 8) + 64 * results) + alone <=
          static_cast<std::int64_t>(device.max_loop_iterations);
 }
 
@@ -125,14 +179,13 @@ namespace detail {
   const bool emulated = device.matrix_units == matrix_units::emulated;
   const bool has_rows = emulated ? unit.n == unit.k && is_usable(unit, device.subgroup_size)
                                  : device.matrix_units == matrix_units::cooperative && device.fragments_by_rows;
+  if (node.form != attention_form::output && width + channels > widest_gradient_on_units) return false;
   if (!has_rows || std::max(width, channels) > widest_head_on_units || keys > most_keys) return false;
   if (s.subgroups == 0 || s.parts == 0 || s.subgroups % s.parts != 0) return false;
   if (s.keys == 0 || s.keys % (s.parts * unit.n) != 0) return false;
   const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
-  const auto lanes = [&](std::int64_t length) {
-    return std::bit_ceil(padded(static_cast<std::uint32_t>(length), unit) / 4);
-  };
-  for (const std::uint32_t each : {lanes(width), lanes(channels)}) {
+  for (const std::int64_t length : {width, channels}) {
+    const std::uint32_t each = lanes_of_row(static_cast<std::uint32_t>(length), unit);
     if (threads % each != 0) return false;
     // All arrive where lanes meet in workgroup memory.
     if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
@@ -176,13 +229,18 @@ inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
   const bool split = s.arithmetic == product_arithmetic::split;
   const unit_costs& costs = split ? device.split : device.rounded;
   const std::int64_t rows = s.subgroups / s.parts * device.unit.m;
-  const auto groups = static_cast<double>(batch * ceil_div(queries, rows));
-  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(keys, s.keys));
-  const double terms = padded(static_cast<std::uint32_t>(width), device.unit) +
-                       padded(static_cast<std::uint32_t>(channels), device.unit);
+  const bool by_keys = node.form == attention_form::key_gradients;
+  const auto groups = static_cast<double>(batch * ceil_div(by_keys ? keys : queries, rows));
+  const auto blocks = static_cast<double>(ceil_div<std::int64_t>(by_keys ? queries : keys, s.keys));
+  const double along = padded(static_cast<std::uint32_t>(width), device.unit),
+               across = padded(static_cast<std::uint32_t>(channels), device.unit);
+  const double terms = along + across +
+                       (node.form == attention_form::query_gradient ? along
+                        : by_keys                                   ? along + across
+                                                                    : 0);
   const auto& [term, stage] = split ? split_attention : rounded_attention;
   const double block =
-      s.keys * (terms * costs.stage * stage +
+      s.keys * ((along + across) * costs.stage * stage +
                 static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
   const double each = std::ceil(groups / device.compute_units);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The implementation pass: from primitives to regions, matmuls and convolves, with everything fused that can be.
+// The implementation pass: from primitives to nodes that run, with everything fused that can be.
 #pragma once
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/engine.hpp>
@@ -82,6 +82,8 @@ class implementation_pass {
   /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
   /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
+  /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
+  void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
 
@@ -98,6 +100,11 @@ class implementation_pass {
     }
     g_.rebuild();
   }
+
+  struct introduction {
+    class_id made, reader;
+  };
+  void order_introduced();
 
   enum class choice : std::uint8_t { leaf, conservative, greedy };
   using choice_list = small_vector<choice, 16>;
@@ -142,6 +149,7 @@ class implementation_pass {
   implementation_options options_;
   std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
+  std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
   std::vector<std::uint32_t> uses_;           // by distinct consumers, seen through views
   std::vector<std::uint32_t> deciding_uses_;  // of them, those something depends on bit by bit

@@ -8,17 +8,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE std::string to_string(structural rule) {
-  constexpr const char* names[detail::rules_by_name] = {
-      "map_to_region",      "view_to_region", "reduce_to_region",   "pad_to_region", "concat_to_region",
-      "constant_to_region", "iota_to_region", "contract_to_region", "fuse_view",     "fuse_pointwise",
-      "fuse_rows",          "recompute",      "skip_rounding",      "matmul_view",   "relu_mask",
-      "widen_product",      "fuse_attention", "split_sum",          "split_filter",  "split_reduce",
-      "merge_regions"};
-  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)];
+  constexpr std::pair<structural, const char*> names[] = {{structural::map_to_region, "map_to_region"},
+                                                          {structural::view_to_region, "view_to_region"},
+                                                          {structural::reduce_to_region, "reduce_to_region"},
+                                                          {structural::pad_to_region, "pad_to_region"},
+                                                          {structural::concat_to_region, "concat_to_region"},
+                                                          {structural::constant_to_region, "constant_to_region"},
+                                                          {structural::iota_to_region, "iota_to_region"},
+                                                          {structural::contract_to_region, "contract_to_region"},
+                                                          {structural::fuse_view, "fuse_view"},
+                                                          {structural::fuse_pointwise, "fuse_pointwise"},
+                                                          {structural::fuse_rows, "fuse_rows"},
+                                                          {structural::recompute, "recompute"},
+                                                          {structural::skip_rounding, "skip_rounding"},
+                                                          {structural::matmul_view, "matmul_view"},
+                                                          {structural::relu_mask, "relu_mask"},
+                                                          {structural::widen_product, "widen_product"},
+                                                          {structural::fuse_attention, "fuse_attention"},
+                                                          {structural::attention_gradients, "attention_gradients"},
+                                                          {structural::split_sum, "split_sum"},
+                                                          {structural::split_filter, "split_filter"},
+                                                          {structural::split_reduce, "split_reduce"},
+                                                          {structural::merge_regions, "merge_regions"}};
+  static_assert(
+      [&] {
+        for (int i = 0; i < detail::rules_by_name; ++i) {
+          if (names[i].first != static_cast<structural>(i)) return false;
+        }
+        return std::size(names) == static_cast<std::size_t>(detail::rules_by_name);
+      }(),
+      "each rule has its name, in the order of structural");
+  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)].second;
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
     if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
@@ -160,7 +186,40 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   count_uses(roots);
   find_outlets(roots);
   for (class_id id : order_) implement(id);
+  rewrite<detail::attention_gradients>();
   g_.rebuild();
+  order_introduced();
+}
+
+MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id reader) {
+  introduced_.push_back({made, reader});
+  const std::size_t slots = g_.class_slots();
+  state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
+  outlets_.resize(slots), unstable_.resize(slots, true), kernel_.resize(slots, true), forms_.resize(slots);
+}
+
+// Each before the first of its readers, and in the order in which they came.
+MEGANEURA_INLINE void implementation_pass::order_introduced() {
+  if (introduced_.empty()) return;
+  std::vector<bool> listed(g_.class_slots());
+  std::vector<std::vector<class_id>> before(g_.class_slots());
+  for (const introduction& each : introduced_) before[g_.find(each.reader)].push_back(g_.find(each.made));
+  std::vector<class_id> all, waiting;
+  for (class_id id : order_) {
+    for (waiting.push_back(g_.find(id)); !waiting.empty();) {
+      const class_id next = waiting.back();
+      std::vector<class_id> first;
+      first.swap(before[next]);
+      if (!first.empty()) {
+        waiting.insert(waiting.end(), first.rbegin(), first.rend());
+        continue;
+      }
+      waiting.pop_back();
+      if (!listed[next]) all.push_back(next);
+      listed[next] = true;
+    }
+  }
+  order_ = std::move(all);
 }
 
 MEGANEURA_INLINE void implementation_pass::implement(class_id id) {

@@ -130,6 +130,7 @@ void for_each_implementation(Function f) {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 #if MEGANEURA_HEADER_ONLY
+#include <meganeura/fusion/attention_gradient_rules.ipp>
 #include <meganeura/fusion/attention_rules.ipp>
 #include <meganeura/fusion/epilogue_rules.ipp>
 #include <meganeura/fusion/implement.ipp>

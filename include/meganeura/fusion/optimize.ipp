@@ -19,6 +19,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -157,7 +158,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
   }
-  if (options.tolerance == exactness::exact) enabled -= bit(structural::skip_rounding);
+  if (options.tolerance == exactness::exact)
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -253,8 +255,22 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   return result;
 }
 
-MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  const auto time = [&](enode_id id) { return node_time(all.graph, id, options.device); };
+namespace detail {
+
+inline const shape* gradient_space(const engine& g, enode_id id) {
+  if (g.node(id).kind != op::attention || g.node(id).dead) return nullptr;
+  const auto& node = g.get<attention_attribute>(id);
+  return node.form == attention_form::output ? nullptr : &node.space;
+}
+
+// Without gradients of attention of the sizes `stored`.
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, std::span<const shape> stored) {
+  const auto time = [&](enode_id id) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    const shape* space = stored.empty() ? nullptr : gradient_space(all.graph, id);
+    const bool is_left_out = space != nullptr && std::ranges::find(stored, *space) != stored.end();
+    return is_left_out ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+  };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
@@ -262,6 +278,36 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
                          merges ? egraph::growth(merge) : egraph::growth());
+}
+
+}  // namespace detail
+
+// Gradients of attention are many choices at once, which an extraction does not find one by one: where some are chosen,
+// those of each size are left out in turn.
+MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
+  bool any = false;
+  for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
+    any = detail::gradient_space(all.graph, id) != nullptr;
+  if (!any) return detail::choose_without(all, options, {});
+  const saturated_graph before = all;
+  extraction best = detail::choose_without(all, options, {});
+  std::vector<shape> chosen, stored;
+  for (const class_id id : best.order) {
+    const shape* space = detail::gradient_space(all.graph, best.chosen[id]);
+    if (space != nullptr && std::ranges::find(chosen, *space) == chosen.end()) chosen.push_back(*space);
+  }
+  for (const shape& each : chosen) {
+    saturated_graph tried = before;
+    stored.push_back(each);
+    extraction without = detail::choose_without(tried, options, stored);
+    if (without.seconds < best.seconds) {
+      best = std::move(without);
+      all = std::move(tried);
+    } else {
+      stored.pop_back();
+    }
+  }
+  return best;
 }
 
 MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options, optimize_report* report) {

@@ -29,12 +29,13 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   relu_mask,
-  widen_product,   // a product of floats of 16 bits, in f32
-  fuse_attention,  // two products with a softmax between them
-  split_sum,       // a product with few results and a long sum
-  split_filter,    // the gradient of a small filter over several images
-  split_reduce,    // few long rows
-  merge_regions,   // values computed from the same operands as results of one kernel
+  widen_product,        // a product of floats of 16 bits, in f32
+  fuse_attention,       // two products with a softmax between them
+  attention_gradients,  // the products and rows that are its gradients
+  split_sum,            // a product with few results and a long sum
+  split_filter,         // the gradient of a small filter over several images
+  split_reduce,         // few long rows
+  merge_regions,        // values computed from the same operands as results of one kernel
 };
 
 namespace detail {
@@ -111,6 +112,11 @@ struct product_epilogue {
 };
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// The gradients of such an attention, which know of its rows what two numbers say: neither weights nor their gradients
+// need be stored.
+struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -110,7 +111,8 @@ struct index_map {
   }
 };
 
-/// A value that a region stores besides its first: what node `value` of its program gives.
+/// A value that a node stores besides its first, where `output` says; of a region what node `value` of its program
+/// gives.
 struct further_result {
   scalar_ref value{0};
   bool per_row = false;
@@ -242,11 +244,24 @@ struct attention_schedule {
 /// "split 8 subgroups parts 2 keys 64"; "fma".
 [[nodiscard]] std::string to_string(const attention_schedule& value);
 
+/// What a kernel of attention computes: its rows, or what gradients of these are for queries, or for keys and values.
+enum class attention_form : std::uint8_t { output, query_gradient, key_gradients };
+/// "query_gradient".
+[[nodiscard]] std::string to_string(attention_form value);
+
 /// out[b, q, c] = sum over k of weight[k] * values[b, k, c] / sum over k of e[k], where score[k] is the program `score`
 /// of the sum over w of query[b, q, w] * key[b, k, w], e[k] = exp(score[k] - the largest of the row), and weight[k] the
 /// program `weight` of the score (argument 0) and e (argument 1): e times what depends on the score alone. Each letter
 /// is a group of axes of `space`, in the order b, q, c, k, w. The first three accesses read query, key and values,
-/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded.
+/// operands 0, 1 and 2, the others what arguments 1, 2, ... of `score` are, over b, q and k; none is bounded. A further
+/// result, if there is one, has two numbers of each row, [2, b q]: the largest score and 1 / the sum of e.
+///
+/// Of gradients accesses and operands 3, 4 and 5 are the gradient of the output (over b, q, c), those numbers and, over
+/// b and q, `mean`, the sum over c of the output and its gradient; the score's come behind them. With p[k] = e[k] / sum
+/// of e and dp[k] = the sum over c of gradient[b, q, c] * values[b, k, c], ds[k] is the program `weight` of the score
+/// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
+/// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
+/// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
@@ -254,12 +269,17 @@ struct attention_attribute {
   std::vector<index_map> accesses;
   index_map output;
   attention_schedule schedule;
+  attention_form form = attention_form::output;
+  std::vector<further_result> further{};
 
   [[nodiscard]] const index_map& query() const { return accesses[0]; }
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
   [[nodiscard]] const index_map& values() const { return accesses[2]; }
+  [[nodiscard]] const index_map& gradient() const { return accesses[3]; }
+  /// How many accesses are those of operands in their order; behind them are the score's.
+  [[nodiscard]] std::size_t own_accesses() const { return form == attention_form::output ? 3 : 6; }
   [[nodiscard]] const index_map& of_argument(int number) const {
-    return accesses[static_cast<std::size_t>(number) + 2];
+    return accesses[static_cast<std::size_t>(number) + own_accesses() - 1];
   }
   /// Of each group, how many axes and how many elements.
   [[nodiscard]] std::array<int, 5> axes() const { return {batch_axes, query_axes, channel_axes, key_axes, width_axes}; }
@@ -274,7 +294,8 @@ struct attention_attribute {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("query_axes", self.query_axes),
         visit("channel_axes", self.channel_axes), visit("key_axes", self.key_axes),
         visit("width_axes", self.width_axes), visit("score", self.score), visit("weight", self.weight),
-        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule);
+        visit("accesses", self.accesses), visit("output", self.output), visit("schedule", self.schedule),
+        visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
 };
@@ -393,6 +414,9 @@ class attribute_ref {
 
 /// As it is written: "uniform(-1, 1)", or "kaiming_normal, variance 2 / fan_in".
 [[nodiscard]] std::string to_string(const initializer& value);
+
+/// Of a node that stores several values, those behind the first.
+[[nodiscard]] std::span<const further_result> further_results(const attribute& value);
 
 /// For printing, e.g. "sum axes={1}" or "add(a0, a1)".
 [[nodiscard]] std::string to_string(const attribute& value);

@@ -28,6 +28,17 @@ MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
   return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
 }
 
+MEGANEURA_INLINE std::string to_string(attention_form value) {
+  constexpr const char* names[] = {"output", "query_gradient", "key_gradients"};
+  return value <= attention_form::key_gradients ? names[static_cast<std::size_t>(value)] : "unknown form";
+}
+
+MEGANEURA_INLINE std::span<const further_result> further_results(const attribute& value) {
+  if (const auto* region = std::get_if<region_attribute>(&value)) return region->further;
+  if (const auto* rows = std::get_if<attention_attribute>(&value)) return rows->further;
+  return {};
+}
+
 MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units() || value.tile_m == 0) return name;
@@ -158,8 +169,10 @@ struct attribute_printer {
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
-    return fmt::format("space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}", fmt::join(a.space, ","), a.batch_axes,
-                       a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score), to_string(a.weight),
+    const std::string form = a.form == attention_form::output ? std::string() : meganeura::to_string(a.form) + " ";
+    return fmt::format("{}space=[{}] b{}q{}c{}k{}w{} score {} weight {}{}{}", form, fmt::join(a.space, ","),
+                       a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
+                       to_string(a.weight), a.form == attention_form::output && !a.further.empty() ? " statistics" : "",
                        schedule);
   }
   template <class Attribute>

@@ -97,7 +97,8 @@ class graph {
   };
 
   // ---- leaves
-  // A parameter or state asked for again by its name is the same node; an input is declared once. How a parameter or
+  // A parameter or state asked for again by its name is the same node, in whatever scope; layers' parameters have its
+  // path before their names. An input is declared once. How a parameter or
   // state begins may be said by any one who asks, fan_in_uniform and zeros otherwise.
   using beginning = std::optional<initializer>;
   node_id input(std::string_view name, dtype type, const shape& extents);
@@ -210,10 +211,7 @@ class graph {
   [[nodiscard]] const attribute& attribute_of(node_id id) const { return attributes_[nodes_[id].attribute]; }
   /// What a node stores: its one value, or the several that `result` nodes name.
   [[nodiscard]] std::vector<tensor_spec> results(node_id id) const;
-  [[nodiscard]] bool has_several_results(node_id id) const {
-    const auto* region = std::get_if<region_attribute>(&attribute_of(id));
-    return region && !region->further.empty();
-  }
+  [[nodiscard]] bool has_several_results(node_id id) const { return !further_results(attribute_of(id)).empty(); }
   [[nodiscard]] const path_pool& paths() const { return paths_; }
   /// Of the scopes that live, where new nodes belong.
   [[nodiscard]] path_id scope_path() const { return path_; }

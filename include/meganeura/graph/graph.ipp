@@ -125,9 +125,7 @@ MEGANEURA_INLINE node_id graph::find_output(std::string_view name) const {
 
 MEGANEURA_INLINE std::vector<tensor_spec> graph::results(node_id id) const {
   std::vector<tensor_spec> all = {{nodes_[id].type, nodes_[id].extents}};
-  if (const auto* region = std::get_if<region_attribute>(&attribute_of(id))) {
-    for (const further_result& each : region->further) all.push_back({each.type, each.extents});
-  }
+  for (const further_result& each : further_results(attribute_of(id))) all.push_back({each.type, each.extents});
   return all;
 }
 
@@ -191,7 +189,10 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {
     const auto [batch, queries, channels, keys, width] = rows->sizes();
     const std::int64_t programs = rows->score.operations() + rows->weight.operations() + 4;
-    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels) + programs);
+    const std::int64_t more = rows->form == attention_form::output           ? 0
+                              : rows->form == attention_form::query_gradient ? width
+                                                                             : width + channels;
+    return static_cast<double>(batch * queries * keys) * static_cast<double>(2 * (width + channels + more) + programs);
   }
   return visit_op(n.kind, [&]<op Kind> {
     if constexpr (has_epilogue(Kind) && Kind != op::matmul) {

@@ -397,7 +397,12 @@ MEGANEURA_INLINE void expect_dtype(std::string_view asked, dtype type) {
 }
 
 MEGANEURA_INLINE void expect_representable(std::string_view asked, double value, dtype type) {
-  if (is_float(type) || holds(type, value)) return;
+  if (type == dtype::f32 || holds(type, value)) return;
+  if (is_float(type)) {
+    fail(error_category::invalid_argument,
+         "{}: {} was asked for as {}, in which this is infinity; cast what it meets to f32", asked, value,
+         to_string(type));
+  }
   fail(error_category::invalid_argument,
        "{}: {} was asked for as {}, which holds whole numbers from {:.0f} to {:.0f}; {}", asked, value, to_string(type),
        lowest(type), highest(type), "round the number, or cast what it meets to f32");

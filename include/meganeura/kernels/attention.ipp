@@ -7,7 +7,8 @@
 #include <meganeura/fusion/attention_tiles.hpp>
 #include <meganeura/kernels/attention.hpp>
 #include <meganeura/kernels/attention_cooperative.hpp>
-#include <meganeura/kernels/attention_operands.hpp>
+#include <meganeura/kernels/attention_gradient.hpp>
+#include <meganeura/kernels/attention_lanes.hpp>
 
 #include <fmt/format.h>
 
@@ -18,28 +19,6 @@
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
-
-// Rows of one operand as they are, in workgroup memory.
-class f32_rows : public row_block {
- public:
-  f32_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows)
-      : row_block(k, plan, name, rows, ceil_div(plan.k_count, 4u)),
-        pitch_(fusion::attention_tiles::pitch(lanes())),
-        staged_(k.shared<spirv::f32x4>(rows * pitch_)) {}
-  void stage() const {
-    each([&](const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& values) {
-      staged_[row * pitch_ + four] = values;
-    });
-  }
-  [[nodiscard]] spirv::f32x4 read(const spirv::u32& row, const spirv::u32& four) const {
-    return staged_[row * pitch_ + four].load();
-  }
-  [[nodiscard]] std::uint32_t fours() const { return lanes(); }
-
- private:
-  std::uint32_t pitch_;
-  spirv::memory<spirv::f32x4> staged_;
-};
 
 /// One kernel. An invocation computes some scores of a block; then its share of a row's weights; then, for the block's
 /// keys, its share of the weighed values. `largest` and the sum of a row go from block to block, and what was added up
@@ -55,8 +34,11 @@ class attention_by_lanes : public attention_kernel {
         values_(k, plan_operand(values_of(node), false), "values", tiles.keys),
         scores_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
         weights_(k.shared<spirv::f32x4>(tiles.rows * tiles.keys / 4)),
-        factors_(k.shared<spirv::f32>(tiles.rows)) {
+        factors_(k.shared<spirv::f32>(tiles.rows)),
+        pairs_{tiles.rows, tiles.keys, tiles.invocations},
+        weighed_(k, tiles.rows, values_.fours(), tiles.invocations) {
     bind_others(types);
+    bind_output();
   }
 
   [[nodiscard]] std::uint32_t tiles_down() const { return ceil_div(query_count_, tiles_.rows); }
@@ -87,52 +69,22 @@ class attention_by_lanes : public attention_kernel {
   }
 
  private:
-  // Of a block's scores an invocation has rows_each x keys_each.
-  [[nodiscard]] std::uint32_t scores_each() const { return tiles_.rows * tiles_.keys / tiles_.invocations; }
-  [[nodiscard]] std::uint32_t rows_each() const { return scores_each() >= 4 ? 2 : 1; }
-  [[nodiscard]] std::uint32_t keys_each() const { return scores_each() / rows_each(); }
   // Neighbouring invocations share a row of weights.
   [[nodiscard]] std::uint32_t lanes() const { return tiles_.invocations / tiles_.rows; }
-  // Of the weighed values it has four channels of several rows; some invocations have none.
-  [[nodiscard]] std::uint32_t down() const {
-    std::uint32_t count = tiles_.rows;
-    while (count > 1 && count * values_.fours() > tiles_.invocations) count /= 2;
-    return count;
-  }
-  [[nodiscard]] std::uint32_t results_each() const { return tiles_.rows / down(); }
-
   void begin() {
     using namespace spirv;
     largest_ = k_.variable<f32>(-std::numeric_limits<float>::infinity());
     total_ = k_.variable<f32>(0.0f);
-    for (std::uint32_t i = 0; i < results_each(); ++i) weighed_.push_back(k_.variable<f32x4>());
+    weighed_.begin();
   }
 
   void score_block(const spirv::u32& first_key) {
     using namespace spirv;
-    const std::uint32_t across = tiles_.keys / keys_each();
-    const u32 row = k_.local_index() / across * rows_each(), key = k_.local_index() % across;
-    std::vector<var<f32>> sums;
-    for (std::uint32_t i = 0; i < scores_each(); ++i) sums.push_back(k_.variable<f32>(0.0f));
-    const std::uint32_t fours = query_.fours(), once = fours % 4 == 0 ? 4 : fours % 2 == 0 ? 2 : 1;
-    k_.for_(0, fours, once, [&](const u32& first) {
-      std::vector<f32> total;
-      for (const auto& sum : sums) total.push_back(sum.load());
-      for (std::uint32_t step = 0; step < once; ++step) {
-        std::vector<f32x4> left, right;
-        for (std::uint32_t i = 0; i < rows_each(); ++i) left.push_back(query_.read(row + i, first + step));
-        for (std::uint32_t j = 0; j < keys_each(); ++j) right.push_back(key_.read(key + j * across, first + step));
-        for (std::uint32_t each = 0; each < scores_each(); ++each) {
-          for (std::uint32_t c = 0; c < 4; ++c)
-            total[each] = fma(left[each / keys_each()][c], right[each % keys_each()][c], total[each]);
-        }
-      }
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i].store(total[i]);
-    });
-    for (std::uint32_t each = 0; each < scores_each(); ++each) {
-      const u32 m = row + each / keys_each(), n = key + each % keys_each() * across;
+    const std::vector<f32> sums = pairs_.products(k_, query_, key_);
+    for (std::uint32_t each = 0; each < sums.size(); ++each) {
+      const u32 m = pairs_.row(k_.local_index(), each), n = pairs_.other(k_.local_index(), each);
       const u32 place = first_key + n;
-      const f32 value = score(sums[each].load(), first_query_ + m, place);
+      const f32 value = score(sums[each], first_query_ + m, place);
       score_at(m * tiles_.keys + n) =
           key_count_ % tiles_.keys == 0 ? value : select(place < key_count_, value, nothing);
     }
@@ -159,7 +111,7 @@ class attention_by_lanes : public attention_kernel {
     total_->store(total_->load() * factor);
     const auto use = [&](const u32& n) {
       const f32 value = score_at(row * tiles_.keys + n).load();
-      const f32 part = exp_below(value - from, 0);
+      const f32 part = exp_below(value - from, 0) * weight_unit();
       *total_ += part;
       const u32 place = n * tiles_.rows + row;
       weights_.component(place >> 2u, place & 3u) = weight(value, part);
@@ -169,61 +121,33 @@ class attention_by_lanes : public attention_kernel {
     k_.if_(lane == 0u, [&] { factors_[row] = factor; });
   }
 
-  // Weights of `results_each` rows at one key.
-  [[nodiscard]] std::vector<spirv::f32> weights_at(const spirv::u32& place) const {
-    std::vector<spirv::f32> result;
-    const std::uint32_t each = results_each();
-    for (std::uint32_t i = 0; i < each; i += each % 4 == 0 ? 4 : 1) {
-      const spirv::u32 at = place + i;
-      if (each % 4 == 0) {
-        const spirv::f32x4 four = weights_[at >> 2u].load();
-        for (std::uint32_t c = 0; c < 4; ++c) result.push_back(four[c]);
-      } else {
-        result.push_back(weights_.component(at >> 2u, at & 3u).load());
-      }
-    }
-    return result;
-  }
-
-  template <class Body>
-  void if_has_results(Body&& body) {
-    const std::uint32_t count = down() * values_.fours();
-    k_.if_(count == tiles_.invocations ? spirv::boolean(true) : k_.local_index() < count, std::forward<Body>(body));
-  }
-  [[nodiscard]] spirv::u32 first_result() const { return k_.local_index() / values_.fours() * results_each(); }
-
   void add_up() {
-    using namespace spirv;
-    if_has_results([&] {
-      const u32 row = first_result(), four = k_.local_index() % values_.fours();
-      for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(weighed_[i].load() * factors_.load(row + i));
-      k_.for_(0, tiles_.keys, 8, [&](const u32& first) {
-        std::vector<f32x4> total;
-        for (const auto& each : weighed_) total.push_back(each.load());
-        for (std::uint32_t j = 0; j < 8; ++j) {
-          const f32x4 value = values_.read(first + j, four);
-          const std::vector<f32> weight = weights_at((first + j) * tiles_.rows + row);
-          for (std::uint32_t i = 0; i < results_each(); ++i)
-            total[i] = fma(f32x4(widened(weight[i], 4)), value, total[i]);
-        }
-        for (std::uint32_t i = 0; i < results_each(); ++i) weighed_[i].store(total[i]);
-      });
-    });
+    weighed_.multiply_by(factors_);
+    weighed_.add(weights_, values_, tiles_.keys);
   }
 
   void finish() {
     using namespace spirv;
     score_at(k_.local_index()) = total_->load();  // [row][lane], of which there are as many as invocations
     k_.barrier();
-    if_has_results([&] {
-      const u32 four = k_.local_index() % values_.fours();
-      for (std::uint32_t i = 0; i < results_each(); ++i) {
-        const u32 row = first_result() + i, query = first_query_ + row;
-        f32 total(0);
-        for (std::uint32_t lane = 0; lane < lanes(); ++lane) total = total + score_at(row * lanes() + lane).load();
-        const auto write = [&] { store(query, four * 4u, weighed_[i].load(), total); };
-        k_.if_(query_count_ % tiles_.rows == 0 ? boolean(true) : query < query_count_, write);
-      }
+    const auto total_of = [&](const u32& row) {
+      f32 total(0);
+      for (std::uint32_t lane = 0; lane < lanes(); ++lane) total = total + score_at(row * lanes() + lane).load();
+      return total;
+    };
+    const auto if_exists = [&](const u32& query, const auto& body) {
+      k_.if_(query_count_ % tiles_.rows == 0 ? boolean(true) : query < query_count_, body);
+    };
+    weighed_.each_sum([&](const u32& row, const u32& four, const f32x4& sums) {
+      const u32 query = first_query_ + row;
+      const f32 total = total_of(row);
+      if_exists(query, [&] { store(query, four * 4u, sums, total); });
+    });
+    if (node_.further.empty()) return;
+    const u32 row = k_.local_index() / lanes();
+    k_.if_(k_.local_index() % lanes() == 0u, [&] {
+      if_exists(first_query_ + row,
+                [&] { store_statistics(first_query_ + row, largest_->load(), total_of(row) / weight_unit()); });
     });
   }
 
@@ -232,7 +156,8 @@ class attention_by_lanes : public attention_kernel {
   spirv::memory<spirv::f32x4> scores_, weights_;  // [row][key], [key][row]
   spirv::memory<spirv::f32> factors_;             // of rows, by which what was added up before this block shrinks
   std::optional<spirv::var<spirv::f32>> largest_, total_;  // of the row, and of it what the invocation added up
-  std::vector<spirv::var<spirv::f32x4>> weighed_;
+  pairs_of_rows pairs_;
+  sums_of_rows weighed_;
 };
 
 }  // namespace detail
@@ -244,6 +169,7 @@ MEGANEURA_INLINE kernel_dispatch make_attention(const attention_attribute& node,
     fail(error_category::unsupported,
          "attention of {}, {} and {} giving {} was asked for; its kernels are of f32: cast the operands",
          to_string(types[0]), to_string(types[1]), to_string(types[2]), to_string(result));
+  if (node.form != attention_form::output) return make_attention_gradient(node, types, on);
   if (node.schedule.is_on_units()) return make_cooperative_attention(node, types, on);
   const auto [batch, queries, channels, keys, width] = node.sizes();
   const fusion::attention_tiles tiles = fusion::tiles_of_attention(node, on);

@@ -5,82 +5,17 @@
 #include <meganeura/core/error.hpp>
 #include <meganeura/fusion/attention_tiles.hpp>
 #include <meganeura/kernels/attention_cooperative.hpp>
-#include <meganeura/kernels/attention_operands.hpp>
-#include <meganeura/kernels/matrix_rows.hpp>
+#include <meganeura/kernels/attention_units.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
-
-/// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
-/// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
-/// f32; rows with anything larger than fits then have none, as have those with infinities and NaN.
-struct f16_scale {
-  static constexpr int most = 62;
-  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23;
-  spirv::i32 exponent;
-  f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
-      : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
-                     spirv::i32(-most))) {}
-  [[nodiscard]] spirv::f32 factor() const { return number(exponent); }
-  [[nodiscard]] spirv::f32 inverse() const { return number(-exponent); }
-
- private:
-  [[nodiscard]] static spirv::f32 number(const spirv::i32& exponent) {
-    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
-  }
-};
-[[nodiscard]] inline spirv::u32 largest_of(const spirv::f32x4& x) {
-  const spirv::u32x4 bits = spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
-  return max(max(bits[0], bits[1]), max(bits[2], bits[3]));
-}
-
-/// Rows of one operand as f16 terms in workgroup memory.
-class f16_rows : public row_block {
- public:
-  f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
-           const matrix_shape& unit)
-      : row_block(k, plan, name, rows, std::bit_ceil(fusion::padded(plan.k_count, unit) / 4)),
-        fours_(fusion::padded(plan.k_count, unit) / 4),
-        line_(fusion::staged_line(plan.k_count, unit)),
-        rows_(rows),
-        terms_(terms) {}
-
-  void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
-  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x) const {
-    using namespace spirv;
-    const auto write = [&](std::uint32_t term, const f32x4& v) {
-      (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
-          vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
-    };
-    // A row has a power of two of lanes, of which some are behind its end.
-    owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
-      if (terms_ == 1) return write(0, x);
-      const half_terms of[] = {half_terms_of(x[0]), half_terms_of(x[1]), half_terms_of(x[2]), half_terms_of(x[3])};
-      write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
-      write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
-    });
-  }
-  /// Where the fragment that begins there is staged.
-  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
-                                      bool along_k) const {
-    return {row * line_ + (at_ + term * rows_ * line_ + along / 4), line_, along_k};
-  }
-  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * rows_ * line_; }
-  [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
-
- private:
-  std::uint32_t fours_, line_, rows_, terms_;
-  std::uint32_t at_ = 0;
-  std::optional<spirv::memory<spirv::u32x2>> staged_;
-};
 
 /// One kernel. A subgroup computes scores of its rows and its share of a block's keys, weighs them where they are, and
 /// adds up what they weigh. In the end shares of a row meet, each brought to the largest score of all.
@@ -97,16 +32,17 @@ class attention_on_units : public attention_kernel {
         query_(k, plan_operand(scores_of(node), true), "query", rows_, s_.terms(), unit_),
         key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
         values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
-        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, width_, channel_count_, device))),
+        staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, node.form, width_, channel_count_, device))),
         factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
         totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
         notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
     bind_others(types);
+    bind_output();
     if (device.subgroup_shuffle) k.require_subgroup_size(device.subgroup_size);
   }
 
   [[nodiscard]] std::uint64_t groups() const {
-    return std::uint64_t{static_cast<std::uint64_t>(node_.sizes()[0])} * ceil_div(query_count_, rows_);
+    return static_cast<std::uint64_t>(node_.sizes()[0]) * ceil_div(query_count_, rows_);
   }
 
   void emit(const spirv::u32& linear) {
@@ -147,41 +83,19 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
   [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
 
-  template <class Body>
-  void each_of(std::uint32_t count, const Body& body) {
-    const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < count; done += threads) {
-      const spirv::u32 at = index_ + done;
-      k_.if_(done + threads <= count ? spirv::boolean(true) : at < count, [&] { body(at); });
-    }
-  }
   void clear_notes() {
-    each_of(values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
+    for_each_below(k_, index_, values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
   }
   void note(std::uint32_t what) { static_cast<void>(notes_[spirv::u32(values_.padded() + what)].atomic_max(1u)); }
 
-  // Each row brought to f16's range; the inverse of its factor is kept.
   void stage_by_rows(const f16_rows& block, std::uint32_t first_factor) {
-    using namespace spirv;
-    block.each([&](const u32& row, const u32& four, const f32x4& x) {
-      const u32 largest = units_.largest_of_lanes(largest_of(x), block.lanes());
-      const f16_scale scale(largest, 14);
-      block.stage(row, four, x * f32x4(scale.factor()));
-      k_.if_(four == 0u, [&] {
-        factors_[row + first_factor] = scale.inverse();
-        k_.if_(largest >= f16_scale::too_large, [&] { note(without); });
-      });
-    });
+    detail::stage_by_rows(k_, units_, block, factors_, first_factor, [&] { note(without); });
   }
 
   void begin() {
     using namespace spirv;
-    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k) {
-      fragments found;
-      for (std::uint32_t term = 0; term < s_.terms(); ++term)
-        found.push_back(units_.load(staged_, query_.fragment(term, row_, along, true), matrix_use::a));
-      rows_of_query_.push_back(found);
-    }
+    for (std::uint32_t along = 0; along < query_.padded(); along += unit_.k)
+      rows_of_query_.push_back(load(query_, row_, along, true, matrix_use::a));
     query_factors_ = units_.make_values(1);
     units_.each_row(
         [&](const auto& slot, const u32& row) { units_.set(*query_factors_, slot, factors_.load(row_ + row)); });
@@ -219,9 +133,7 @@ class attention_on_units : public attention_kernel {
     using namespace spirv;
     const var<u32x4> found = k_.variable<u32x4>();
     const auto look = [&] {
-      values_.each([&](const u32&, const u32&, const f32x4& x) {
-        found = max(found.load(), bitcast<u32x4>(x) & u32x4(0x7fffffffu));
-      });
+      values_.each([&](const u32&, const u32&, const f32x4& x) { found = max(found.load(), magnitudes(x)); });
     };
     const u32 four = index_ % values_.lanes();
     found = u32x4(0u);
@@ -240,17 +152,17 @@ class attention_on_units : public attention_kernel {
       for (std::uint32_t c = 0; c < 4; ++c) static_cast<void>(notes_[four * 4u + c].atomic_max(found.load()[c]));
     });
     k_.barrier();
-    const i32 target = select(whole, i32(14), i32(5));
+    const i32 target = select(whole, i32(14), i32(11));  // of the first block: the others may have 2^4 as much
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c) {
       const u32 at = min(four * 4u + c, u32(values_.padded() - 1));
       of_four.push_back(f16_scale(notes_.load(at), target).factor());
     }
     channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
-    each_of(values_.padded(), [&](const u32& at) {
+    for_each_below(k_, index_, values_.padded(), [&](const u32& at) {
       const u32 largest = notes_.load(at);
       factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
-      k_.if_(whole && largest >= f16_scale::too_large, [&] { note(without); });
+      k_.if_(whole && !f16_scale::exists(largest), [&] { note(without); });
     });
   }
 
@@ -261,7 +173,7 @@ class attention_on_units : public attention_kernel {
         [&](const u32& first_key) {
           stage_by_rows(key_, first_key_factor());
           values_.each([&](const u32& row, const u32& four, const f32x4& x) {
-            values_.stage(row, four, x * *channel_factors_);
+            values_.stage(row, four, x * *channel_factors_, true);
           });
           const u32 next = first_key + s_.keys;
           k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
@@ -275,26 +187,12 @@ class attention_on_units : public attention_kernel {
   }
 
   using fragments = std::vector<operand>;  // of each term
-  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k) const {
-    fragments found;
-    for (std::uint32_t term = 0; term < s_.terms(); ++term)
-      found.push_back(units_.load(staged_, from.fragment(term, row, along, along_k), spirv::matrix_use::b));
-    return found;
+  [[nodiscard]] fragments load(const f16_rows& from, const spirv::u32& row, std::uint32_t along, bool along_k,
+                               spirv::matrix_use use) const {
+    return load_terms(units_, staged_, s_.terms(), from, row, along, along_k, use);
   }
-  // total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
   void add_products(const sums& total, std::span<const fragments> a, std::span<const fragments> b) const {
-    if (s_.terms() == 1) {
-      for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(total, a[i][0], b[i][0]);
-      return;
-    }
-    const sums part = units_.zero();
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      units_.multiply_add(part, a[i][0], b[i][1]);
-      units_.multiply_add(part, a[i][1], b[i][0]);
-    }
-    units_.scale(part, 1.0f / 2048.0f);
-    for (std::size_t i = 0; i < a.size(); ++i) units_.multiply_add(part, a[i][0], b[i][0]);
-    units_.add(total, part);
+    add_terms(units_, s_.terms(), total, a, b);
   }
 
   void score_block(const spirv::u32& first_key) {
@@ -307,7 +205,8 @@ class attention_on_units : public attention_kernel {
         const std::size_t count = std::min<std::size_t>(2, rows_of_query_.size() - i);
         std::vector<fragments> of_keys;
         for (std::size_t each = i; each < i + count; ++each)
-          of_keys.push_back(load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true));
+          of_keys.push_back(
+              load(key_, first + j * unit_.n, static_cast<std::uint32_t>(each) * unit_.k, true, matrix_use::b));
         add_products(scores_[j], std::span(rows_of_query_).subspan(i, count), of_keys);
       }
       units_.update(scores_[j], [&](const auto& slot, const u32& row, const u32& column, const f32& sum) {
@@ -374,7 +273,7 @@ class attention_on_units : public attention_kernel {
         std::vector<fragments> of_values;
         for (std::size_t each = i; each < i + weights.size(); ++each) {
           const spirv::u32 key = part_ * keys_each() + static_cast<std::uint32_t>(each) * unit_.k;
-          of_values.push_back(load(values_, key, c * unit_.n, false));
+          of_values.push_back(load(values_, key, c * unit_.n, false, spirv::matrix_use::b));
         }
         add_products(weighed_[c], weights, of_values);
       }
@@ -385,7 +284,7 @@ class attention_on_units : public attention_kernel {
   // Shares of a row meet in workgroup memory.
   void finish() {
     using namespace spirv;
-    const std::uint32_t line = (values_.padded() + 4) / 2, all_rows = s_.subgroups * unit_.m;
+    const std::uint32_t line = fusion::exchange_line(channel_count_, unit_), all_rows = s_.subgroups * unit_.m;
     const u32 own = units_.subgroup() * unit_.m;
     units_.over_rows(*total_, [](const f32& a, const f32& b) { return a + b; });
     for (std::uint32_t c = 0; c < weighed_.size(); ++c)
@@ -417,7 +316,11 @@ class attention_on_units : public attention_kernel {
     }
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
-    store(first_query_ + row, four * 4u, weighed * vector(of_four[0], of_four[1], of_four[2], of_four[3]), total);
+    store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
+    k_.if_(four == 0u, [&] {
+      constexpr float unshift = 1.0f / static_cast<float>(1u << shift);
+      store_statistics(first_query_ + row, largest, total * unshift);
+    });
   }
 
   // In f32 from the operands themselves, where f16 cannot hold them.
@@ -445,7 +348,7 @@ class attention_on_units : public attention_kernel {
                       unrolling::keep);
                   const f32 value = score(sum.load(), query, key), before = largest.load();
                   const f32 now = max(before, value), factor = shrinking(before, now);
-                  const f32 part = exp_below(value - origin(now), 0);
+                  const f32 part = exp_below(value - origin(now), 0) * weight_unit();
                   std::vector<f32> of_four;
                   for (std::uint32_t c = 0; c < 4; ++c)
                     of_four.push_back(values_.element(key, min(four * 4u + c, u32(channel_count_ - 1))));
@@ -456,6 +359,7 @@ class attention_on_units : public attention_kernel {
                 },
                 unrolling::keep);
             store(query, four * 4u, weighed.load(), total.load());
+            k_.if_(four == 0u, [&] { store_statistics(query, largest.load(), total.load() / weight_unit()); });
           });
         },
         unrolling::keep);
@@ -494,13 +398,7 @@ template <template <class> class Rows>
 
 MEGANEURA_INLINE kernel_dispatch make_cooperative_attention(const attention_attribute& node,
                                                             std::span<const dtype> types, const device_profile& on) {
-  if (!fusion::fits(node.schedule, node, on)) {
-    fail(error_category::unsupported,
-         "attention schedule '{}' was asked for; it needs f16 matrix units whose results lie in rows, {} bytes of "
-         "workgroup memory and {} invocations, of which the device has {} and {}",
-         to_string(node.schedule), fusion::shared_bytes_of(node.schedule, node, on),
-         node.schedule.subgroups * on.subgroup_size, on.max_shared_bytes, on.max_invocations);
-  }
+  detail::expect_fits(node, on);
   if (on.matrix_units == matrix_units::emulated)
     return detail::make_attention_on<detail::emulated_rows>(node, types, on);
   return detail::make_attention_on<detail::cooperative_rows>(node, types, on);

@@ -7,6 +7,7 @@
 #include <meganeura/kernels/tensor_access.hpp>
 
 #include <array>
+#include <bit>
 #include <limits>
 #include <optional>
 #include <span>
@@ -95,67 +96,111 @@ class row_block {
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
 
-/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and its result is the
-// node's.
+/// A product of it by the groups that are its m, n and k: of a and b one is read along these, and the result lies as
+/// `out` has it.
 [[nodiscard]] inline matmul_problem product_of(const attention_attribute& node, const index_map& a, const index_map& b,
-                                               std::size_t m, std::size_t n, std::size_t k) {
+                                               const index_map& out, std::size_t m, std::size_t n, std::size_t k) {
   const auto value = [](std::int64_t number) { return static_cast<std::uint32_t>(number); };
   std::array<std::vector<matmul_axis>, 5> groups;
   for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
     for (int i = 0; i < node.axes()[group]; ++i, ++axis)
       groups[group].push_back({value(node.space[static_cast<int>(axis)]), value(a.strides[axis]),
-                               value(b.strides[axis]), value(node.output.strides[axis])});
+                               value(b.strides[axis]), value(out.strides[axis])});
   }
   matmul_problem problem;
   problem.batch = groups[0], problem.m = groups[m], problem.n = groups[n], problem.k = groups[k];
-  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset),
-  problem.offset_out = value(node.output.offset);
+  problem.offset_a = value(a.offset), problem.offset_b = value(b.offset), problem.offset_out = value(out.offset);
   return problem;
 }
 [[nodiscard]] inline matmul_problem scores_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.key(), 1, 3, 4);
+  return product_of(node, node.query(), node.key(), node.output, 1, 3, 4);
 }
-/// Rows of values are keys, along which channels lie.
-[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.values(), 1, 3, 2);
+/// Of rows of `of` (those of queries have the output's gradient) and of values, which are keys' rows: channels are
+/// terms.
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node, const index_map& of) {
+  return product_of(node, of, node.values(), node.output, 1, 3, 2);
 }
-[[nodiscard]] inline matmul_problem results_of(const attention_attribute& node) {
-  return product_of(node, node.query(), node.values(), 1, 2, 3);
-}
+[[nodiscard]] inline matmul_problem values_of(const attention_attribute& node) { return values_of(node, node.query()); }
+
+/// Rows of a result as they are stored, four neighbours at a time.
+class stored_rows {
+ public:
+  /// Of `out`, the groups `rows` and `columns`.
+  stored_rows(spirv::kernel& k, const attention_attribute& node, const index_map& out, std::size_t rows,
+              std::size_t columns, std::string_view name)
+      : k_(k),
+        plan_(plan_result(product_of(node, node.query(), node.values(), out, rows, columns, 3))),
+        offset_(static_cast<std::uint32_t>(out.offset)),
+        count_(static_cast<std::uint32_t>(node.sizes()[columns])),
+        out_(k.storage_buffer<spirv::f32>(name, spirv::access::write)) {
+    if (plan_.width == 4) out4_ = k.view<spirv::f32x4>(out_);
+  }
+  /// In a row that exists; what is behind its end is left out.
+  void store(const spirv::u32& batch, const spirv::u32& row, const spirv::u32& column, const spirv::f32x4& four) const {
+    using namespace spirv;
+    const auto place_of = [&](const u32& at) {
+      return offset_of(plan_.batch, batch) + offset_of(plan_.m, row) + offset_of(plan_.n, at) + offset_;
+    };
+    if (out4_) {
+      (*out4_)[place_of(column) >> 2u] = four;
+      return;
+    }
+    for (std::uint32_t c = 0; c < 4; ++c) {
+      const u32 at = column + c;
+      k_.if_(count_ % 4 == 0 ? boolean(true) : at < count_, [&] { out_[place_of(at)] = four[c]; });
+    }
+  }
+
+ private:
+  spirv::kernel& k_;
+  matmul_result plan_;
+  std::uint32_t offset_, count_;
+  spirv::memory<spirv::f32> out_;
+  std::optional<spirv::memory<spirv::f32x4>> out4_;
+};
 
 /// What kernels of attention have in common: what scores become, and where quotients are stored.
 class attention_kernel {
  public:
-  attention_kernel(spirv::kernel& k, const attention_attribute& node)
-      : k_(k), node_(node), out_plan_(plan_result(results_of(node))) {
+  attention_kernel(spirv::kernel& k, const attention_attribute& node) : k_(k), node_(node) {
     const auto [batch, queries, channels, keys, width] = node.sizes();
     query_count_ = static_cast<std::uint32_t>(queries), key_count_ = static_cast<std::uint32_t>(keys);
     channel_count_ = static_cast<std::uint32_t>(channels), width_ = static_cast<std::uint32_t>(width);
   }
 
  protected:
-  /// Behind the bindings of query, key and values.
+  /// Of what the score's program reads, behind the bindings of the node's own operands.
   void bind_others(std::span<const dtype> types) {
-    for (std::size_t i = 3; i < types.size(); ++i) others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
-    out_ = k_.storage_buffer<spirv::f32>("out", spirv::access::write);
-    if (out_plan_.width == 4) out4_ = k_.view<spirv::f32x4>(*out_);
+    for (std::size_t i = node_.own_accesses(); i < types.size(); ++i)
+      others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+  }
+  /// And behind these, of its rows.
+  void bind_output() {
+    out_.emplace(k_, node_, node_.output, 1, 2, "out");
+    if (!node_.further.empty()) statistics_ = k_.storage_buffer<spirv::f32>("statistics", spirv::access::write);
   }
 
   /// Rows behind the last one are some row's: they are not stored. Nothing is behind the last key.
   [[nodiscard]] spirv::f32 score(const spirv::f32& sum, const spirv::u32& query, const spirv::u32& key) const {
-    using namespace spirv;
-    const u32 m = min(query, u32(query_count_ - 1)), n = min(key, u32(key_count_ - 1));
-    const int second = node_.batch_axes, third = second + node_.query_axes, fourth = third + node_.channel_axes;
-    return f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
-      if (argument == 0) return sum;
-      const index_map& map = node_.of_argument(argument);
-      const u32 offset = u32(static_cast<std::uint32_t>(map.offset)) +
-                         group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
-                         group_offset(node_.space, map, second, node_.query_axes, m) +
-                         group_offset(node_.space, map, fourth, node_.key_axes, n);
-      if (map.source == index_map::index_source) return bitcast<i32>(offset);
-      return others_[static_cast<std::size_t>(map.source) - 3].load(offset);
+    return spirv::f32(kernels::emit(k_, node_.score, [&](int argument) -> scalar_value {
+      return argument == 0 ? scalar_value(sum) : of_argument(argument, query, key);
     }));
+  }
+  /// What argument `number` of the score is there.
+  [[nodiscard]] scalar_value of_argument(int number, const spirv::u32& query, const spirv::u32& key) const {
+    using namespace spirv;
+    const index_map& map = node_.of_argument(number);
+    const int fourth = node_.batch_axes + node_.query_axes + node_.channel_axes;
+    const u32 offset = row_offset(map, min(query, u32(query_count_ - 1))) +
+                       group_offset(node_.space, map, fourth, node_.key_axes, min(key, u32(key_count_ - 1)));
+    if (map.source == index_map::index_source) return bitcast<i32>(offset);
+    return others_[static_cast<std::size_t>(map.source) - node_.own_accesses()].load(offset);
+  }
+  /// Of what depends on rows alone.
+  [[nodiscard]] spirv::u32 row_offset(const index_map& map, const spirv::u32& query) const {
+    return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+           group_offset(node_.space, map, 0, node_.batch_axes, batch_) +
+           group_offset(node_.space, map, node_.batch_axes, node_.query_axes, query);
   }
 
   /// By which what was added up shrinks where the largest score is another one now.
@@ -167,12 +212,14 @@ class attention_kernel {
   [[nodiscard]] static spirv::f32 origin(const spirv::f32& largest) {
     return select(largest == nothing, spirv::f32(0), largest);
   }
-  /// 2^shift e^x for x <= 0, 0 below -87: 2^r as devices have it, |r| <= 1/2, where they are a few ulp off.
+  /// 2^shift e^x for x <= 0, 0 where e^x is no normal number: 2^r as devices have it, |r| <= 1/2, where they are a few
+  /// ulp off.
   [[nodiscard]] static spirv::f32 exp_below(const spirv::f32& x, std::uint32_t shift) {
     using namespace spirv;
     constexpr float log2e = 0x1.715476p+0f, rest = 0x1.4ae0cp-26f;
-    const boolean is_lost = x < f32(-87);
-    const f32 bounded = select(is_lost, f32(-87), x);
+    const f32 least(-87.336f);
+    const boolean is_lost = x < least;
+    const f32 bounded = select(is_lost, least, x);
     // Whole numbers end at the last bit of such a sum: of 1.5 * 2^23, and of an exponent's bias.
     constexpr float whole = 12582912;
     const f32 sum = fma(bounded, f32(log2e), f32(whole));
@@ -191,24 +238,37 @@ class attention_kernel {
         kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value { return argument == 0 ? score : part; }));
   }
 
-  /// Four channels of a row that exists.
-  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total) {
-    using namespace spirv;
-    std::vector<f32> quotients;
+  /// Of a gradient's form: that of a score, from that of its weight times the weight.
+  [[nodiscard]] spirv::f32 slope_of(const spirv::f32& score, const spirv::f32& of_weight, const spirv::u32& query,
+                                    const spirv::u32& key) const {
+    return spirv::f32(kernels::emit(k_, node_.weight, [&](int argument) -> scalar_value {
+      if (argument < 2) return argument == 0 ? score : of_weight;
+      return of_argument(argument - 1, query, key);
+    }));
+  }
+
+  /// Four channels of a row that exists. `factors`: of quotients, which are not too large before.
+  void store(const spirv::u32& query, const spirv::u32& channel, const spirv::f32x4& sums, const spirv::f32& total,
+             const std::optional<spirv::f32x4>& factors = {}) {
+    std::vector<spirv::f32> quotients;
     for (std::uint32_t c = 0; c < 4; ++c) {
       const scalar_value operands[] = {sums[c], total};
-      quotients.push_back(f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
+      quotients.push_back(spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands)));
     }
-    if (out4_) {
-      (*out4_)[place_of(query, channel) >> 2u] = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
-      return;
-    }
-    for (std::uint32_t c = 0; c < 4; ++c) {
-      const u32 at = channel + c;
-      k_.if_(channel_count_ % 4 == 0 ? boolean(true) : at < channel_count_,
-             [&] { (*out_)[place_of(query, at)] = quotients[c]; });
-    }
+    const spirv::f32x4 all = vector(quotients[0], quotients[1], quotients[2], quotients[3]);
+    out_->store(batch_, query, channel, factors ? all * *factors : all);
   }
+  /// What weights count where they are f32: then no sum of so many values is beyond the largest of these.
+  [[nodiscard]] float weight_unit() const { return 1.0f / static_cast<float>(std::bit_ceil(key_count_)); }
+  /// What gradients want to know of a row that exists, by one invocation; total: of e.
+  void store_statistics(const spirv::u32& query, const spirv::f32& largest, const spirv::f32& total) {
+    if (!statistics_) return;
+    const spirv::u32 at = row_offset(node_.further[0].output, query);
+    const scalar_value operands[] = {spirv::f32(1), total};
+    (*statistics_)[at] = largest;
+    (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
+  }
+  [[nodiscard]] std::uint32_t row_count() const { return static_cast<std::uint32_t>(node_.sizes()[0]) * query_count_; }
 
   static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
   spirv::kernel& k_;
@@ -217,15 +277,9 @@ class attention_kernel {
   spirv::u32 batch_, first_query_;
 
  private:
-  [[nodiscard]] spirv::u32 place_of(const spirv::u32& query, const spirv::u32& channel) const {
-    return offset_of(out_plan_.batch, batch_) + offset_of(out_plan_.m, query) + offset_of(out_plan_.n, channel) +
-           static_cast<std::uint32_t>(node_.output.offset);
-  }
-
-  matmul_result out_plan_;
   std::vector<bound_tensor> others_;
-  std::optional<spirv::memory<spirv::f32>> out_;
-  std::optional<spirv::memory<spirv::f32x4>> out4_;
+  std::optional<stored_rows> out_;
+  std::optional<spirv::memory<spirv::f32>> statistics_;
 };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail

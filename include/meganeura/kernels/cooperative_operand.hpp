@@ -58,7 +58,8 @@ class row_scales {
   enum class part : std::uint8_t { notes, all };
   void clear(part what) {
     const std::uint32_t first = what == part::notes ? rows_ : 0;
-    each(rows_ + 4 - first, [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
+    for_each_below(k_, k_.local_index(), rows_ + 4 - first,
+                   [&](const spirv::u32& row) { largest_[row + first] = spirv::u32(0); });
   }
   /// Whether `whole` rows are looked at.
   void begin(const spirv::boolean& whole) { target_ = select(whole, spirv::i32(14), spirv::i32(5)); }
@@ -73,7 +74,7 @@ class row_scales {
 
   /// Behind a barrier behind these, for what comes behind another one.
   void prepare_inverses() {
-    each(rows_, [&](const spirv::u32& row) {
+    for_each_below(k_, k_.local_index(), rows_, [&](const spirv::u32& row) {
       const spirv::u32 found = largest_.load(row);
       const spirv::i32 inverse = -exponent(found), half = inverse >> spirv::i32(1);
       halves_.component(row / 4, row % 4) = power_of_two(half);
@@ -102,20 +103,6 @@ class row_scales {
 
  private:
   static constexpr std::uint32_t without = 0, overflow = 1;
-  template <class Body>
-  void each(std::uint32_t rows, const Body& body) {
-    const std::uint32_t threads = k_.local_size()[0];
-    for (std::uint32_t done = 0; done < rows; done += threads) {
-      const spirv::u32 row = k_.local_index() + done;
-      if (done + threads <= rows)
-        body(row);
-      else
-        k_.if_(row < rows, [&] { body(row); });
-    }
-  }
-  [[nodiscard]] static spirv::f32 power_of_two(const spirv::i32& exponent) {
-    return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
-  }
   // Of the factor of a row with this largest magnitude, in [-126, 126].
   [[nodiscard]] spirv::i32 exponent(const spirv::u32& magnitude) const {
     const spirv::i32 largest = spirv::bitcast<spirv::i32>(magnitude >> 23u);
@@ -412,9 +399,6 @@ class cooperative_operand {
     return value;
   }
 
-  [[nodiscard]] static spirv::u32x4 magnitudes(const spirv::f32x4& x) {
-    return spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
-  }
   // The piece's first row of the tile; that of another one where the piece is not needed.
   [[nodiscard]] spirv::u32 tile_row(const piece& p) const {
     const spirv::u32 row = p.row + p.lines_below;

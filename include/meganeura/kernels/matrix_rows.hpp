@@ -20,13 +20,19 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 namespace detail {
 
-/// x in two f16 terms, of which the second counts 2^-11; both as f32. x: at most 2^15.
+/// x in two f16 terms, of which the second counts 2^-11; both as f32. x: at most 2^15. `with_small`: the first holds no
+/// more than f16 does below 2^-14, so that of smaller numbers the second has the rest.
 struct half_terms {
   spirv::f32 high, low;
 };
-[[nodiscard]] inline half_terms half_terms_of(const spirv::f32& x) {
+[[nodiscard]] inline half_terms half_terms_of(const spirv::f32& x, bool with_small = false) {
   // Without conversions there and back, which NVIDIA's driver 580 takes for none.
-  const spirv::f32 high = spirv::bitcast<spirv::f32>((spirv::bitcast<spirv::u32>(x) + 0x1000u) & 0xffffe000u);
+  spirv::f32 high = spirv::bitcast<spirv::f32>((spirv::bitcast<spirv::u32>(x) + 0x1000u) & 0xffffe000u);
+  // Through whole numbers, as that driver also takes adding and subtracting a number for nothing.
+  if (with_small) {
+    const spirv::f32 whole = spirv::convert<spirv::f32>(spirv::convert<spirv::i32>(x * 0x1p24f)) * 0x1p-24f;
+    high = select(magnitude(x) < spirv::u32(113u << 23), whole, high);
+  }
   return {high, (x - high) * spirv::f32(2048)};
 }
 
@@ -65,6 +71,19 @@ class cooperative_rows : public cooperative_unit<Element> {
   void update(const sums& total, const Body& body) const {
     for (std::uint32_t e = 0; e < 8; ++e)
       total.set_component(e, body(e / 4, row(e / 4), column(e), total.component(e)));
+  }
+  /// The same of two: body gives both.
+  template <class Body>
+  void update(const sums& first, const sums& second, const Body& body) const {
+    for (std::uint32_t e = 0; e < 8; ++e) {
+      const auto [x, y] = body(e / 4, row(e / 4), column(e), first.component(e), second.component(e));
+      first.set_component(e, x), second.set_component(e, y);
+    }
+  }
+  /// total += part, each result by its row's number.
+  void add_by_rows(const sums& total, const sums& part, const row_values& by) const {
+    for (std::uint32_t e = 0; e < 8; ++e)
+      total.set_component(e, fma(part.component(e), at(by, e / 4), total.component(e)));
   }
   /// All that have a part of a row know what theirs amount to.
   template <class Combine>
@@ -148,6 +167,16 @@ class emulated_rows : public emulated_unit<Element> {
   template <class Body>
   void update(const sums& total, const Body& body) const {
     this->each([&](const spirv::u32& i) { total[i] = body(i, this->row(i), this->column(i), total.load(i)); });
+  }
+  template <class Body>
+  void update(const sums& first, const sums& second, const Body& body) const {
+    this->each([&](const spirv::u32& i) {
+      const auto [x, y] = body(i, this->row(i), this->column(i), first.load(i), second.load(i));
+      first[i] = x, second[i] = y;
+    });
+  }
+  void add_by_rows(const sums& total, const sums& part, const row_values& by) const {
+    this->each([&](const spirv::u32& i) { total[i] = fma(part.load(i), by.load(i), total.load(i)); });
   }
   template <class Combine>
   void over_rows(const row_values& of, const Combine& combine) const {

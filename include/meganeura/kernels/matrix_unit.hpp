@@ -16,6 +16,28 @@ struct staged_place {
   bool along_k = true;
 };
 
+/// As bits, which are in the order of the numbers; those of a NaN are beyond infinity's.
+[[nodiscard]] inline spirv::u32 magnitude(const spirv::f32& x) { return spirv::bitcast<spirv::u32>(x) & 0x7fffffffu; }
+[[nodiscard]] inline spirv::u32x4 magnitudes(const spirv::f32x4& x) {
+  return spirv::bitcast<spirv::u32x4>(x) & spirv::u32x4(0x7fffffffu);
+}
+/// Of an exponent in [-126, 127].
+[[nodiscard]] inline spirv::f32 power_of_two(const spirv::i32& exponent) {
+  return spirv::bitcast<spirv::f32>((exponent + 127) << spirv::i32(23));
+}
+/// body(i) for each i below `count`, shared out to the workgroup; `index`: of the invocation.
+template <class Body>
+void for_each_below(spirv::kernel& k, const spirv::u32& index, std::uint32_t count, const Body& body) {
+  const std::uint32_t threads = k.local_size()[0];
+  for (std::uint32_t done = 0; done < count; done += threads) {
+    const spirv::u32 at = index + done;
+    if (done + threads <= count)
+      body(at);
+    else
+      k.if_(at < count, [&] { body(at); });
+  }
+}
+
 /// VK_KHR_cooperative_matrix: f16 to f32, held by a subgroup.
 template <spirv::kernel_value Element>
 class cooperative_unit {
@@ -57,8 +79,7 @@ class cooperative_unit {
   /// Of those that this invocation holds: the largest magnitude's bits, beyond those of all numbers for a NaN.
   [[nodiscard]] spirv::u32 largest(const sums& total) const {
     spirv::u32 found = 0;
-    for (std::uint32_t i = 0; i < components_; ++i)
-      found = max(found, spirv::bitcast<spirv::u32>(total.component(i)) & 0x7fffffffu);
+    for (std::uint32_t i = 0; i < components_; ++i) found = max(found, magnitude(total.component(i)));
     return found;
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.subgroup_id(); }
@@ -123,9 +144,7 @@ class emulated_unit {
   }
   [[nodiscard]] spirv::u32 largest(const sums& total) const {
     const spirv::var<spirv::u32> found = k_.variable<spirv::u32>();
-    each([&](const spirv::u32& i) {
-      found = max(found.load(), spirv::bitcast<spirv::u32>(total.load(i)) & 0x7fffffffu);
-    });
+    each([&](const spirv::u32& i) { found = max(found.load(), magnitude(total.load(i))); });
     return found.load();
   }
   [[nodiscard]] spirv::u32 subgroup() const { return k_.local_index() / size_; }

@@ -35,7 +35,10 @@ constexpr symbolic_shape grouped(const symbolic_shape& q, const symbolic_shape& 
   return result;
 }
 
-constexpr bool is_sound(const gqa_options& options) { return options.softcap >= 0 && options.sliding_window >= 0; }
+constexpr bool is_sound(const gqa_options& options) {
+  const auto is_finite = [](float x) { return x - x == 0; };
+  return options.softcap >= 0 && options.sliding_window >= 0 && is_finite(options.softcap) && is_finite(options.scale);
+}
 
 constexpr bool can_attend(const symbolic_shape& q, const symbolic_shape& k, const symbolic_shape& v) {
   if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank || v != with_extent(k, k.rank - 1, v.last())) return false;
@@ -193,7 +196,9 @@ constexpr auto attended(Options options, Q q, K k, V v, Position position, More.
                    "meganeura: attend<options>(q, k, v): q, k, v must be [.., positions, heads, width] of known heads "
                    "and width, the heads of q a multiple of those of k and v",
                    q, k, v)
-  MEGANEURA_EXPECT(is_sound(options), "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0",
+  MEGANEURA_EXPECT(is_sound(options),
+                   "meganeura: attend<options>(q, k, v): softcap and sliding_window are at least 0, softcap and "
+                   "scale finite",
                    q, k, v)
   MEGANEURA_EXPECT((value<Position> || !static_cast<gqa_options>(options).causal ||
                     has_key_for_each(q.facts().shape.last(2), k.facts().shape.last(2))),

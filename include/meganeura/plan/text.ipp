@@ -60,7 +60,10 @@ inline std::vector<std::int64_t> sizes_of(const execution_plan& p, const step& s
 }  // namespace detail
 
 MEGANEURA_INLINE std::string description(const execution_plan& p, const step& s) {
-  const char* what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  std::string what = s.kind == step::copy ? "copy" : to_string(p.implementation[s.node].kind);
+  const auto* rows = std::get_if<attention_attribute>(&p.implementation.attribute_of(s.node));
+  if (rows != nullptr && rows->form != attention_form::output && s.kind == step::kernel)
+    what += "_" + to_string(rows->form);
   const std::vector<std::int64_t> sizes = detail::sizes_of(p, s);
   return fmt::format("{}{}{}", what, sizes.empty() ? "" : " ", fmt::join(sizes, "x"));
 }

@@ -147,8 +147,7 @@ class replay {
             "an operand is not bound as it is");
       check(holds(s.bindings[i].where, operands[i]), "a range is read that does not hold the operand");
     }
-    const auto* region = std::get_if<region_attribute>(&g().attribute_of(s.node));
-    const std::size_t results = region ? region->further.size() + 1 : 1;
+    const std::size_t results = g().results(s.node).size();
     check(s.bindings.size() >= operands.size() + results, "a kernel has too few bindings");
     for (std::size_t number = 0; number < results; ++number) {
       const range& where = s.bindings[operands.size() + number].where;

@@ -98,9 +98,11 @@ inline double flops_of(const execution_plan& p, const step& s) {
 // Operations per second of what computes them.
 inline double rate_of(const execution_plan& p, const step& s, const device_profile& device) {
   const op kind = p.implementation[s.node].kind;
-  if (s.kind == step::kernel && kind == op::attention) return device.matmul_flops;
+  const attribute& what = p.implementation.attribute_of(s.node);
+  if (const auto* rows = std::get_if<attention_attribute>(&what); rows != nullptr && s.kind == step::kernel)
+    return fusion::product_flops(rows->schedule.arithmetic, device);
   if (s.kind != step::kernel || !has_epilogue(kind)) return device.scalar_flops;
-  const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
+  const auto* product = std::get_if<matmul_attribute>(&what);
   return product ? fusion::product_flops(product->schedule.arithmetic, device) : device.matmul_flops;
 }
 

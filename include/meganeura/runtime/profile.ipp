@@ -30,9 +30,12 @@ MEGANEURA_INLINE std::vector<profiled_dispatch> dispatches_of(const plan::execut
                           .bytes = work.bytes,
                           .flops = work.flops,
                           .floor = 1e9 * plan::floor_seconds(p, s, rates)};
-    const auto* product = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
-    if (product && product->schedule.is_on_units()) {
-      one.schedule = to_string(product->schedule);
+    const attribute& what = p.implementation.attribute_of(s.node);
+    const auto* product = std::get_if<matmul_attribute>(&what);
+    const auto* rows = std::get_if<attention_attribute>(&what);
+    if (product && product->schedule.is_on_units()) one.schedule = to_string(product->schedule);
+    if (rows && rows->schedule.is_on_units()) one.schedule = to_string(rows->schedule);
+    if (!one.schedule.empty()) {
       one.text += " " + one.schedule;
     }
     all.push_back(std::move(one));

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: MIT
+// Gradients of attention: found from an attention that knows its rows, in what reads its operands and its weights.
+#pragma once
+#include <meganeura/fusion/attention_rules.ipp>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// A program of rows that is the gradient of scores by that of their weights. slope: of the score (argument 0), of the
+// weight times what its gradient is above their mean (1), and of what arguments 0, 1, ... of the program are (2, 3,
+// ...).
+struct softmax_gradient {
+  scalar_ref score{0};
+  scalar_program slope;
+};
+
+// Reads factors of e, of the sum of e, and of weights off such a program.
+class softmax_gradient_reader {
+ public:
+  // weights: the arguments that are weights of the same rows; gradient: that of weights.
+  softmax_gradient_reader(const scalar_program& program, int gradient, std::span<const int> weights)
+      : program_(program), nodes_(program.nodes), weights_(weights), linear_(nodes_.size()) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const scalar_node& node = nodes_[i];
+      linear_[i] = is_argument(node) && argument_of(node) == gradient;
+      for (int k = 0; k < info(node.op).arity; ++k) linear_[i] = linear_[i] || linear_[node.operands[k]];
+    }
+  }
+
+  std::optional<softmax_gradient> read() {
+    if (!find_softmax()) return {};
+    powers outside;
+    scalar_ref at = last();
+    const auto is_difference = [&](scalar_ref each) {
+      const scalar_op op = nodes_[each].op;
+      return (op == scalar_op::add || op == scalar_op::subtract) && linear_[nodes_[each].operands[0]] &&
+             linear_[nodes_[each].operands[1]];
+    };
+    if (!descend(at, is_difference, outside, true)) return {};
+    // factors * gradient + the sum of (more factors * gradient)
+    const scalar_node& difference = nodes_[at];
+    scalar_ref own = difference.operands[0], sum = difference.operands[1];
+    if (nodes_[own].op == scalar_op::row_sum && difference.op == scalar_op::add) std::swap(own, sum);
+    powers of_own, of_sum;
+    of_sum.negative = difference.op == scalar_op::subtract;
+    const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
+    const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
+    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_sum, false)) return {};
+    sum = nodes_[sum].operands[0];
+    if (!descend(sum, is_gradient, of_sum, false)) return {};
+    // That is weight * (gradient - the sum of weight * gradient).
+    const bool is_mean =
+        of_own.weight == 0 && of_sum.weight == 1 && of_sum.total == of_own.total && of_sum.negative != of_own.negative;
+    const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
+    if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
+    return slope();
+  }
+
+ private:
+  struct powers {  // of the weight, that is e / total, and of the total
+    int weight = 0, total = 0;
+    bool negative = false;
+  };
+  struct step {
+    scalar_op op;
+    scalar_ref factor{0};
+    bool where = true;  // select: the condition holds where something is left
+  };
+
+  static bool is_argument(const scalar_node& node) { return node.op == scalar_op::argument; }
+  static int argument_of(const scalar_node& node) { return static_cast<int>(node.value); }
+  [[nodiscard]] scalar_ref last() const { return static_cast<scalar_ref>(nodes_.size() - 1); }
+
+  bool find_softmax() {
+    std::optional<scalar_ref> largest;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op != scalar_op::row_max) continue;
+      if (largest) return false;
+      largest = static_cast<scalar_ref>(i);
+    }
+    if (!largest) return false;
+    score_ = nodes_[*largest].operands[0];
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const scalar_node& node = nodes_[i];
+      const auto at = static_cast<scalar_ref>(i);
+      if (node.op == scalar_op::exp && nodes_[node.operands[0]].op == scalar_op::subtract &&
+          nodes_[node.operands[0]].operands[0] == score_ && nodes_[node.operands[0]].operands[1] == *largest)
+        e_ = at;
+      if (node.op == scalar_op::row_sum && e_ && node.operands[0] == *e_) total_ = at;
+    }
+    return e_ && total_ && !linear_[score_];
+  }
+
+  // From `at` to the core that it is a multiple of.
+  template <class IsCore>
+  bool descend(scalar_ref& at, const IsCore& is_core, powers& found, bool has_slopes) {
+    while (!is_core(at)) {
+      const scalar_node& node = nodes_[at];
+      const bool first = linear_[node.operands[0]];
+      if (node.op == scalar_op::negate) {
+        found.negative = !found.negative;
+        at = node.operands[0];
+      } else if (node.op == scalar_op::multiply && first != linear_[node.operands[1]]) {
+        if (!take(node.operands[first ? 1 : 0], 1, found, has_slopes)) return false;
+        at = node.operands[first ? 0 : 1];
+      } else if (node.op == scalar_op::divide && first && !linear_[node.operands[1]]) {
+        if (!take(node.operands[1], -1, found, has_slopes)) return false;
+        at = node.operands[0];
+      } else if (node.op == scalar_op::select && has_slopes && !linear_[node.operands[0]]) {
+        const bool where = linear_[node.operands[1]];
+        const scalar_ref other = node.operands[where ? 2 : 1], kept = node.operands[where ? 1 : 2];
+        if (nodes_[other].op != scalar_op::constant || nodes_[other].value != 0 || !linear_[kept]) return false;
+        slopes_.push_back({scalar_op::select, node.operands[0], where});
+        at = kept;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool take(scalar_ref factor, int sign, powers& found, bool has_slopes) {
+    const scalar_node& node = nodes_[factor];
+    if (factor == *e_) {
+      found.weight += sign, found.total += sign;
+    } else if (factor == *total_) {
+      found.total += sign;
+    } else if (is_argument(node) && std::ranges::find(weights_, argument_of(node)) != weights_.end()) {
+      found.weight += sign;
+    } else if (node.op == scalar_op::divide && node.operands[0] == *e_ && node.operands[1] == *total_) {
+      found.weight += sign;
+    } else if (has_slopes) {
+      slopes_.push_back({sign > 0 ? scalar_op::multiply : scalar_op::divide, factor});
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  std::optional<softmax_gradient> slope() const {
+    // The score is an argument of its own, behind the program's.
+    const int own = program_.arguments();
+    scalar_program of_score = program_;
+    of_score.nodes[score_] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
+    for (const scalar_node& node : nodes_) {
+      if (is_argument(node))
+        arguments[static_cast<std::size_t>(argument_of(node))] = builder.argument(2 + argument_of(node), node.type);
+    }
+    scalar_ref value = builder.argument(1, dtype::f32);
+    for (std::size_t i = slopes_.size(); i-- > 0;) {
+      const step& each = slopes_[i];
+      const scalar_ref factor = builder.inlined(part(of_score, each.factor), arguments);
+      if (each.op != scalar_op::select) {
+        value = builder.binary(each.op, value, factor);
+      } else {
+        const scalar_ref zero = builder.constant(0);
+        value = builder.select(factor, each.where ? value : zero, each.where ? zero : value);
+      }
+    }
+    softmax_gradient found{score_, builder.finish(value)};
+    if (found.slope.has_rows()) return {};
+    return found;
+  }
+
+  const scalar_program& program_;
+  const small_vector<scalar_node, 12>& nodes_;
+  std::span<const int> weights_;
+  small_vector<bool, 64> linear_;  // a multiple of the gradient of weights
+  scalar_ref score_{0};
+  std::optional<scalar_ref> e_, total_;
+  small_vector<step, 8> slopes_;  // outermost first
+};
+
+// The accesses of a product over the axes of another nest, some of whose accesses are known there: axes are one axis
+// where they are as long and step alike in all that is known.
+class matched_axes {
+ public:
+  matched_axes(const matmul_attribute& product, const shape& space) : product_(product), space_(space) {}
+  void know(const index_map& of_product, const index_map& known) { pairs_.push_back({&of_product, &known}); }
+
+  bool match() {
+    small_vector<bool, max_rank> taken(static_cast<std::size_t>(space_.rank()), false);
+    for (const auto& [own, known] : pairs_) {
+      if (own->offset != known->offset || own->bounded != 0 || known->bounded != 0) return false;
+    }
+    for (int axis = 0; axis < product_.space.rank(); ++axis) {
+      to_.push_back(-1);
+      if (product_.space[axis] == 1) continue;
+      for (int other = 0; other < space_.rank() && to_.back() < 0; ++other) {
+        const auto alike = [&](const auto& pair) { return pair.own->strides[axis] == pair.known->strides[other]; };
+        if (taken[static_cast<std::size_t>(other)] || space_[other] != product_.space[axis] ||
+            !std::ranges::all_of(pairs_, alike))
+          continue;
+        to_.back() = other;
+        taken[static_cast<std::size_t>(other)] = true;
+      }
+      if (to_.back() < 0) return false;
+    }
+    // What is known steps along no other axis.
+    for (int other = 0; other < space_.rank(); ++other) {
+      if (taken[static_cast<std::size_t>(other)] || space_[other] == 1) continue;
+      for (const auto& [own, known] : pairs_) {
+        if (known->strides[other] != 0) return false;
+      }
+    }
+    return true;
+  }
+  [[nodiscard]] index_map operator()(const index_map& of_product) const {
+    index_map result;
+    result.offset = of_product.offset;
+    for (int axis = 0; axis < product_.space.rank(); ++axis) {
+      if (const int to = to_[static_cast<std::size_t>(axis)]; to >= 0) result.strides[to] = of_product.strides[axis];
+    }
+    return result;
+  }
+
+ private:
+  const matmul_attribute& product_;
+  const shape& space_;
+  struct known_access {
+    const index_map *own, *known;
+  };
+  small_vector<known_access, 3> pairs_;
+  small_vector<int, max_rank> to_;  // -1: one element long
+};
+
+class attention_gradient_draft {
+ public:
+  attention_gradient_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), both_(g_.find(g_.node(id).owner)), of_(g_.get<attention_attribute>(id)) {
+    operands_.append(g_.operands(id).begin(), g_.operands(id).end());
+    for (class_id& each : operands_) each = g_.find(each);
+    output_ = result_of(g_, both_, 0), statistics_ = result_of(g_, both_, 1);
+    numbers_ = of_.further[0].output;
+    scores_ = numbers_;
+    for (int axis = 0; axis < of_.space.rank(); ++axis) scores_.strides[axis] *= of_.sizes()[3];
+    if (of_.key_axes > 0) scores_.strides[of_.batch_axes + of_.query_axes + of_.channel_axes] = 1;
+  }
+
+  void add() {
+    if (output_ == no_id || statistics_ == no_id || of_.channel_axes == 0) return;
+    find_weights();
+    if (weights_ == no_id) return;
+    each_product(operands_[2], [&](enode_id product, std::size_t side) {
+      const class_id gradient = g_.operand(product, 1 - side), made = owner(product);
+      if (made == output_ || gradient == weights_ || g_[gradient].type != dtype::f32) return;
+      const matmul_attribute& values = g_.get<matmul_attribute>(product);
+      matched_axes axes(values, of_.space);
+      axes.know(side == 0 ? values.a : values.b, of_.values());
+      axes.know(values.output, scores_);
+      if (!axes.match()) return;
+      gradient_ = gradient;
+      of_gradient_ = axes(side == 0 ? values.b : values.a);
+      if (is_plain(of_gradient_)) add_by(made);
+    });
+  }
+
+ private:
+  [[nodiscard]] class_id owner(enode_id id) const { return g_.find(g_.node(id).owner); }
+
+  // use(product, which operand it is) of what reads the class, as it is.
+  template <class Use>
+  void each_product(class_id from, const Use& use) {
+    const node_list readers = g_[g_.find(from)].parents;
+    for (const enode_id reader : readers) {
+      if (g_.node(reader).dead || g_.node(reader).kind != op::matmul || g_.node(reader).operand_count != 2) continue;
+      if (!g_.get<matmul_attribute>(reader).finish.program.is_identity() || g_[owner(reader)].type != dtype::f32)
+        continue;
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (g_.operand(reader, side) == g_.find(from)) use(reader, side);
+      }
+    }
+  }
+  [[nodiscard]] bool is_rows(enode_id id) const {
+    if (g_.node(id).dead || g_.node(id).kind != op::region) return false;
+    const auto& rows = g_.get<region_attribute>(id);
+    return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
+  }
+
+  // What weighs values in a product that computes the same, and is a softmax.
+  void find_weights() {
+    const node_list nodes = g_[output_].nodes;
+    for (const enode_id node : nodes) {
+      if (g_.node(node).dead || g_.node(node).kind != op::matmul || g_.node(node).operand_count != 2) continue;
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (g_.operand(node, side) != operands_[2]) continue;
+        const class_id other = g_.operand(node, 1 - side);
+        for (const enode_id rows : g_[other].nodes) {
+          if (!is_rows(rows)) continue;
+          const auto softmax = softmax_of(g_.get<region_attribute>(rows).program);
+          if (!softmax || softmax->hides_quotients) continue;
+          weights_ = other;
+          of_weights_.push_back({rows, softmax->score});
+        }
+      }
+      if (weights_ != no_id) return;
+    }
+  }
+
+  // `products`: of the output's gradient and values.
+  void add_by(class_id products) {
+    const node_list readers = g_[products].parents;
+    for (const enode_id rows : readers) {
+      if (!is_rows(rows)) continue;
+      const region_attribute region = g_.get<region_attribute>(rows);
+      int of_products = -1;
+      small_vector<int, 4> weights;
+      for (std::size_t k = 0; k < region.accesses.size(); ++k) {
+        const index_map& read = region.accesses[k];
+        if (read.source < 0 || !is_dense(read, region.space)) continue;
+        const class_id source = g_.operand(rows, static_cast<std::size_t>(read.source));
+        if (source == products) of_products = static_cast<int>(k);
+        if (source == weights_) weights.push_back(static_cast<int>(k));
+      }
+      if (of_products < 0) continue;
+      const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
+      if (!found || !has_same_score(rows, found->score)) continue;
+      if (const char* problem = add_for(rows, region, *found))
+        pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
+    }
+  }
+
+  // Whether the rows' score is that of the weights: the same program of the same values.
+  [[nodiscard]] bool has_same_score(enode_id rows, scalar_ref score) const {
+    const auto& own = g_.get<region_attribute>(rows);
+    const scalar_program program = part(own.program, score);
+    return std::ranges::any_of(of_weights_, [&](const auto& each) {
+      const auto& other = g_.get<region_attribute>(each.rows);
+      const scalar_program known = part(other.program, each.score);
+      if (row_length(own) != row_length(other) || own.space.elements() != other.space.elements()) return false;
+      return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
+    });
+  }
+  static std::int64_t row_length(const region_attribute& rows) {
+    std::int64_t length = 1;
+    for (int j = rows.space.rank() - rows.row_axes; j < rows.space.rank(); ++j) length *= rows.space[j];
+    return length;
+  }
+  [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
+                           std::size_t in_b, enode_id rows_b) const {
+    const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
+    if (x.op != y.op || x.type != y.type) return false;
+    if (x.op == scalar_op::argument) {
+      const auto &own = g_.get<region_attribute>(rows_a), &other = g_.get<region_attribute>(rows_b);
+      index_map read = own.accesses[static_cast<std::size_t>(x.value)];
+      index_map known = other.accesses[static_cast<std::size_t>(y.value)];
+      if ((read.source < 0) != (known.source < 0)) return false;
+      if (read.source >= 0 && g_.operand(rows_a, static_cast<std::size_t>(read.source)) !=
+                                  g_.operand(rows_b, static_cast<std::size_t>(known.source)))
+        return false;
+      if (is_dense(read, own.space) && is_dense(known, other.space)) return true;
+      read.source = known.source = 0;
+      return own.space == other.space && read == known;
+    }
+    if (x.op == scalar_op::constant) return same_bits(x.value, y.value);
+    for (int k = 0; k < info(x.op).arity; ++k) {
+      if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
+    }
+    return true;
+  }
+
+  // Why there are none, or null.
+  const char* add_for(enode_id rows, const region_attribute& region, const softmax_gradient& found) {
+    attention_attribute value = of_;
+    value.further.clear();
+    value.schedule = {};
+    class_list operands(operands_.begin(), operands_.begin() + 3);
+    for (const class_id each : {gradient_, statistics_, class_id(no_id)}) operands.push_back(each);
+    value.accesses = {of_.query(), of_.key(), of_.values(), of_gradient_, numbers_, numbers_};
+    for (int i = 3; i < 6; ++i) value.accesses[static_cast<std::size_t>(i)].source = i;
+    for (std::size_t i = 3; i < of_.accesses.size(); ++i) {
+      value.accesses.push_back(of_.accesses[i]);
+      if (value.accesses.back().source >= 0) value.accesses.back().source += 3;
+    }
+    operands.append(operands_.begin() + 3, operands_.end());
+    if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
+    if (operands.size() > pass_.limits().buffers) return "too many operands";
+    const bool unstable[] = {true, true};
+    program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
+    std::copy(unstable, unstable + 2, flags.begin());
+    if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
+    bool any = add_query_gradient(owner(rows), value, operands);
+    any = add_key_gradients(owner(rows), value, operands) || any;
+    if (any) pass_.note_applied(attention_gradients::rule);
+    return nullptr;
+  }
+
+  // `slope` with arguments as the node has them; what it reads besides the score is over the node's axes.
+  const char* read_slope(enode_id rows, const region_attribute& region, const scalar_program& slope,
+                         attention_attribute& value, class_list& operands) {
+    nest loops;
+    loops.space = of_.space;
+    loops.accesses.push_back(scores_);
+    axis_map to_rows;
+    if (!solve_index(loops, 0, region.space, region.space.rank(), region.output, false, to_rows))
+      return "the rows' order is not affine in the attention's loops";
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(slope.arguments(), 2)),
+                                           builder.argument(0, dtype::f32));
+    arguments[1] = builder.argument(1, dtype::f32);
+    for (const scalar_node& node : slope.nodes) {
+      if (node.op != scalar_op::argument || node.value < 2) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      const index_map& own = region.accesses[number - 2];
+      index_map read;
+      if (!compose_access(own, region.space.rank(), to_rows, scores_, of_.space, read) || read.bounded)
+        return "a border is not a box in the attention's loops";
+      if (own.source >= 0) {
+        const class_id source = g_.operand(rows, static_cast<std::size_t>(own.source));
+        const auto first = operands.begin() + 6;
+        const auto known = std::find(first, operands.end(), source);
+        read.source = static_cast<int>(known - operands.begin());
+        if (known == operands.end()) operands.push_back(source);
+      }
+      const auto first = value.accesses.begin() + 6;
+      const auto known = std::find(first, value.accesses.end(), read);
+      arguments[number] = builder.argument(2 + static_cast<int>(known - first), node.type);
+      if (known == value.accesses.end()) value.accesses.push_back(read);
+    }
+    value.weight = builder.finish(builder.inlined(slope, arguments));
+    return nullptr;
+  }
+
+  bool add_query_gradient(class_id slopes, attention_attribute value, class_list operands) {
+    value.form = attention_form::query_gradient;
+    const auto schedules = schedules_of_attention(pass_, value);
+    bool any = false;
+    each_product(slopes, [&](enode_id product, std::size_t side) {
+      if (g_.operand(product, 1 - side) != operands_[1]) return;
+      const matmul_attribute& keys = g_.get<matmul_attribute>(product);
+      matched_axes axes(keys, of_.space);
+      axes.know(side == 0 ? keys.a : keys.b, scores_);
+      axes.know(side == 0 ? keys.b : keys.a, of_.key());
+      if (!axes.match()) return;
+      value.output = axes(keys.output);
+      const class_id made = owner(product);
+      operands[5] = mean_for(made, product);
+      if (!is_plain(value.output) || std::ranges::find(operands, made) != operands.end()) return;
+      for (const attention_schedule& each : schedules) {
+        value.schedule = each;
+        g_.add_to(made, op::attention, value, operands, reasons(product));
+        any = true;
+      }
+    });
+    return any;
+  }
+
+  bool add_key_gradients(class_id slopes, attention_attribute value, class_list operands) {
+    value.form = attention_form::key_gradients;
+    const auto schedules = schedules_of_attention(pass_, value);
+    if (schedules.empty() || operands.size() + 1 > pass_.limits().buffers) return false;
+    struct part_of {
+      enode_id product;
+      index_map output;
+    };
+    small_vector<part_of, 4> of_keys, of_values;
+    const auto collect = [&](class_id rows, class_id weighed, const index_map& access,
+                             small_vector<part_of, 4>& found) {
+      each_product(rows, [&](enode_id product, std::size_t side) {
+        if (g_.operand(product, 1 - side) != weighed) return;
+        const matmul_attribute& queries = g_.get<matmul_attribute>(product);
+        matched_axes axes(queries, of_.space);
+        axes.know(side == 0 ? queries.a : queries.b, scores_);
+        axes.know(side == 0 ? queries.b : queries.a, access);
+        if (!axes.match()) return;
+        const index_map output = axes(queries.output);
+        if (is_plain(output)) found.push_back({product, output});
+      });
+    };
+    collect(slopes, operands_[0], of_.query(), of_keys);
+    collect(weights_, gradient_, of_gradient_, of_values);
+    bool any = false;
+    for (const part_of& keys : of_keys) {
+      for (const part_of& values : of_values) {
+        const class_id made = owner(keys.product), second = owner(values.product);
+        operands[5] = mean_for(made, keys.product);
+        const auto reads = [&](class_id id) { return std::ranges::find(operands, id) != operands.end(); };
+        if (made == second || reads(made) || reads(second)) continue;
+        value.output = keys.output;
+        value.further = {{.output = values.output, .type = dtype::f32, .extents = g_.extents(second)}};
+        const shape extents = g_.extents(made);
+        const rule_mask why = reasons(keys.product) | reasons(values.product);
+        value.schedule = schedules[0];
+        const class_id all = g_.add(op::attention, dtype::f32, extents, value, operands, why);
+        for (std::size_t i = 1; i < schedules.size(); ++i) {
+          value.schedule = schedules[i];
+          g_.add_to(all, op::attention, value, operands, why);
+        }
+        g_.add_to(made, op::result, result_attribute{0}, std::span(&all, 1), why);
+        g_.add_to(second, op::result, result_attribute{1}, std::span(&all, 1), why);
+        for (const class_id reader : {made, second}) {
+          pass_.introduce(operands[5], reader);
+          pass_.introduce(all, reader);
+        }
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  [[nodiscard]] rule_mask reasons(enode_id product) const {
+    return bit(attention_gradients::rule) | g_.node(product).reasons | g_.node(g_[both_].nodes[0]).reasons;
+  }
+
+  // Of each row what its output and its gradient add up to: that is also what its weights and their gradients do.
+  class_id mean_for(class_id reader, enode_id product) {
+    g_.at(g_.node(product).path);
+    class_id mean = no_id;
+    const node_list same = g_[statistics_].nodes;
+    for (const enode_id result : same) {
+      if (g_.node(result).kind != op::result) continue;
+      const class_id both = g_.operand(result, 0), rows = result_of(g_, both, 0);
+      if (rows == no_id || g_.node(g_[both].nodes[0]).kind != op::attention) continue;
+      const attention_attribute& other = g_.get<attention_attribute>(g_[both].nodes[0]);
+      if (other.space != of_.space || other.axes() != of_.axes() || rows == gradient_) continue;
+      nest loops;
+      for (int axis = 0; axis < of_.batch_axes + of_.query_axes + of_.channel_axes; ++axis) {
+        loops.group[axis] = axis < of_.batch_axes + of_.query_axes ? 0 : 1;
+        loops.space.push_back(of_.space[axis]);
+      }
+      loops.accesses = {numbers_, of_gradient_, other.output};
+      normalise(loops);
+      region_attribute region;
+      region.space = loops.space, region.row_axes = loops.count(1), region.per_row = true;
+      scalar_builder builder;
+      region.program = builder.finish(builder.unary(
+          scalar_op::row_sum,
+          builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
+      region.accesses = {loops.accesses[1], loops.accesses[2]};
+      region.accesses[0].source = 0, region.accesses[1].source = 1;
+      region.output = loops.accesses[0];
+      region.output.source = 0;
+      if (region.row_axes == 0) continue;
+      const class_id operands[] = {gradient_, rows};
+      if (mean == no_id) {
+        const shape extents{of_.sizes()[0] * of_.sizes()[1]};
+        mean = g_.add(op::region, dtype::f32, extents, region, operands, reasons(product));
+      } else {
+        g_.add_to(mean, op::region, region, operands, reasons(product));
+      }
+    }
+    pass_.introduce(mean, reader);
+    return mean;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  class_id both_;
+  const attention_attribute of_;
+  class_list operands_;
+  class_id output_ = no_id, statistics_ = no_id, weights_ = no_id, gradient_ = no_id;
+  index_map numbers_, scores_, of_gradient_;  // of rows, of their scores in the order of keys, of the output's gradient
+  struct weighing_rows {
+    enode_id rows;
+    scalar_ref score;
+  };
+  small_vector<weighing_rows, 4> of_weights_;
+};
+
+MEGANEURA_INLINE void attention_gradients::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& attention = g.get<attention_attribute>(id);
+  const class_id both = g.find(g.node(id).owner);
+  if (attention.form != attention_form::output || attention.further.empty() || g[both].nodes[0] != id) return;
+  // Of attentions that are stored in several ways the first stands for all.
+  const class_id statistics = result_of(g, both, 1);
+  if (statistics == no_id) return;
+  for (const enode_id result : g[statistics].nodes) {
+    if (g.node(result).dead || g.node(result).kind != op::result) continue;
+    if (g.operand(result, 0) != both) return;
+    break;
+  }
+  attention_gradient_draft(pass, id).add();
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// Gradients of attention in plans: of which spellings they become two kernels, of which not, and that they are the
+// same.
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/meganeura.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/egraph_sample_graphs.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+
+// Launches decide: one kernel is better than three.
+fusion::optimize_options launches_decide() {
+  fusion::optimize_options options;
+  options.device.launch = {1, 1};
+  options.device.max_shared_bytes = 49152;
+  options.device.parallel = false;  // no sum is split
+  return options;
+}
+
+std::size_t count(const graph& g, attention_form form) {
+  std::size_t found = 0;
+  for (node_id id{0}; id < g.size(); ++id)
+    found += g[id].kind == op::attention && g.get<attention_attribute>(id).form == form;
+  return found;
+}
+
+struct operands {
+  node_value q, k, v;
+};
+operands make_operands(graph& g, shape q, shape k, shape v) {
+  return {
+      {g, g.parameter("q", dtype::f32, q)}, {g, g.parameter("k", dtype::f32, k)}, {g, g.parameter("v", dtype::f32, v)}};
+}
+
+// A loss that weighs every element of y by an input, and the gradients of all parameters.
+void add_gradients(graph& g, node_id y, node_id more = no_id) {
+  const node_id by = g.input("dy", dtype::f32, g[y].extents);
+  const std::uint32_t all = (1u << g[y].extents.rank()) - 1;
+  node_id loss = g.reduce(reduce_kind::sum, g.multiply(y, by), all);
+  if (more != no_id) loss = g.add(loss, more);
+  g.add_output("loss", loss);
+  const std::vector<node_id> wrt = g.leaves(op::parameter);
+  const std::vector<node_id> found = gradients(g, loss, wrt);
+  for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output("d" + g.get<leaf_attribute>(wrt[i]).name, found[i]);
+}
+
+void expect_equal(const graph& g, const graph& plan, const std::string& what) {
+  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
+  oracle::tensors<double> found = oracle::interpreter<double>(plan, leaves, {}).run();
+  for (const auto& [name, value] : expected)
+    EXPECT_LE(oracle::relative_error(found.at(name).values, value.values), oracle::tolerance(dtype::f32))
+        << what << ' ' << name;
+}
+
+struct spelling {
+  const char* name;
+  std::function<void(graph&)> make;
+};
+
+void with_options(graph& g, gqa_options options, std::int64_t t, std::int64_t s, std::int64_t h, std::int64_t kv,
+                  std::int64_t w, std::int64_t c) {
+  const operands all = make_operands(g, {t, h, w}, {s, kv, w}, {s, kv, c});
+  add_gradients(g, attend(all.q, all.k, all.v, options));
+}
+
+const std::vector<spelling> found{
+    {"plain", [](graph& g) { with_options(g, {}, 6, 6, 2, 2, 8, 8); }},
+    {"causal", [](graph& g) { with_options(g, {.causal = true}, 6, 6, 2, 2, 8, 8); }},
+    {"grouped", [](graph& g) { with_options(g, {}, 6, 5, 6, 2, 8, 8); }},
+    {"grouped and causal", [](graph& g) { with_options(g, {.causal = true}, 6, 6, 6, 2, 8, 8); }},
+    {"cross", [](graph& g) { with_options(g, {}, 3, 9, 2, 2, 5, 7); }},
+    {"behind a past", [](graph& g) { with_options(g, {.causal = true}, 3, 9, 2, 2, 5, 7); }},
+    {"alibi", [](graph& g) { with_options(g, {.causal = true, .alibi = true}, 6, 6, 4, 2, 8, 8); }},
+    {"one head", [](graph& g) { with_options(g, {}, 5, 7, 1, 1, 4, 4); }},
+    {"a batch",
+     [](graph& g) {
+       const operands all = make_operands(g, {2, 6, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8});
+       add_gradients(g, attend(all.q, all.k, all.v, gqa_options{}));
+     }},
+    {"a mask of numbers",
+     [](graph& g) {
+       const operands all = make_operands(g, {5, 2, 4}, {7, 2, 4}, {7, 2, 3});
+       const node_id bias = g.input("bias", dtype::f32, {5, 7});
+       const node_id scores = g.contract(all.q, all.k, "ihd", "jhd", "hij");
+       const node_id biased = g.add(scores, g.expand_axes(bias, {2, 5, 7}, 1));
+       add_gradients(g, g.contract(samples::softmax(g, biased), all.v, "hij", "jhc", "ihc"));
+     }},
+    {"matrices",
+     [](graph& g) {
+       const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+       const node_id scores = g.contract(all.q, all.k, "id", "jd", "ij");
+       add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ij", "jc", "ic"));
+     }},
+};
+
+TEST(fusion_attention_gradient, spellings_are_found) {
+  for (const spelling& each : found) {
+    graph g;
+    each.make(g);
+    const graph plan = fusion::optimize(g, launches_decide());
+    EXPECT_EQ(count(plan, attention_form::output), 1u) << each.name << '\n' << to_text(plan);
+    EXPECT_EQ(count(plan, attention_form::query_gradient), 1u) << each.name << '\n' << to_text(plan);
+    EXPECT_EQ(count(plan, attention_form::key_gradients), 1u) << each.name << '\n' << to_text(plan);
+    expect_equal(g, plan, each.name);
+  }
+}
+
+// Each of them can be in the plan, with the other gradients from stored weights.
+TEST(fusion_attention_gradient, every_class_is_the_same_by_every_node) {
+  for (const spelling& each : found) {
+    for (const bool forward : {false, true}) {
+      graph g;
+      each.make(g);
+      fusion::optimize_options options = launches_decide();
+      options.disabled = {forward ? "attention_gradients" : "fuse_attention"};
+      const graph plan = fusion::optimize(g, options);
+      EXPECT_EQ(count(plan, attention_form::query_gradient) + count(plan, attention_form::key_gradients), 0u);
+      expect_equal(g, plan, each.name);
+    }
+  }
+}
+
+node_id scores_of(graph& g, const operands& all) { return g.contract(all.q, all.k, "id", "jd", "ij"); }
+void add_weighed(graph& g, const operands& all, node_id weights, node_id more = no_id) {
+  add_gradients(g, g.contract(weights, all.v, "ij", "jc", "ic"), more);
+}
+
+TEST(fusion_attention_gradient, look_alikes_are_not) {
+  const auto make = [](graph& g) { return make_operands(g, {5, 4}, {7, 4}, {7, 3}); };
+  const std::vector<spelling> others{
+      {"weights are looked at besides",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id weights = samples::softmax(g, scores_of(g, all));
+         add_weighed(g, all, weights, g.reduce(reduce_kind::sum, g.multiply(weights, weights), 3));
+       }},
+      {"scores are looked at besides",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id scores = scores_of(g, all);
+         add_weighed(g, all, samples::softmax(g, scores), g.reduce(reduce_kind::sum, g.multiply(scores, scores), 3));
+       }},
+      {"squared weights",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id weights = samples::softmax(g, scores_of(g, all));
+         add_weighed(g, all, g.multiply(weights, weights));
+       }},
+      {"weights by numbers",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id weights = samples::softmax(g, scores_of(g, all));
+         add_weighed(g, all, g.multiply(weights, g.input("mask", dtype::f32, {5, 7})));
+       }},
+      {"scores by parameters",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id bias = g.parameter("bias", dtype::f32, {5, 7});
+         add_weighed(g, all, samples::softmax(g, g.add(scores_of(g, all), bias)));
+       }},
+      {"one value for two",
+       [&](graph& g) {
+         const node_value q(g, g.parameter("q", dtype::f32, {5, 4})), k(g, g.parameter("k", dtype::f32, {7, 4}));
+         const operands all{q, k, k};
+         add_weighed(g, all, samples::softmax(g, scores_of(g, all)));
+       }},
+      {"softmax of queries",
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id scores = g.contract(all.k, all.q, "jd", "id", "ji");
+         add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ji", "jc", "ic"));
+       }},
+      {"a soft cap", [&](graph& g) { with_options(g, {.causal = true, .softcap = 3}, 6, 6, 2, 2, 8, 8); }},
+      {"a window", [&](graph& g) { with_options(g, {.causal = true, .sliding_window = 3}, 6, 6, 2, 2, 8, 8); }},
+  };
+  for (const spelling& each : others) {
+    graph g;
+    each.make(g);
+    expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
+  }
+}
+
+// Of an H100's costs, without matrix units: what is stored costs more than what is computed again where heads are
+// narrow.
+TEST(fusion_attention_gradient, can_be_seen_and_left_out) {
+  graph g;
+  with_options(g, {.causal = true}, 6, 6, 2, 2, 8, 8);
+  fusion::optimize_options options = launches_decide();
+  options.explain = true;
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, options, &report);
+  EXPECT_NE(report.explain.find("attention_gradients"), std::string::npos) << report.explain;
+  options.tolerance = egraph::exactness::exact;
+  const graph exact = fusion::optimize(g, options, &report);
+  EXPECT_EQ(count(exact, attention_form::output), 0u) << to_text(exact);
+}
+
+}  // namespace
