@@ -92,8 +92,13 @@ constexpr int few = 2500, many = 10000;
 constexpr double allowed = 9;  // four times the layers: 4 in proportion, 16 by the square
 
 TEST(plan_scaling, graphs_and_gradients_grow_in_proportion_to_layers) {
-  const double small = seconds([] { (void)trained(few); }), large = seconds([] { (void)trained(many); });
-  EXPECT_LT(large / small, allowed) << small << " s, " << large << " s";
+  // As much memory either way, whose pages come from the system or are at hand.
+  const double small = seconds([] {
+    std::vector<graph> all;
+    for (int i = 0; i < many / few; ++i) all.push_back(trained(few));
+  });
+  const double large = seconds([] { (void)trained(many); });
+  EXPECT_LT(large / small, 3) << small << " s, " << large << " s";  // 1 in proportion, 4 by the square
 }
 
 TEST(plan_scaling, plans_grow_in_proportion_to_layers) {
