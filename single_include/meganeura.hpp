@@ -41342,7 +41342,13 @@ class softmax_gradient_reader {
 // where they are as long and step alike in all that is known.
 class matched_axes {
  public:
-  matched_axes(const matmul_attribute& product, const shape& space) : product_(product), space_(space) {}
+  /// `without`: the group, channels or width, that the product does not have.
+  matched_axes(const matmul_attribute& product, const attention_attribute& of, std::size_t without)
+      : product_(product), space_(of.space) {
+    const auto counts = of.axes();
+    first_left_out_ = std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(without), 0);
+    end_left_out_ = first_left_out_ + counts[without];
+  }
   void know(const index_map& of_product, const index_map& known) { pairs_.push_back({&of_product, &known}); }
 
   bool match() {
@@ -41355,7 +41361,8 @@ class matched_axes {
       if (product_.space[axis] == 1) continue;
       for (int other = 0; other < space_.rank() && to_.back() < 0; ++other) {
         const auto alike = [&](const auto& pair) { return pair.own->strides[axis] == pair.known->strides[other]; };
-        if (taken[static_cast<std::size_t>(other)] || space_[other] != product_.space[axis] ||
+        const bool is_left_out = other >= first_left_out_ && other < end_left_out_;
+        if (is_left_out || taken[static_cast<std::size_t>(other)] || space_[other] != product_.space[axis] ||
             !std::ranges::all_of(pairs_, alike))
           continue;
         to_.back() = other;
@@ -41388,11 +41395,14 @@ class matched_axes {
     const index_map *own, *known;
   };
   small_vector<known_access, 3> pairs_;
+  int first_left_out_ = 0, end_left_out_ = 0;
   small_vector<int, max_rank> to_;  // -1: one element long
 };
 
 class attention_gradient_draft {
  public:
+  static constexpr std::size_t channels = 2, width = 4;  // groups of axes
+
   attention_gradient_draft(implementation_pass& pass, enode_id id)
       : pass_(pass), g_(pass.graph()), both_(g_.find(g_.node(id).owner)), of_(g_.get<attention_attribute>(id)) {
     operands_.append(g_.operands(id).begin(), g_.operands(id).end());
@@ -41412,7 +41422,7 @@ class attention_gradient_draft {
       const class_id gradient = g_.operand(product, 1 - side), made = owner(product);
       if (made == output_ || gradient == weights_ || g_[gradient].type != dtype::f32) return;
       const matmul_attribute& values = g_.get<matmul_attribute>(product);
-      matched_axes axes(values, of_.space);
+      matched_axes axes(values, of_, width);
       axes.know(side == 0 ? values.a : values.b, of_.values());
       axes.know(values.output, scores_);
       if (!axes.match()) return;
@@ -41595,7 +41605,7 @@ class attention_gradient_draft {
     each_product(slopes, [&](enode_id product, std::size_t side) {
       if (g_.operand(product, 1 - side) != operands_[1]) return;
       const matmul_attribute& keys = g_.get<matmul_attribute>(product);
-      matched_axes axes(keys, of_.space);
+      matched_axes axes(keys, of_, channels);
       axes.know(side == 0 ? keys.a : keys.b, scores_);
       axes.know(side == 0 ? keys.b : keys.a, of_.key());
       if (!axes.match()) return;
@@ -41621,12 +41631,12 @@ class attention_gradient_draft {
       index_map output;
     };
     small_vector<part_of, 4> of_keys, of_values;
-    const auto collect = [&](class_id rows, class_id weighed, const index_map& access,
+    const auto collect = [&](class_id rows, class_id weighed, const index_map& access, std::size_t without,
                              small_vector<part_of, 4>& found) {
       each_product(rows, [&](enode_id product, std::size_t side) {
         if (g_.operand(product, 1 - side) != weighed) return;
         const matmul_attribute& queries = g_.get<matmul_attribute>(product);
-        matched_axes axes(queries, of_.space);
+        matched_axes axes(queries, of_, without);
         axes.know(side == 0 ? queries.a : queries.b, scores_);
         axes.know(side == 0 ? queries.b : queries.a, access);
         if (!axes.match()) return;
@@ -41634,8 +41644,8 @@ class attention_gradient_draft {
         if (is_plain(output)) found.push_back({product, output});
       });
     };
-    collect(slopes, operands_[0], of_.query(), of_keys);
-    collect(weights_, gradient_, of_gradient_, of_values);
+    collect(slopes, operands_[0], of_.query(), channels, of_keys);
+    collect(weights_, gradient_, of_gradient_, width, of_values);
     bool any = false;
     for (const part_of& keys : of_keys) {
       for (const part_of& values : of_values) {

@@ -96,6 +96,15 @@ const std::vector<spelling> found{
        const node_id biased = g.add(scores, g.expand_axes(bias, {2, 5, 7}, 1));
        add_gradients(g, g.contract(samples::softmax(g, biased), all.v, "hij", "jhc", "ihc"));
      }},
+    {"keys alike along their width",
+     [](graph& g) {
+       const node_id key = g.parameter("k", dtype::f32, {7, 1});
+       const operands all{{g, g.parameter("q", dtype::f32, {5, 4})},
+                          {g, g.expand(key, {7, 4})},
+                          {g, g.parameter("v", dtype::f32, {7, 4})}};
+       const node_id scores = g.contract(all.q, all.k, "id", "jd", "ij");
+       add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ij", "jc", "ic"));
+     }},
     {"matrices",
      [](graph& g) {
        const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
