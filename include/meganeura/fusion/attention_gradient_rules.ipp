@@ -143,20 +143,12 @@ class softmax_gradient_reader {
   }
 
   std::optional<softmax_gradient> slope() const {
-    // The score is an argument of its own, behind the program's.
-    const int own = program_.arguments();
-    scalar_program of_score = program_;
-    of_score.nodes[score_] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
     scalar_builder builder;
-    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
-    for (const scalar_node& node : nodes_) {
-      if (is_argument(node))
-        arguments[static_cast<std::size_t>(argument_of(node))] = builder.argument(2 + argument_of(node), node.type);
-    }
+    const parts_by_score of_score(builder, program_, score_);
     scalar_ref value = builder.argument(1, dtype::f32);
     for (std::size_t i = slopes_.size(); i-- > 0;) {
       const step& each = slopes_[i];
-      const scalar_ref factor = builder.inlined(part(of_score, each.factor), arguments);
+      const scalar_ref factor = of_score(each.factor);
       if (each.op != scalar_op::select) {
         value = builder.binary(each.op, value, factor);
       } else {

@@ -115,6 +115,31 @@ inline scalar_program part(const scalar_program& program, scalar_ref root) {
   return result;
 }
 
+// Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
+class parts_by_score {
+ public:
+  parts_by_score(scalar_builder& builder, const scalar_program& program, scalar_ref score)
+      : builder_(builder),
+        program_(program),
+        arguments_(static_cast<std::size_t>(program.arguments()) + 1, builder.argument(0, dtype::f32)) {
+    for (const scalar_node& node : program.nodes) {
+      const auto number = static_cast<int>(node.value);
+      if (node.op == scalar_op::argument)
+        arguments_[static_cast<std::size_t>(number)] = builder.argument(2 + number, node.type);
+    }
+    const auto own = static_cast<double>(program.arguments());
+    program_.nodes[score] = {.op = scalar_op::argument, .type = dtype::f32, .value = own};
+  }
+  [[nodiscard]] scalar_ref operator()(scalar_ref node) const {
+    return builder_.inlined(part(program_, node), arguments_);
+  }
+
+ private:
+  scalar_builder& builder_;
+  scalar_program program_;
+  small_vector<scalar_ref, 16> arguments_;
+};
+
 // A program of rows that is a softmax: score is a node of it, and weight what stands above the fraction.
 struct softmax_program {
   scalar_ref score{0};
@@ -157,20 +182,10 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
       return {};
     }
   }
-  // Conditions of the score: where that stands it is argument 0, and the program's own come behind the two of a weight.
   scalar_builder builder;
-  scalar_program of_score = program;
-  const int own = program.arguments();
-  of_score.nodes[found.score] = {.op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(own)};
-  small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(own) + 1, builder.argument(0, dtype::f32));
-  for (const scalar_node& node : program.nodes) {
-    const auto number = static_cast<int>(node.value);
-    if (node.op == scalar_op::argument)
-      arguments[static_cast<std::size_t>(number)] = builder.argument(2 + number, node.type);
-  }
+  const parts_by_score of_score(builder, program, found.score);
   scalar_ref weight = builder.argument(1, dtype::f32);
-  for (const scalar_ref each : hides)
-    weight = builder.select(builder.inlined(part(of_score, each), arguments), builder.constant(0), weight);
+  for (const scalar_ref each : hides) weight = builder.select(of_score(each), builder.constant(0), weight);
   found.weight = builder.finish(weight);
   if (found.weight.has_rows() || found.weight.arguments() > 2) return {};
   return found;
