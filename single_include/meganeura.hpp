@@ -2340,9 +2340,10 @@ struct optimizer_attribute {
 
 /// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of
 /// which the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands,
-/// or index_source for the flat position itself as i32 (a fused iota, no memory at all).
+/// or index_source for the flat position itself as i32 (a fused iota, no memory at all), or, in an epilogue,
+/// statistic_source for what the product's prologue sums up.
 struct index_map {
-  static constexpr int index_source = -1;
+  static constexpr int index_source = -1, statistic_source = -2;
   int source = 0;
   std::int64_t offset = 0;
   std::int64_t strides[max_rank]{};
@@ -2415,6 +2416,20 @@ struct epilogue {
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
+/// What a product multiplies instead of its first operand's elements: argument 0 is the element, argument k + 1 what
+/// accesses[k] reads (an index over the product's batch, m and k axes, in the order of the implementation's space);
+/// without nodes the element itself. `statistic`, if it has nodes, is a program of the same arguments whose sum over k
+/// is a number of each row, which the epilogue may read. All are f32.
+struct prologue {
+  scalar_program program, statistic;
+  std::vector<index_map> accesses;
+  [[nodiscard]] bool is_empty() const { return program.nodes.empty() && statistic.nodes.empty(); }
+  static void each(auto& self, auto visit) {
+    visit("program", self.program), visit("statistic", self.statistic), visit("accesses", self.accesses);
+  }
+  friend bool operator==(const prologue&, const prologue&) = default;
+};
+
 /// The arithmetic of a product. All sums are f32.
 enum class product_arithmetic : std::uint8_t {
   fma,      // f32 multiply-add, outside of matrix units
@@ -2461,19 +2476,22 @@ struct product_schedule {
 /// "split 32x32x128 16x16 slices 4 depth 2"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
-/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
-/// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
-/// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
+/// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
+/// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
+/// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
+/// along k. On matrix units alone there is a prologue, over groups of four along k or m.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
+  prologue start{};
   epilogue finish;
   product_schedule schedule;
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
-        visit("output", self.output), visit("finish", self.finish), visit("schedule", self.schedule);
+        visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
+        visit("schedule", self.schedule);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -18284,8 +18302,9 @@ struct optimize_options {
   std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
   region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
-  device_profile device{};                        // what costs are of
-  bool explain = false;                           // write optimize_report::explain
+  int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
+  device_profile device{};  // what costs are of
+  bool explain = false;     // write optimize_report::explain
 };
 
 /// What kernels are chosen for: with matrix units where they may be used.
@@ -18299,6 +18318,7 @@ struct optimize_options {
 struct rule_report {
   std::string name;
   std::size_t matches = 0, applied = 0;
+  std::size_t kernels = 0;  // of the plan that it had a part in
 };
 
 struct optimize_report {
@@ -21180,8 +21200,11 @@ struct attribute_printer {
   }
   std::string operator()(const matmul_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), schedule);
+    std::string start;
+    if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
+    if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program), start, schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
@@ -21757,7 +21780,10 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* map = std::get_if<map_attribute>(&what)) return detail::program_flops(map->program, n.extents);
   if (const auto* nest = std::get_if<region_attribute>(&what)) return detail::program_flops(nest->program, nest->space);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) {
-    return 2 * static_cast<double>(product->space.elements()) +
+    shape rows = product->space;
+    for (int i = 0; i < product->n_axes; ++i) rows.set(product->batch_axes + product->m_axes + i, 1);
+    return 2 * static_cast<double>(product->space.elements()) + detail::program_flops(product->start.program, rows) +
+           detail::program_flops(product->start.statistic, rows) +
            detail::program_flops(product->finish.program, n.extents);
   }
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {
@@ -30744,7 +30770,7 @@ struct region_view {
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
 [[nodiscard]] nest to_nest(const region_attribute& region);
-/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
+/// A matmul as a nest: accesses are output, a, b, then the epilogue's and the prologue's; groups are batch, m, n, k.
 [[nodiscard]] nest to_nest(const matmul_attribute& product);
 
 /// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes
@@ -30856,6 +30882,7 @@ enum class structural : std::uint8_t {
   recompute,       // a producer with more consumers, computed again in this one
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
+  matmul_prologue,  // what a product reads, computed as it is read
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -30938,6 +30965,11 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product of what a region computes element by element, or row by row with one sum: its kernel computes it as it
+// reads what the region reads. A number of each row multiplies the results instead of the elements.
+struct product_prologue : structural_rule<structural::matmul_prologue, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -30992,7 +31024,7 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue, fuse_attention>;
+using between_implementations = rule_list<product_epilogue, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
@@ -31519,6 +31551,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
+  if (tuned != nullptr && !product->start.is_empty() && !tuned->is_scaled()) return {};
   if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -31564,14 +31597,26 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
     enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
   }
   if (!options.fusion) {
-    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
+    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
+               bit(structural::matmul_prologue);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients);
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
+               bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
   return enabled;
+}
+
+// The kernels that each rule had a part in.
+inline void count_kernels(const engine& e, const extraction& plan, std::span<rule_report> rules) {
+  for (class_id id : plan.order) {
+    const enode& node = e.node(plan.chosen[id]);
+    const op_stage stage = info(node.kind).stage;
+    if (stage == op_stage::leaf || stage == op_stage::projection) continue;
+    for (std::size_t i = 0; i < rules.size(); ++i) rules[i].kernels += node.reasons[i];
+  }
 }
 
 inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
@@ -31671,13 +31716,26 @@ inline const shape* gradient_space(const engine& g, enode_id id) {
   return node.form == attention_form::output ? nullptr : &node.space;
 }
 
-// Without gradients of attention of the sizes `stored`.
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, std::span<const shape> stored) {
+inline bool has_prologue(const engine& g, enode_id id) {
+  return g.node(id).kind == op::matmul && !g.node(id).dead && !g.get<matmul_attribute>(id).start.is_empty();
+}
+
+// What a choice does without: choices that are better together than one by one, or in the way of such.
+struct left_out {
+  std::vector<shape> gradients{};  // of attention, by their sizes
+  bool prologues = false;
+
+  [[nodiscard]] bool has(const engine& g, enode_id id) const {
+    if (prologues && has_prologue(g, id)) return true;
+    const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
+    return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
+  }
+};
+
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
     constexpr double never = std::numeric_limits<double>::infinity();
-    const shape* space = stored.empty() ? nullptr : gradient_space(all.graph, id);
-    const bool is_left_out = space != nullptr && std::ranges::find(stored, *space) != stored.end();
-    return is_left_out ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+    return without.has(all.graph, id) ? kernel_time{never, never} : node_time(all.graph, id, options.device);
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
@@ -31685,35 +31743,44 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth());
+                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
 }
 
 }  // namespace detail
 
-// Gradients of attention are many choices at once, which an extraction does not find one by one: where some are chosen,
-// those of each size are left out in turn.
+// Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
+// chosen, it is tried what comes of leaving them out: prologues of products, gradients of attention of each size.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
-    any = detail::gradient_space(all.graph, id) != nullptr;
+    any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   if (!any) return detail::choose_without(all, options, {});
   const saturated_graph before = all;
-  extraction best = detail::choose_without(all, options, {});
-  std::vector<shape> chosen, stored;
+  detail::left_out without;
+  extraction best = detail::choose_without(all, options, without);
+  const auto attempt = [&](const detail::left_out& more) {
+    saturated_graph tried = before;
+    extraction found = detail::choose_without(tried, options, more);
+    if (found.seconds >= best.seconds) return;
+    best = std::move(found);
+    all = std::move(tried);
+    without = more;
+  };
+  const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
+  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
+    detail::left_out more = without;
+    more.prologues = true;
+    attempt(more);
+  }
+  std::vector<shape> sizes;
   for (const class_id id : best.order) {
     const shape* space = detail::gradient_space(all.graph, best.chosen[id]);
-    if (space != nullptr && std::ranges::find(chosen, *space) == chosen.end()) chosen.push_back(*space);
+    if (space != nullptr && std::ranges::find(sizes, *space) == sizes.end()) sizes.push_back(*space);
   }
-  for (const shape& each : chosen) {
-    saturated_graph tried = before;
-    stored.push_back(each);
-    extraction without = detail::choose_without(tried, options, stored);
-    if (without.seconds < best.seconds) {
-      best = std::move(without);
-      all = std::move(tried);
-    } else {
-      stored.pop_back();
-    }
+  for (const shape& each : sizes) {
+    detail::left_out more = without;
+    more.gradients.push_back(each);
+    attempt(more);
   }
   return best;
 }
@@ -31736,6 +31803,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.moved = plan.moved;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
+  detail::count_kernels(all.graph, plan, r.rules);
   if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }
@@ -38146,14 +38214,17 @@ class scheduler {
     }
   }
 
-  // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
+  // As late as its readers allow, when its result is larger than the operands that would have to wait for it. Not for
+  // the sake of a few levels, whose memory is had again soon: beside its neighbours a kernel costs less time than among
+  // others, and the choice of kernels counted on that.
   void schedule_late() {
+    constexpr std::uint32_t short_wait = 6;
     for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
       if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
       std::uint32_t latest = never;
       std::uint64_t bytes = 0;
       for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));
-      if (latest == never || latest <= places_[id].level || bytes <= draft_.kept_for(id, latest)) continue;
+      if (latest == never || latest <= places_[id].level + short_wait || bytes <= draft_.kept_for(id, latest)) continue;
       for (node_id value : draft_.values_of(id)) places_[value].level = latest;
       places_[id].level = latest;
     }
@@ -39015,11 +39086,13 @@ class extractor {
   /// The same with what groups take, which no sum over kernels tells.
   void repair_groups(int max_passes) {
     for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    find_groups();
     for (int pass = 0; pass < max_passes; ++pass) {
-      find_groups();
       const std::size_t before = moved_;
       for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
+      for (std::size_t i = order_.size(); i-- > 0;) improve_readers(order_[i]);
       if (moved_ == before) break;
+      if (pass + 1 < max_passes) find_groups();
     }
   }
 
@@ -39261,6 +39334,41 @@ class extractor {
       if (!may_gain || !is_quicker(id, before, level)) change(id, before);
     }
   }
+  // Readers of a shared value that run side by side may each do without it in the time that one of them takes: all are
+  // moved together, where that could make the longest way shorter.
+  void improve_readers(class_id id) {
+    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
+        known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
+      return;
+    struct step {
+      class_id reader;
+      enode_id before;
+    };
+    small_vector<step, 16> readers;
+    for (class_id reader : classes_[id].readers) {
+      if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
+      const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
+      if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
+      readers.push_back({reader, live_[reader].node});
+    }
+    double delta = 0;
+    for (const step& each : readers)
+      delta +=
+          change_to_best(each.reader, [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; });
+    // What was of no use in one layer is not tried in all others like it.
+    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
+    if (failures < most_failures && is_quicker()) return;
+    ++failures;
+    while (!readers.empty()) {
+      const auto [reader, node] = readers.back();
+      if (live_[reader].uses > 0)
+        change(reader, node);
+      else
+        live_[reader].node = node;
+      readers.pop_back();
+    }
+  }
+
   // What the groups cost that the longest way has more where a class moves to that level.
   [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
     const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
@@ -39505,6 +39613,7 @@ class extractor {
   }
 
   static constexpr std::size_t most_followed = 256;
+  static constexpr int most_failures = 2;
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
@@ -39520,11 +39629,12 @@ class extractor {
   std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
-  std::vector<group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;              // became live or no longer are by the last change
-  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
-  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
-  std::vector<difference> differences_;       // of groups
+  std::vector<group> groups_, known_groups_;         // by level
+  std::vector<class_id> turned_;                     // became live or no longer are by the last change
+  std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
+  std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others
+  std::vector<difference> differences_;              // of groups
+  std::map<std::pair<float, float>, int> failures_;  // by what readers cost more and what they read cost
   std::size_t moved_ = 0;
 };
 
@@ -39848,6 +39958,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
   }
   loops.accesses = {product.output, product.a, product.b};
   loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
+  loops.accesses.append(product.start.accesses.begin(), product.start.accesses.end());
   return loops;
 }
 
@@ -40245,6 +40356,51 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Gradients of attention: found from an attention that knows its rows, in what reads its operands and its weights.
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
+// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
+}
+
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -40596,7 +40752,8 @@ class epilogue_draft {
     if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
-    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
+    const auto first = loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_);
+    finish.accesses.assign(first, first + static_cast<std::ptrdiff_t>(inner.accesses.size()));
     scalar_builder builder;
     small_vector<scalar_ref, 16> arguments(region_.accesses.size());
     arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);
@@ -40768,13 +40925,6 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
-// What computes one node of a program.
-inline scalar_program part(const scalar_program& program, scalar_ref root) {
-  scalar_program result;
-  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
-  return result;
-}
-
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
 class parts_by_score {
  public:
@@ -40849,39 +40999,6 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
   found.weight = builder.finish(weight);
   if (found.weight.has_rows() || found.weight.arguments() > 2) return {};
   return found;
-}
-
-// Whether an access moves along an axis of one of the groups that are not named.
-inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
-  for (int axis = 0; axis < loops.space.rank(); ++axis) {
-    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
-        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
-      return true;
-  }
-  return false;
-}
-
-// Whether places that such axes count are those of a row so long, each once.
-struct counted_axis {
-  std::int64_t extent, stride;
-};
-inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
-  std::ranges::sort(axes, {}, &counted_axis::stride);
-  std::int64_t next = 1;
-  for (const counted_axis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (axis.stride != next) return false;
-    next *= axis.extent;
-  }
-  return next == length;
-}
-
-inline bool is_dense(const index_map& access, const shape& space) {
-  if (access.offset != 0 || access.bounded != 0) return false;
-  for (int axis = 0; axis < space.rank(); ++axis) {
-    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
-  }
-  return true;
 }
 
 // From the product that weighs, the rows it weighs by and the product that these are made of.
@@ -40962,6 +41079,7 @@ class attention_draft {
   const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
     const auto rows = g_.get<region_attribute>(rows_);
     const auto inner = g_.get<matmul_attribute>(scores);
+    if (!inner.start.is_empty()) return "the scores' product has a prologue";
     const class_id owner = g_.find(g_.node(product_).owner);
     for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
       if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
@@ -41154,7 +41272,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& product = g.get<matmul_attribute>(id);
-  if (!product.finish.program.is_identity() || g[owner].type != dtype::f32) return;
+  if (!product.finish.program.is_identity() || !product.start.is_empty() || g[owner].type != dtype::f32) return;
   for (std::size_t side = 0; side < 2; ++side) {
     const class_id weights = g.operand(id, side);
     const node_list candidates = g[weights].nodes;
@@ -41832,6 +41950,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::recompute, "recompute"},
                                                           {structural::skip_rounding, "skip_rounding"},
                                                           {structural::matmul_view, "matmul_view"},
+                                                          {structural::matmul_prologue, "matmul_prologue"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
@@ -42666,9 +42785,10 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return nullptr;
 }
 
-// Whether neighbours along some axis of `groups` lie in aligned groups of eight.
-[[nodiscard]] inline bool lies_in_eights(const nest& loops, const index_map& read, std::initializer_list<int> groups) {
-  const auto is_multiple = [](std::int64_t number) { return number % 8 == 0; };
+// Whether neighbours along some axis of `groups` lie in aligned groups of so many.
+[[nodiscard]] inline bool lies_in_groups(std::int64_t size, const nest& loops, const index_map& read,
+                                         std::initializer_list<int> groups) {
+  const auto is_multiple = [&](std::int64_t number) { return number % size == 0; };
   for (int along = loops.space.rank(); along-- > 0;) {
     const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
     if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
@@ -42685,20 +42805,42 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
 
 // Whether matrix units can read f16 operands where they lie.
 [[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
-  return lies_in_eights(loops, loops.accesses[1], {1, 3}) && lies_in_eights(loops, loops.accesses[2], {2, 3});
+  return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
 }
 
-// `accesses` of the loops: the result, both operands, and then what the epilogue reads. False: units would have to read
-// f16 operands otherwise than they lie.
-inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, class_id a, class_id b,
-                        const scalar_program& finish, std::span<const class_id> others, rule_mask reasons) {
+// Why there is no kernel of a product with this prologue.
+inline const char* prologue_problem(const matmul_attribute& product, const nest& loops, const device_profile& device) {
+  if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
+  const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
+                                                               : lies_in_groups(4, loops, product.a, {3});
+  if (!lies_well) return "the operand does not lie in groups of four";
+  if (!product.start.statistic.nodes.empty() &&
+      shared_bytes_of(product.schedule, device.unit) + 4 * product.schedule.tile_m > device.max_shared_bytes)
+    return "there is no workgroup memory for the rows' sums";
+  return nullptr;
+}
+
+// A product being written.
+struct product_draft {
+  nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
+  class_list operands{};  // the two, and what these read
+  scalar_program finish{};
+  prologue start{};  // without its accesses
+  std::size_t start_accesses = 0;
+  rule_mask reasons{};
+};
+
+// Null where the draft became a node, if that is of any use; else why units cannot read it.
+inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
   engine& g = pass.graph();
+  nest& loops = draft.loops;
   // Threads of a product run along n: the group with the result's unit stride takes that place.
   bool unit_in_m = false;
   for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
+    if (!draft.start.is_empty()) return "the result lies along the rows";
     swap_sides(loops);
-    std::swap(a, b);
+    std::swap(draft.operands[0], draft.operands[1]);
   }
   normalise(loops);
   if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
@@ -42717,20 +42859,23 @@ inline bool emit_matmul(implementation_pass& pass, class_id owner, nest loops, c
   value.a.source = 0;
   value.b.source = 1;
   value.output.source = 0;
-  value.finish.program = finish;
-  value.finish.accesses.assign(loops.accesses.begin() + 3, loops.accesses.end());
-  const dtype stored = g[g.find(a)].type;
+  const auto prologue_begin = loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses);
+  value.finish.program = std::move(draft.finish);
+  value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
+  value.start = std::move(draft.start);
+  value.start.accesses.assign(prologue_begin, loops.accesses.end());
+  const dtype stored = g[g.find(draft.operands[0])].type;
   value.schedule = pass.best(extents_of(value), stored).schedule;
-  if (stored == dtype::f16 && !value.schedule.is_on_units()) return true;
-  if (stored == dtype::f16 && !is_read_in_eights(loops)) return false;
-  class_list operands = {a, b};
-  operands.append(others.begin(), others.end());
-  for (class_id operand : operands) {
-    if (g.find(operand) == g.find(owner)) return true;
+  if (!value.start.is_empty()) {
+    if (const char* problem = prologue_problem(value, loops, pass.device())) return problem;
   }
-  g.add_to(owner, op::matmul, value, operands, reasons | pass.reasons(), skips_rounding(reasons));
-  pass.note_applied(making(op::matmul));
-  return true;
+  if (stored == dtype::f16 && !value.schedule.is_on_units()) return nullptr;
+  if (stored == dtype::f16 && !is_read_in_eights(loops)) return "f16 operands would be read otherwise than they lie";
+  for (class_id operand : draft.operands) {
+    if (g.find(operand) == g.find(owner)) return nullptr;
+  }
+  g.add_to(owner, op::matmul, value, draft.operands, draft.reasons | pass.reasons(), skips_rounding(draft.reasons));
+  return nullptr;
 }
 
 // A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
@@ -42775,11 +42920,19 @@ MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass,
   const auto emit = [&](dtype stored) {
     const read_product read = read_views(pass, id, product.loops, stored);
     if (!read.fits) return;
-    const rule_mask reasons = made | read.reasons;
-    const bool is_read = emit_matmul(pass, owner, read.loops, read.sources[0], read.sources[1], finish, {}, reasons);
+    const char* problem = emit_matmul(pass, owner,
+                                      {.loops = read.loops,
+                                       .operands = {read.sources[0], read.sources[1]},
+                                       .finish = finish,
+                                       .reasons = made | read.reasons});
+    pass.note_applied(making(op::matmul));
     // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (stored == type && (read.strided || !is_read))
-      (void)emit_matmul(pass, owner, product.loops, g.operand(id, 0), g.operand(id, 1), finish, {}, made);
+    if (stored == type && (read.strided || problem))
+      (void)emit_matmul(pass, owner,
+                        {.loops = product.loops,
+                         .operands = {g.operand(id, 0), g.operand(id, 1)},
+                         .finish = finish,
+                         .reasons = made});
   };
   emit(type);
   // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
@@ -42803,18 +42956,48 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   nest loops = to_nest(inner);
   epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  loops.accesses[0] = made.output;
-  loops.accesses.resize(3);
-  loops.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const rule_mask reasons = reasons_of_ending(g, region, product);
-  (void)emit_matmul(pass, g.find(g.node(region).owner), loops, g.operand(product, 0), g.operand(product, 1),
-                    made.finish.program, made.others, reasons);
-  return nullptr;
+  small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
+  all.append(made.finish.accesses.begin(), made.finish.accesses.end());
+  const std::size_t of_start = inner.start.accesses.size();
+  all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(of_start), loops.accesses.end());
+  loops.accesses = all;
+  product_draft draft{.loops = loops,
+                      .operands = {g.operand(product, 0), g.operand(product, 1)},
+                      .finish = made.finish.program,
+                      .start = {inner.start.program, inner.start.statistic, {}},
+                      .start_accesses = of_start,
+                      .reasons = reasons_of_ending(g, region, product)};
+  draft.operands.append(made.others.begin(), made.others.end());
+  const bool has_prologue = !inner.start.is_empty();  // adding a node moves attributes
+  const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
+  return has_prologue ? problem : nullptr;
 }
 
 inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
   const product_extents p = extents_of(product);
   return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
+}
+
+// What a prologue adds, once for each tile of columns; adds what its operands read to `bytes`. A workgroup computes all
+// of its rows while its units wait, and the compiler of a driver hides half of that at best: measured on an H100 were
+// 38 to 70 ps an element of a normalisation, 240 of a gated unit (33 and 158 by this, which chooses best).
+inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.start.is_empty()) return {};
+  double operations = program_cost(product.start.program, device);
+  if (!product.start.statistic.nodes.empty()) operations += program_cost(product.start.statistic, device) + 1;
+  for (const index_map& read : product.start.accesses) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
+    operations += 2;  // its way there
+  }
+  const product_extents p = extents_of(product);
+  const std::int64_t tiles = p.batch * ceil_div(p.m, product.schedule.tile_m) * ceil_div(p.n, product.schedule.tile_n);
+  const double tile = 1.5 * operations * static_cast<double>(product.schedule.tile_m) * static_cast<double>(p.k) /
+                      (device.scalar_flops / device.compute_units);
+  return {static_cast<double>(ceil_div(tiles, std::int64_t{device.compute_units})) * tile,
+          static_cast<double>(tiles) * tile / device.compute_units};
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
@@ -42827,7 +43010,291 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  return finished_time(product_time(product, device), bytes, extra, device);
+  const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
+  return finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// What a product reads, computed as it reads it: element by element, or rows with one sum, such as a normalisation.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+inline constexpr std::size_t tried_prologues = 4;  // regions that compute an operand which are tried
+inline constexpr std::size_t widest_prologue = 4;  // reads of one element
+
+// A program of rows as element * factor, where the factor is a number of each row that depends on one sum.
+struct factored_rows {
+  scalar_program element, summand;
+  scalar_program factor;  // of the sum, argument 0
+};
+
+class row_factors {
+ public:
+  explicit row_factors(const scalar_program& program) : program_(program), has_rows_(program.nodes.size()) {
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+      const scalar_node& node = program.nodes[i];
+      bool elements = node.op == scalar_op::argument, rows = is_row(node);
+      for (std::size_t j = 0; j < operand_count(node); ++j) {
+        const scalar_ref operand = node.operands[j];
+        rows = rows || has_rows_[operand];
+        elements = elements || (!is_row(node) && has_elements_[operand]);
+      }
+      has_rows_[i] = rows;
+      has_elements_.push_back(elements);
+    }
+  }
+
+  [[nodiscard]] std::optional<factored_rows> find() {
+    if (program_.nodes.back().type != dtype::f32) return {};
+    if (!collect(static_cast<scalar_ref>(program_.nodes.size() - 1), false)) return {};
+    std::optional<scalar_ref> sum;
+    for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
+      if (!is_row(program_.nodes[i])) continue;
+      if (sum || program_.nodes[i].op != scalar_op::row_sum || program_.nodes[i].type != dtype::f32) return {};
+      sum = static_cast<scalar_ref>(i);
+    }
+    if (!sum || elements_.empty() || rows_.empty()) return {};
+    const scalar_ref summand = program_.nodes[*sum].operands[0];
+    if (has_rows_[summand]) return {};
+    factored_rows found;
+    found.summand = part_of(program_, summand);
+    found.element = product_of(program_, elements_);
+    scalar_program of_sum = program_;
+    of_sum.nodes[*sum] = {.op = scalar_op::argument, .type = dtype::f32, .value = 0};
+    found.factor = product_of(of_sum, rows_);
+    return found;
+  }
+
+ private:
+  struct factor {
+    scalar_ref node;
+    bool divides;
+  };
+  using factors = small_vector<factor, 8>;
+
+  [[nodiscard]] static bool is_row(const scalar_node& node) { return info(node.op).step != scalar_op::argument; }
+  [[nodiscard]] static std::size_t operand_count(const scalar_node& node) {
+    return static_cast<std::size_t>(info(node.op).arity);
+  }
+
+  // The root as a product of elements and of numbers of rows; false where something is neither.
+  bool collect(scalar_ref at, bool divides) {
+    const scalar_node& node = program_.nodes[at];
+    if (!has_elements_[at]) return rows_.push_back({at, divides}), true;
+    if (!has_rows_[at]) return elements_.push_back({at, divides}), true;
+    if (node.op == scalar_op::multiply) return collect(node.operands[0], divides) && collect(node.operands[1], divides);
+    if (node.op == scalar_op::divide) return collect(node.operands[0], divides) && collect(node.operands[1], !divides);
+    return false;
+  }
+
+  // Numbered as in the program.
+  [[nodiscard]] static scalar_ref copied(scalar_builder& builder, const scalar_program& program, scalar_ref root) {
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(program.arguments(), 1)));
+    for (const scalar_node& node : program.nodes) {
+      if (node.op == scalar_op::argument)
+        arguments[static_cast<std::size_t>(node.value)] = builder.argument(static_cast<int>(node.value), node.type);
+    }
+    return builder.inlined(part(program, root), arguments);
+  }
+  [[nodiscard]] static scalar_program part_of(const scalar_program& program, scalar_ref root) {
+    scalar_builder builder;
+    return builder.finish(copied(builder, program, root));
+  }
+  [[nodiscard]] static scalar_program product_of(const scalar_program& program, const factors& all) {
+    scalar_builder builder;
+    std::optional<scalar_ref> value;
+    for (const factor& each : all) {
+      const scalar_ref next = copied(builder, program, each.node);
+      if (!value && !each.divides)
+        value = next;
+      else
+        value = builder.binary(each.divides ? scalar_op::divide : scalar_op::multiply,
+                               value ? *value : builder.constant(1), next);
+    }
+    return builder.finish(*value);
+  }
+
+  const scalar_program& program_;
+  std::vector<bool> has_rows_, has_elements_;
+  factors elements_, rows_;
+};
+
+// From a product and the region that computes its first operand.
+class prologue_draft {
+ public:
+  prologue_draft(implementation_pass& pass, enode_id product, enode_id region)
+      : pass_(pass),
+        g_(pass.graph()),
+        product_id_(product),
+        region_id_(region),
+        product_(g_.get<matmul_attribute>(product)),
+        region_(g_.get<region_attribute>(region)) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    const class_id owner = g_.find(g_.node(product_id_).owner);
+    std::optional<factored_rows> rows;
+    if (region_.row_axes > 0) {
+      if (g_[owner].decides) return "something depends on the order of its sums";
+      rows = row_factors(region_.program).find();
+      if (!rows) return "it is not elements times a number of each row";
+    }
+    product_draft draft{.loops = to_nest(product_), .finish = product_.finish.program};
+    axis_map map;
+    if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
+      return "the operand's order is not affine in the product's loops";
+    if (rows && !sums_over_k(draft.loops, map)) return "rows are not those of the product";
+    if (const char* problem = add_reads(draft, map)) return problem;
+    if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
+    if (std::ranges::find(draft.operands, owner) != draft.operands.end()) return "it would read itself";
+    draft.start.program = numbered(rows ? rows->element : region_.program);
+    if (draft.start.program.is_identity()) draft.start.program = {};
+    if (rows) {
+      draft.start.statistic = numbered(rows->summand);
+      multiply_results(draft, *rows);
+    }
+    draft.reasons = bit(structural::matmul_prologue) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
+    return emit_matmul(pass_, owner, std::move(draft));
+  }
+
+ private:
+  // Whether the region's rows are the terms of the product's sums, each once.
+  [[nodiscard]] bool sums_over_k(const nest& loops, const axis_map& map) const {
+    const int first = region_.space.rank() - region_.row_axes;
+    std::int64_t length = 1;
+    for (int j = first; j < region_.space.rank(); ++j) length *= region_.space[j];
+    small_vector<counted_axis, max_rank> axes;
+    for (int axis = 0; axis < loops.space.rank(); ++axis) {
+      std::int64_t along = 0, row = 1;
+      bool outside = false;
+      for (int j = region_.space.rank(); j-- > 0;) {
+        if (j < first) {
+          outside = outside || map.step[j][axis] != 0;
+          continue;
+        }
+        along += map.step[j][axis] * row;
+        row *= region_.space[j];
+      }
+      if (loops.space[axis] == 1) continue;
+      if (loops.group[axis] == 3 ? outside : along != 0) return false;
+      if (loops.group[axis] == 3) axes.push_back({loops.space[axis], along});
+    }
+    for (int j = first; j < region_.space.rank(); ++j) {
+      if (map.start[j] != 0) return false;
+    }
+    return counts_each_once(axes, length);
+  }
+
+  // What the region reads over the product's loops; one of these becomes the operand.
+  const char* add_reads(product_draft& draft, const axis_map& map) {
+    nest& loops = draft.loops;
+    small_vector<index_map, 8> reads;
+    std::optional<std::size_t> main;
+    for (const index_map& each : region_.accesses) {
+      index_map read;
+      if (each.source < 0) return "it reads positions";
+      if (!compose_access(each, region_.space.rank(), map, loops.accesses[1], loops.space, read) || !is_plain(read))
+        return "it reads with a border or backwards";
+      if (depends_beside(loops, read, {0, 1, 3})) return "it differs between columns";
+      const class_id source = g_.operand(region_id_, static_cast<std::size_t>(each.source));
+      if (g_[source].type != dtype::f32) return "it reads another dtype";
+      const auto depends_on = [&](int group) {
+        for (int axis = 0; axis < loops.space.rank(); ++axis) {
+          if (loops.group[axis] == group && read.strides[axis] != 0) return true;
+        }
+        return false;
+      };
+      if (!main && depends_on(1) && depends_on(3)) main = reads.size();
+      reads.push_back(read);
+    }
+    if (!main) return "it has no operand of rows and columns";
+    // Behind the product's own operands, of which the first is another now.
+    const std::span<const class_id> before = g_.operands(product_id_);
+    const auto source_of = [&](std::size_t read) {
+      return g_.find(g_.operand(region_id_, static_cast<std::size_t>(region_.accesses[read].source)));
+    };
+    for (const class_id each : before) draft.operands.push_back(g_.find(each));
+    draft.operands[0] = source_of(*main);
+    numbers_.assign(reads.size(), 0);
+    loops.accesses[1] = reads[*main];
+    loops.accesses[1].source = 0;
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      if (i == *main) continue;
+      const auto behind = draft.operands.begin() + 2;
+      const auto known = std::find(behind, draft.operands.end(), source_of(i));
+      reads[i].source = static_cast<int>(known - draft.operands.begin());
+      if (known == draft.operands.end()) draft.operands.push_back(source_of(i));
+      loops.accesses.push_back(reads[i]);
+      numbers_[i] = static_cast<int>(++draft.start_accesses);
+    }
+    return draft.start_accesses < widest_prologue ? nullptr : "too many operands";
+  }
+
+  // With the arguments of a prologue.
+  [[nodiscard]] scalar_program numbered(const scalar_program& program) const {
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(numbers_.size());
+    for (const scalar_node& node : program.nodes) {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (node.op == scalar_op::argument) arguments[number] = builder.argument(numbers_[number], node.type);
+    }
+    return builder.finish(builder.inlined(program, arguments));
+  }
+
+  // The epilogue of results times their row's factor.
+  void multiply_results(product_draft& draft, const factored_rows& rows) const {
+    const std::size_t before = product_.finish.accesses.size();
+    index_map statistic;
+    statistic.source = index_map::statistic_source;
+    const nest with_start = draft.loops;
+    const auto of_start = with_start.accesses.begin() + 3 + static_cast<std::ptrdiff_t>(before);
+    draft.loops.accesses.resize(3 + before);
+    draft.loops.accesses.push_back(statistic);
+    draft.loops.accesses.append(of_start, with_start.accesses.end());
+    scalar_builder builder;
+    const scalar_ref sum = builder.argument(static_cast<int>(before) + 1, dtype::f32);
+    const scalar_ref factor = builder.inlined(rows.factor, std::span(&sum, 1));
+    small_vector<scalar_ref, 16> arguments(before + 1);
+    arguments[0] = builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), factor);
+    for (const scalar_node& node : product_.finish.program.nodes) {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (node.op == scalar_op::argument && number > 0)
+        arguments[number] = builder.argument(static_cast<int>(number), node.type);
+    }
+    draft.finish = builder.finish(builder.inlined(product_.finish.program, arguments));
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id product_id_, region_id_;
+  const matmul_attribute product_;
+  const region_attribute region_;
+  small_vector<int, 8> numbers_;  // of the region's arguments among those of the prologue
+};
+
+MEGANEURA_INLINE void product_prologue::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const auto& product = g.get<matmul_attribute>(id);
+  if (!product.start.is_empty() || !product.schedule.is_scaled()) return;
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  if (g[operand].type != dtype::f32) return;
+  std::size_t tried = 0;
+  const node_list candidates = g[operand].nodes;
+  for (const enode_id region : candidates) {
+    if (g.node(region).kind != op::region || g.node(region).dead) continue;
+    const auto& rows = g.get<region_attribute>(region);
+    if (rows.per_row || !rows.further.empty() || is_copy(rows) || rows.accesses.empty()) continue;
+    if (++tried > tried_prologues) break;
+    if (const char* problem = prologue_draft(pass, id, region).add()) {
+      pass.note_missed({owner, operand, rule, problem});
+    } else {
+      pass.note_applied(rule);
+    }
+  }
 }
 
 }  // namespace detail
@@ -43621,6 +44088,7 @@ inline affine_reads reads_of(const graph& g, node_id id) {
         if constexpr (requires { what.space; }) found.space = &what.space;
         if constexpr (requires { what.a.source; }) found.accesses = {&what.a, &what.b};
         if constexpr (requires { what.accesses; }) found.add(what.accesses);
+        if constexpr (requires { what.start.accesses; }) found.add(what.start.accesses);
         if constexpr (requires { what.finish; }) found.add(what.finish.accesses);
         return found;
       },
@@ -45015,6 +45483,7 @@ struct matmul_axis {
 /// Where an element of the result stands: row-major indices over the axes of each group, and its offset in the result.
 struct matmul_point {
   spirv::u32 batch, m, n, offset;
+  std::optional<spirv::f32> statistic{};  // of row m, where the product's prologue has one
 };
 
 /// What is stored for finished sums of products.
@@ -45037,7 +45506,7 @@ class matmul_epilogue {
       if (!one_) return sums;
       if (four_) return four_(sums, first);
       const auto at = [&](std::uint32_t i) {
-        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i});
+        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i, first.statistic});
       };
       return vector(at(0), at(1), at(2), at(3));
     }
@@ -45047,6 +45516,32 @@ class matmul_epilogue {
     of_four four_;
 };
 
+/// What is multiplied instead of elements of operand a, of one element or of four neighbours along k or along m; and
+/// what is summed up over k besides.
+struct matmul_prologue {
+  using values = std::span<const scalar_value>;
+  std::size_t reads = 0;       // of an element, beside itself
+  std::vector<bool> by_row{};  // of each, whether they differ between rows
+  /// Where read `i` of element (batch, m, k) stands: at the sum of both.
+  std::function<spirv::u32(std::size_t i, const spirv::u32& batch, const spirv::u32& m)> base{};
+  std::function<spirv::u32(std::size_t i, const spirv::u32& k)> along{};
+  /// One, or four neighbours along k or m.
+  std::function<spirv::f32(std::size_t i, const spirv::u32& offset)> read_one{};
+  std::function<spirv::f32x4(std::size_t i, const spirv::u32& offset, bool along_k)> read_four{};
+  /// Of an element and its reads; one or four.
+  std::function<scalar_value(const scalar_value& element, values reads)> value{};
+  std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
+};
+
+/// What a product does besides.
+struct matmul_programs {
+  matmul_epilogue finish{};
+  std::optional<matmul_prologue> start{};
+  matmul_programs() = default;
+  matmul_programs(matmul_epilogue last)  // NOLINT(google-explicit-constructor): that alone
+      : finish(std::move(last)) {}
+};
+
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {
   std::string name = "matmul_f32";
@@ -45054,8 +45549,9 @@ struct matmul_problem {
   std::vector<matmul_axis> batch, m, n, k;
   std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
-  /// 2, 3, ..., and returns the function to apply. Empty: the sum itself.
-  std::function<matmul_epilogue(spirv::kernel&)> epilogue;
+  /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
+  std::function<matmul_programs(spirv::kernel&)> epilogue;
+  bool has_prologue = false;  // on matrix units alone
 };
 
 [[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
@@ -45147,7 +45643,10 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
 
 /// errors: invalid_argument for axes without elements, unsupported for more than kernels count.
 void check_extents(const matmul_problem& problem);
-/// The problem's epilogue, or the sum itself.
+/// What the problem does besides, or nothing.
+[[nodiscard]] matmul_programs bind_programs(const matmul_problem& problem, spirv::kernel& k);
+/// The problem's epilogue, or the sum itself. errors: internal for a prologue, which kernels on matrix units have
+/// alone.
 [[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
 /// "matmul_f32 4x64x64x32", the kernel's name.
 [[nodiscard]] std::string describe(const matmul_problem& problem);
@@ -52418,8 +52917,15 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
   return groups[1] == 1 ? k.workgroup_id(0) : k.workgroup_id(1) * groups[0] + k.workgroup_id(0);
 }
 
+MEGANEURA_INLINE matmul_programs bind_programs(const matmul_problem& problem, spirv::kernel& k) {
+  return problem.epilogue ? problem.epilogue(k) : matmul_programs();
+}
+
 MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
-  return problem.epilogue ? problem.epilogue(k) : matmul_epilogue();
+  if (problem.has_prologue) {
+    fail(error_category::internal, "matmul: a product with a prologue has no schedule for matrix units");
+  }
+  return bind_programs(problem, k).finish;
 }
 
 MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {
@@ -53427,13 +53933,15 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
          group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
-// The axis along which four neighbours along n differ, or -1 where that may be more than one.
-[[nodiscard]] inline int last_axis_of_fours(const matmul_attribute& node) {
-  const int first = node.batch_axes + node.m_axes;
-  for (int axis = first + node.n_axes - 1; axis >= first; --axis) {
-    if (node.space[axis] != 1) return node.space[axis] % 4 == 0 ? axis : -1;
+// The axis of a group along which four neighbours differ, or -1 where that may be more than one.
+[[nodiscard]] inline int last_axis_of_fours(const shape& space, int first, int count) {
+  for (int axis = first + count - 1; axis >= first; --axis) {
+    if (space[axis] != 1) return space[axis] % 4 == 0 ? axis : -1;
   }
   return -1;
+}
+[[nodiscard]] inline int last_column_of_fours(const matmul_attribute& node) {
+  return last_axis_of_fours(node.space, node.batch_axes + node.m_axes, node.n_axes);
 }
 
 // Whether what is read at the first of four neighbours along `axis` begins an aligned group of four.
@@ -53445,30 +53953,67 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
   return true;
 }
 
-/// An epilogue's program over one finished sum, or over four.
-class bound_epilogue {
+/// The operands behind the first two, and a product's programs over them.
+class bound_programs {
  public:
-  bound_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
+  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
     for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
-  [[nodiscard]] scalar_value operator()(const scalar_value& sums, const matmul_point& first) const {
+
+  /// The epilogue's over one finished sum, or over four.
+  [[nodiscard]] scalar_value finish(const scalar_value& sums, const matmul_point& first) const {
     const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
       if (argument == 0) return sums;
       const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      const int axis = sums.type.components == 4 ? last_axis_of_fours(node_) : -1;
+      if (map.source == index_map::statistic_source) return widened(*first.statistic, sums.type.components);
+      const int axis = sums.type.components == 4 ? last_column_of_fours(node_) : -1;
       const spirv::u32 offset = epilogue_offset(node_, map, first);
-      if (axis < 0 || map.strides[axis] == 0) return read(map, offset);
-      if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
-        return operand_of(map).load(offset / 4u, 4);
-      std::array<scalar_value, 4> parts;
-      for (std::uint32_t i = 0; i < 4; ++i)
-        parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
-      return grouped(k_, parts);
+      return axis < 0 ? read(map, offset) : read_along(map, offset, axis);
     });
     return widened(finished, sums.type.components);
   }
 
+  // Of the prologue.
+  [[nodiscard]] spirv::u32 base(std::size_t i, const spirv::u32& batch, const spirv::u32& m) const {
+    const index_map& map = node_.start.accesses[i];
+    return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+           group_offset(node_.space, map, 0, node_.batch_axes, batch) +
+           group_offset(node_.space, map, node_.batch_axes, node_.m_axes, m);
+  }
+  [[nodiscard]] std::vector<bool> reads_by_row() const {
+    std::vector<bool> found;
+    for (const index_map& each : node_.start.accesses) {
+      const auto first = each.strides + node_.batch_axes;
+      found.push_back(std::any_of(first, first + node_.m_axes, [](std::int64_t stride) { return stride != 0; }));
+    }
+    return found;
+  }
+  [[nodiscard]] spirv::u32 along(std::size_t i, const spirv::u32& k) const {
+    return group_offset(node_.space, node_.start.accesses[i], first_of_k(), node_.k_axes, k);
+  }
+  [[nodiscard]] spirv::f32 read_one(std::size_t i, const spirv::u32& offset) const {
+    return spirv::f32(read(node_.start.accesses[i], offset));
+  }
+  [[nodiscard]] spirv::f32x4 read_four(std::size_t i, const spirv::u32& offset, bool along_k) const {
+    const int first = along_k ? first_of_k() : node_.batch_axes, count = along_k ? node_.k_axes : node_.m_axes;
+    const int axis = last_axis_of_fours(node_.space, first, count);
+    return spirv::f32x4(widened(read_along(node_.start.accesses[i], offset, axis), 4));
+  }
+  [[nodiscard]] scalar_value element(const scalar_value& of, matmul_prologue::values reads) const {
+    if (node_.start.program.nodes.empty()) return of;
+    return widened(emitted(node_.start.program, of, reads), of.type.components);
+  }
+  [[nodiscard]] scalar_value statistic(const scalar_value& of, matmul_prologue::values reads) const {
+    return widened(emitted(node_.start.statistic, of, reads), of.type.components);
+  }
+
  private:
+  [[nodiscard]] int first_of_k() const { return node_.batch_axes + node_.m_axes + node_.n_axes; }
+  [[nodiscard]] scalar_value emitted(const scalar_program& program, const scalar_value& of,
+                                     matmul_prologue::values reads) const {
+    return emit(k_, program,
+                [&](int argument) { return argument == 0 ? of : reads[static_cast<std::size_t>(argument) - 1]; });
+  }
   [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
     return operands_[static_cast<std::size_t>(map.source) - 2];
   }
@@ -53476,21 +54021,48 @@ class bound_epilogue {
     if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
     return operand_of(map).load(offset);
   }
+  // Four neighbours along the axis, or one for all of them.
+  [[nodiscard]] scalar_value read_along(const index_map& map, const spirv::u32& offset, int axis) const {
+    if (map.strides[axis] == 0) return read(map, offset);
+    if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
+      return operand_of(map).load(offset / 4u, 4);
+    std::array<scalar_value, 4> parts;
+    for (std::uint32_t i = 0; i < 4; ++i)
+      parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
+    return grouped(k_, parts);
+  }
 
   spirv::kernel& k_;
   const matmul_attribute node_;
   std::vector<bound_tensor> operands_;
 };
 
-// Declares the epilogue's operands in the kernel and returns what applies the program to finished sums.
-inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
-  const auto bound = std::make_shared<const bound_epilogue>(k, node, types);
+// Declares the further operands in the kernel and returns what applies the programs.
+inline matmul_programs declare_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
+  const auto bound = std::make_shared<const bound_programs>(k, node, types);
   matmul_epilogue::of_four four;
-  if (last_axis_of_fours(node) >= 0) {
-    four = [bound](const spirv::f32x4& sums, const matmul_point& first) { return spirv::f32x4((*bound)(sums, first)); };
+  if (last_column_of_fours(node) >= 0) {
+    four = [bound](const spirv::f32x4& sums, const matmul_point& first) {
+      return spirv::f32x4(bound->finish(sums, first));
+    };
   }
-  return {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32((*bound)(sum, point)); },
-          std::move(four)};
+  matmul_programs made(
+      {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(bound->finish(sum, point)); },
+       std::move(four)});
+  if (node.start.is_empty()) return made;
+  using values = matmul_prologue::values;
+  made.start = {
+      .reads = node.start.accesses.size(),
+      .by_row = bound->reads_by_row(),
+      .base = [bound](std::size_t i, const spirv::u32& batch, const spirv::u32& m) { return bound->base(i, batch, m); },
+      .along = [bound](std::size_t i, const spirv::u32& at) { return bound->along(i, at); },
+      .read_one = [bound](std::size_t i, const spirv::u32& offset) { return bound->read_one(i, offset); },
+      .read_four = [bound](std::size_t i, const spirv::u32& offset,
+                           bool along_k) { return bound->read_four(i, offset, along_k); },
+      .value = [bound](const scalar_value& of, values reads) { return bound->element(of, reads); }};
+  if (!node.start.statistic.nodes.empty())
+    made.start->statistic = [bound](const scalar_value& of, values reads) { return bound->statistic(of, reads); };
+  return made;
 }
 
 // Before anything is narrowed to 32 bits. make_matmul() asks again of problems that come from elsewhere.
@@ -53537,9 +54109,10 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_a = value(node.a.offset);
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
-  if (node.finish.program.is_identity()) return problem;
+  problem.has_prologue = !node.start.is_empty();
+  if (node.finish.program.is_identity() && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
-  problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_epilogue(k, node, kept); };
+  problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_programs(k, node, kept); };
   return problem;
 }
 
@@ -55912,12 +56485,15 @@ class cooperative_operand {
     }
   }
 
+  /// Multiplied is what this makes of the elements, which lie in groups.
+  void start_with(const matmul_prologue& start) { start_ = &start; }
+
   /// Elements of workgroup memory.
   [[nodiscard]] std::uint32_t staged_size() const { return terms_ * shape_.groups(); }
   /// Where in it, and which rows.
   void begin(const spirv::memory<Element>& staged, std::uint32_t at, const spirv::u32& batch,
              const spirv::u32& first_row) {
-    staged_ = staged, staged_at_ = at, first_row_ = first_row;
+    staged_ = staged, staged_at_ = at, batch_index_ = batch, first_row_ = first_row;
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
   }
@@ -55935,6 +56511,17 @@ class cooperative_operand {
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
     }
+    for (std::size_t at = 0; at < pieces_.size(); ++at) {
+      piece& each = pieces_[at];
+      const piece* above = piece_above(at);
+      for (std::size_t i = 0; i < reads(); ++i) {
+        each.shares.push_back(above && !start_->by_row[i]);
+        each.reads_base.push_back(start_->base(i, batch_index_, start_row(each)));
+        for (std::uint32_t step = 0; step < depth_; ++step)
+          each.reads.push_back(each.shares[i] ? above->reads[i * depth_ + step] : k_.variable<spirv::f32x4>());
+      }
+      if (start_ && start_->statistic) each.statistic = k_.variable<spirv::f32>();
+    }
   }
 
   /// Whether lanes of one subgroup have all of a row, so that these know its largest without the others.
@@ -55944,9 +56531,8 @@ class cooperative_operand {
   void find_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
     std::vector<spirv::u32x4> largest;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      largest.push_back(magnitudes(floats_[i].load()));
-      for (std::uint32_t step = 1; step < steps; ++step)
-        largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
+      largest.push_back(magnitudes(multiplied(i, 0)));
+      for (std::uint32_t step = 1; step < steps; ++step) largest[i] = max(largest[i], magnitudes(multiplied(i, step)));
     }
     if (!by_rows_) return raise_rows(scales, at, largest);
     known_ = largest_of_rows(largest);
@@ -55964,7 +56550,7 @@ class cooperative_operand {
         [&](const spirv::u32& first_k) {
           fetch(0, first_k, ragged());
           for (std::size_t i = 0; i < pieces_.size(); ++i)
-            found[i] = max(found[i].load(), magnitudes(floats_[i].load()));
+            found[i] = max(found[i].load(), magnitudes(multiplied(i, 0)));
         },
         spirv::unrolling::keep);
     std::vector<spirv::u32x4> largest;
@@ -56005,7 +56591,9 @@ class cooperative_operand {
           words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
         } else if (grouped_) {
           const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          floats_[to].store(ends ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
+          floats_[to].store(ends && !start_ ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          fetch_reads(p, step, first_k, ends);
         } else {
           floats_[to].store(singles(p.row, at, ends));
         }
@@ -56013,9 +56601,44 @@ class cooperative_operand {
     }
   }
 
-  void stage(std::uint32_t step) {
+  /// Of the terms from first_k on.
+  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i, step * pieces_.size() + i); });
+      if_needed(pieces_[i], [&] {
+        stage_piece(i, step);
+        if (pieces_[i].statistic) add_statistic(i, step, first_k, ends);
+      });
+    }
+  }
+
+  /// The statistics of what is staged from now on. Operands that have them lie along k.
+  void begin_statistics() {
+    for (piece& each : pieces_) *each.statistic = spirv::f32(0);
+  }
+  /// Where nothing is staged any longer; behind a barrier behind this all know them.
+  void finish_statistics(const spirv::memory<spirv::f32>& to) {
+    if constexpr (!from_half) {
+      if (by_rows_) {
+        for (std::size_t i = 0; i < pieces_.size(); i += pieces_a_row()) {
+          spirv::f32 sum = pieces_[i].statistic->load();
+          for (std::size_t j = 1; j < pieces_a_row(); ++j) sum = sum + pieces_[i + j].statistic->load();
+          for (std::uint32_t mask = 1; mask < lanes_; mask *= 2)
+            sum = sum + k_.subgroup_shuffle_xor(sum, spirv::u32(mask));
+          k_.if_(index_ % lanes_ == 0u, [&] { to[tile_row(pieces_[i])] = sum; });
+        }
+        return;
+      }
+      for (piece& each : pieces_) {
+        if_needed(each,
+                  [&] { staged_->component(each.slot, 0).store(spirv::bitcast<spirv::u32>(each.statistic->load())); });
+      }
+      k_.barrier();
+      for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        spirv::f32 sum = 0;
+        for (std::uint32_t i = 0; i < shape_.units; ++i)
+          sum = sum + spirv::bitcast<spirv::f32>(staged_->component(row * shape_.stride + (staged_at_ + i), 0).load());
+        to[row] = sum;
+      });
     }
   }
 
@@ -56028,7 +56651,12 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
-    return single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    const spirv::f32 found = single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    if (!start_) return found;
+    std::vector<scalar_value> reads;
+    for (std::size_t i = 0; i < start_->reads; ++i)
+      reads.push_back(start_->read_one(i, start_->base(i, batch_index_, row) + start_->along(i, at)));
+    return spirv::f32(start_->value(found, reads));
   }
 
  private:
@@ -56040,7 +56668,59 @@ class cooperative_operand {
     std::uint32_t distance = 0;     // and of the lines that it stands below
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
+    // Where a prologue is: the lines that it stands below, of rows or of terms of k, are added to row and k.
+    std::uint32_t lines = 0;
+    std::vector<spirv::u32> reads_base{};
+    std::vector<bool> shares{};                     // what the piece above reads
+    std::vector<spirv::var<spirv::f32x4>> reads{};  // of each, the steps that are on their way
+    std::optional<spirv::var<spirv::f32>> statistic{};
   };
+
+  [[nodiscard]] std::size_t reads() const { return start_ ? start_->reads : 0; }
+  // One of the same terms and of other rows, if this is not the first of them.
+  [[nodiscard]] const piece* piece_above(std::size_t at) const {
+    if (!plan_.along_k || pieces_[at].partial) return nullptr;
+    const std::size_t apart = by_rows_ ? pieces_a_row() : 1;
+    return at >= apart && (by_rows_ || pieces_are_below()) ? &pieces_[at - apart] : nullptr;
+  }
+  // Of the operand, of the piece's first element.
+  [[nodiscard]] spirv::u32 start_row(const piece& p) const {
+    const spirv::u32 row = first_row_ + p.row + (plan_.along_k ? p.lines : 0u);
+    return min(row, spirv::u32(plan_.row_count - (plan_.along_k ? 1 : unit)));
+  }
+  // In terms, the last group's behind the end.
+  [[nodiscard]] spirv::u32 start_k(const piece& p, const spirv::u32& first_k, bool ends) const {
+    const spirv::u32 k = plan_.along_k ? first_k + p.k * unit : first_k + (p.k + p.lines);
+    return ends ? min(k, spirv::u32(plan_.k_count - (plan_.along_k ? unit : 1))) : k;
+  }
+  void fetch_reads(const piece& p, std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    for (std::size_t i = 0; i < reads(); ++i) {
+      if (p.shares[i]) continue;
+      const spirv::u32 offset = p.reads_base[i] + start_->along(i, start_k(p, first_k, ends));
+      p.reads[i * depth_ + step].store(start_->read_four(i, offset, plan_.along_k));
+    }
+  }
+  [[nodiscard]] std::vector<scalar_value> reads_of(const piece& p, std::uint32_t step) const {
+    std::vector<scalar_value> found;
+    for (std::size_t i = 0; i < reads(); ++i) found.push_back(p.reads[i * depth_ + step].load());
+    return found;
+  }
+  // What of a piece is multiplied, as it is on its way.
+  [[nodiscard]] spirv::f32x4 multiplied(std::size_t i, std::uint32_t step) const {
+    const spirv::f32x4 found = floats_[step * pieces_.size() + i].load();
+    if (!start_) return found;
+    return spirv::f32x4(start_->value(found, reads_of(pieces_[i], step)));
+  }
+  void add_statistic(std::size_t i, std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    if constexpr (!from_half) {
+      const piece& p = pieces_[i];
+      const spirv::f32x4 found = floats_[step * pieces_.size() + i].load();
+      const spirv::f32x4 four(start_->statistic(found, reads_of(p, step)));
+      const spirv::f32 sum = (four[0] + four[1]) + (four[2] + four[3]);
+      const spirv::boolean inside = ends ? first_k / unit + p.k < k_end() : spirv::boolean(true);
+      *p.statistic = p.statistic->load() + (ends ? select(inside, sum, spirv::f32(0)) : sum);
+    }
+  }
 
   // A row's groups are shared out to so many neighbouring lanes.
   [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
@@ -56051,7 +56731,8 @@ class cooperative_operand {
     for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
       piece made{.row = is_linear ? outer : outer + lines,
                  .distance = is_linear ? lines * rows_[0].stride : 0,
-                 .lines_below = is_linear ? lines : 0};
+                 .lines_below = is_linear ? lines : 0,
+                 .lines = is_linear ? lines : 0};
       made.base = row_base(made.row);
       for (std::uint32_t at = 0; at < shape_.units; at += lanes_) {
         made.k = inner + at;
@@ -56086,6 +56767,7 @@ class cooperative_operand {
         made.k = made.k + lines;
       made.base = row_base(made.row);
       made.lines_below = is_linear && plan_.along_k ? lines : 0;
+      made.lines = is_linear ? lines : 0;
       pieces_.push_back(made);
     }
   }
@@ -56207,13 +56889,13 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i, std::size_t from) {
+  void stage_piece(std::size_t i, std::uint32_t step) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[from].load();
+      (*staged_)[p.slot] = words_[step * pieces_.size() + i].load();
     } else {
-      f32x4 x = floats_[from].load();
+      f32x4 x = multiplied(i, step);
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
@@ -56239,9 +56921,10 @@ class cooperative_operand {
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
+  const matmul_prologue* start_ = nullptr;
   std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
-  spirv::u32 first_row_, base_, group_base_;
+  spirv::u32 batch_index_, first_row_, base_, group_base_;
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
   std::optional<spirv::memory<spirv::f32>> single_;
   std::optional<spirv::memory<spirv::f32x4>> wide_;
@@ -56293,7 +56976,7 @@ class cooperative_product {
         k_count_(plan_operand(problem, true).k_count),
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
-        epilogue_(bind_epilogue(problem, k)),
+        programs_(bind_programs(problem, k)),
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
@@ -56302,6 +56985,8 @@ class cooperative_product {
     else
       narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
+    if (programs_.start) left_.start_with(*programs_.start);
+    if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
@@ -56333,6 +57018,10 @@ class cooperative_product {
       add_up();
     } else {
       add_up_until_all_fits();
+    }
+    if (statistics_) {
+      left_.finish_statistics(*statistics_);
+      k_.barrier();
     }
     k_.if_(
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
@@ -56407,13 +57096,14 @@ class cooperative_product {
   }
 
   void add_up() {
+    if (statistics_) left_.begin_statistics();
     if (scales_) {
       left_.scale_by(*scales_, 0);
       right_.scale_by(*scales_, s_.tile_m);
     }
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
-        stage(step % s_.depth);
+        stage(step % s_.depth, step * s_.tile_k, ends(step));
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
         if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
@@ -56424,7 +57114,7 @@ class cooperative_product {
       k_.for_(
           0, k_count_, s_.tile_k,
           [&](const spirv::u32& first_k) {
-            stage(0);
+            stage(0, first_k, k_count_ % s_.tile_k != 0);
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
@@ -56444,9 +57134,9 @@ class cooperative_product {
     }
   }
 
-  void stage(std::uint32_t step) {
-    left_.stage(step);
-    right_.stage(step);
+  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    left_.stage(step, first_k, ends);
+    right_.stage(step, first_k, ends);
   }
 
   // Each slice its share of `terms`.
@@ -56629,11 +57319,12 @@ class cooperative_product {
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
       std::vector<spirv::f32>& found = group.sums;
+      matmul_point at{batch_, m, n, offsets.back()};
+      if (statistics_) at.statistic = statistics_->load(group.m);
       if (found.size() == 1) {
-        found[0] = epilogue_(found[0], {batch_, m, n, offsets.back()});
+        found[0] = programs_.finish(found[0], at);
       } else {
-        const spirv::f32x4 four =
-            epilogue_(vector(found[0], found[1], found[2], found[3]), {batch_, m, n, offsets.back()});
+        const spirv::f32x4 four = programs_.finish(vector(found[0], found[1], found[2], found[3]), at);
         for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
       }
     }
@@ -56692,11 +57383,12 @@ class cooperative_product {
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
   cooperative_operand<Element> left_, right_;
-  matmul_epilogue epilogue_;
+  matmul_programs programs_;
   std::optional<spirv::memory<spirv::f32>> out_;
   std::optional<bound_tensor> narrow_;  // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
+  std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
   std::vector<sums> main_, low_;
 };
@@ -56752,6 +57444,11 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
     fail(error_category::invalid_argument,
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
+  }
+  if (problem.has_prologue && (!s.is_scaled() || !strides_allow(plan_operand(problem, true), 4))) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
+         to_string(s));
   }
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,

@@ -40,7 +40,7 @@ using namespace inferena;
 
 struct options {
   std::string device, json, markdown, against, reference;
-  std::vector<std::string> models, tasks, precisions{"exact"};
+  std::vector<std::string> models, tasks, precisions{"exact"}, without;
   bool is_small = false, is_timed = true, is_cold = true, matrix_units = true, tune = false;
   int slowest = 0;
   measure_options measure;
@@ -76,6 +76,8 @@ class bench {
     report["notes"] = nlohmann::json::array();
     report["workloads"] = nlohmann::json::array();
     if (!options_.matrix_units) report["notes"].push_back("without matrix units");
+    if (!options_.without.empty())
+      report["notes"].push_back(fmt::format("without the rules {}", fmt::join(options_.without, ", ")));
     {
       const mn::device gpu = open();
       report["device"] = gpu.facts().name;
@@ -103,6 +105,7 @@ class bench {
     mn::program_options made;
     made.precision = precision_;
     made.optimize.matrix_units = options_.matrix_units;
+    made.optimize.disabled = options_.without;
     return made;
   }
 
@@ -306,6 +309,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::IsMember({"exact", "fast"}));
   app.add_flag("--tune", asked.tune, "measure schedules of products first, of each task");
   app.add_flag("!--no-matrix-units", asked.matrix_units, "products by f32 multiply-add alone");
+  app.add_option("--without", asked.without, "rules that are left out, such as matmul_prologue")->delimiter(',');
   app.add_option("--rounds", asked.measure.rounds)->check(CLI::NonNegativeNumber);
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-timing", asked.is_timed, "check alone");

@@ -818,15 +818,53 @@ class interpreter<Real>::definitions {
       }
     }
     tensor<Real> sums(space), result = unwritten(graph_.results(id)[0]);
-    product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
-            [&](std::int64_t at, Real value) { sums[at] = value; });
+    tensor<Real> statistics(space);
+    if (attribute.start.is_empty()) {
+      product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
+              [&](std::int64_t at, Real value) { sums[at] = value; });
+    } else {
+      sum_with_prologue(id, attribute, space, sums, statistics);
+    }
     scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
     std::int64_t flat = 0;
     for_each_index(space, [&](const index_vector& index) {
-      const Real value = finished(id, attribute.finish, machine, sums[flat++], index, space.rank());
+      const Real value = machine.run(1, [&](std::size_t argument, std::vector<Real>& target) {
+        const index_map* read = argument == 0 ? nullptr : &attribute.finish.accesses.at(argument - 1);
+        target[0] = !read                                         ? sums[flat]
+                    : read->source == index_map::statistic_source ? statistics[flat]
+                                                                  : this->read(id, *read, index, space.rank());
+      })[0];
+      ++flat;
       write(id, result, attribute.output, index, space.rank(), value);
     });
     return result;
+  }
+
+  // For each index of `space`, whose k axes are 1: the sum over k of what the prologue makes of the first operand times
+  // the second one, and that of its statistic.
+  void sum_with_prologue(node_id id, const matmul_attribute& of, const shape& space, tensor<Real>& sums,
+                         tensor<Real>& statistics) const {
+    const int rank = of.space.rank();
+    scalar_machine<Real> elements(of.start.program, 1, run_.on_scalar), numbers(of.start.statistic, 1, run_.on_scalar);
+    std::int64_t flat = 0;
+    for_each_index(space, [&](const index_vector& first) {
+      Real sum(0), statistic(0);
+      shape terms = of.space;
+      for (int axis = 0; axis < rank - of.k_axes; ++axis) terms.set(axis, 1);
+      for_each_index(terms, [&](const index_vector& at) {
+        index_vector index = first;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(rank); ++i) index[i] += at[i];
+        const Real element = read(id, of.a, index, rank);
+        const auto argument = [&](std::size_t number, std::vector<Real>& target) {
+          target[0] = number == 0 ? element : read(id, of.start.accesses.at(number - 1), index, rank);
+        };
+        const Real multiplied = of.start.program.nodes.empty() ? element : elements.run(1, argument)[0];
+        sum = sum + multiplied * read(id, of.b, index, rank);
+        if (!of.start.statistic.nodes.empty()) statistic = statistic + numbers.run(1, argument)[0];
+      });
+      sums[flat] = sum;
+      statistics[flat++] = statistic;
+    });
   }
 
   // For each index of the groups of attention's axes that are `kept`, `from` moved by it.

@@ -4,6 +4,7 @@
 #include <meganeura/runtime/optimizer.hpp>
 
 #include <oracle/gradient_check.hpp>
+#include <support/egraph_sample_graphs.hpp>
 #include <support/random_program.hpp>
 
 #include <gtest/gtest.h>
@@ -201,6 +202,26 @@ sample make_product_sample(std::uint64_t seed, std::int64_t most) {
   const std::string of_a = labels_of("bmk"), of_b = labels_of("bnk"), of_y = labels_of("bmn");
   node_id a = leaf("a", of_a, half ? dtype::f16 : dtype::f32), b = leaf("b", of_b, half ? dtype::f16 : dtype::f32);
   if (converted) a = in_f32(a), b = in_f32(b);
+  // What its kernel may compute as it reads.
+  dice start(seed ^ 0x57a7);
+  const auto started = [&](node_id x, const std::string& labels) {
+    const double what = start.unit();
+    if (half || what < 0.4) return x;
+    const shape own = g[x].extents;
+    const std::uint32_t along_k = 1u << labels.find('k'), beside_k = ((1u << labels.size()) - 1) & ~along_k;
+    if (what < 0.5) return g.map(scalar_op::tanh, {x});
+    const auto over_k = [&](const char* name) { return g.expand_axes(leaf(name, "k", dtype::f32), own, beside_k); };
+    if (what < 0.6) return g.multiply(x, over_k("scale"));
+    if (what < 0.7) return g.multiply(x, leaf("gate", labels, dtype::f32));
+    const node_id mean = samples::mean(g, g.multiply(x, x), along_k);
+    const node_id factor = g.map(scalar_op::rsqrt, {g.add(mean, g.full_like(mean, 1e-2))});
+    const node_id rows = g.multiply(x, g.expand_axes(factor, own, along_k));
+    return what < 0.85 ? rows : g.multiply(rows, over_k("weight"));
+  };
+  if (start.chance(0.5))
+    a = started(a, of_a);
+  else
+    b = started(b, of_b);
   node_id y = g.contract(a, b, of_a, of_b, of_y);
   const double finish = d.unit();
   if (finish < 0.2)

@@ -81,6 +81,31 @@ void check_extracted(const sample& s, const graph& chosen, verdict& v) {
   for (const auto& [name, unused] : truth.leaves()) truth.expect_leaf(name, run.leaves, v);
 }
 
+// Products on matrix units, with what they may compute as they read.
+TEST(graph_fuzz, every_form_of_a_product_is_equal) {
+  const auto make = [](std::uint64_t seed) {
+    sample s = support::make_product_sample(seed, 24);
+    s.optimize.device.matrix_units = matrix_units::cooperative;
+    s.optimize.device.max_shared_bytes = 49152, s.optimize.device.max_invocations = 1024;
+    s.optimize.device.scalar_flops = 1e9;             // else regions would multiply what is small
+    if (seed % 3) s.optimize.device.launch = {1, 1};  // few kernels, whatever they take
+    s.optimize.schedule = seed;
+    if (seed % 2) s.optimize.precision = precision::fast;
+    return s;
+  };
+  std::size_t prologues = 0;
+  const check run = [&](std::uint64_t seed, int, int, verdict& v) {
+    const sample s = make(seed);
+    check_forms(s, v);
+    const graph chosen = fusion::optimize(s.source, s.optimize);
+    for (node_id id{0}; id < chosen.size(); ++id)
+      prologues += chosen[id].kind == op::matmul && !chosen.get<matmul_attribute>(id).start.is_empty();
+    check_extracted(s, chosen, v);
+  };
+  support::fuzz(200, run, [&](int, int, std::uint64_t seed) { return to_text(make(seed).source); });
+  EXPECT_GT(prologues, 10u);
+}
+
 // ---- (b) the plan on bytes, bit by bit
 
 bool same_bits(const oracle::tensor<double>& a, const oracle::tensor<double>& b) {

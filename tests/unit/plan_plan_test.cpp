@@ -155,6 +155,25 @@ TEST(plan_plan, a_chain_needs_the_memory_of_one_tensor_in_place_and_two_otherwis
   EXPECT_EQ(arena({.share_memory = false, .late_scheduling = true, .in_place = false}), 6 * 4096u);
 }
 
+// What is needed much later is computed then; what is needed soon beside the others that could be.
+TEST(plan_plan, kernels_wait_for_long_and_not_for_short) {
+  for (const std::uint32_t links : {5u, 20u}) {
+    graph g;
+    const node_id x = g.input("x", dtype::f32, {1000});
+    node_id chain = x;
+    for (std::uint32_t i = 0; i < links; ++i) chain = sum(g, {chain});
+    const node_id side = sum(g, {x, x});
+    g.add_output("y", sum(g, {chain, side}));
+    const auto p = plan::make_plan(g, {});
+    plan::verify(p);
+    const auto own = std::ranges::find(p.steps, side, &plan::step::node);
+    ASSERT_NE(own, p.steps.end());
+    const auto beside = std::ranges::count(p.steps, own->group, &plan::step::group);
+    EXPECT_EQ(beside, 2) << links;
+    EXPECT_EQ(own->group == p.steps.front().group, links == 5) << links << plan::to_text(p);
+  }
+}
+
 TEST(plan_plan, gradients_lie_at_their_parameters_offset_and_one_dispatch_updates_all) {
   graph g;
   std::vector<node_id> pairs;

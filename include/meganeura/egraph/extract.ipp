@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -77,11 +78,13 @@ class extractor {
   /// The same with what groups take, which no sum over kernels tells.
   void repair_groups(int max_passes) {
     for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    find_groups();
     for (int pass = 0; pass < max_passes; ++pass) {
-      find_groups();
       const std::size_t before = moved_;
       for (std::size_t i = order_.size(); i-- > 0;) improve_group(order_[i]);
+      for (std::size_t i = order_.size(); i-- > 0;) improve_readers(order_[i]);
       if (moved_ == before) break;
+      if (pass + 1 < max_passes) find_groups();
     }
   }
 
@@ -323,6 +326,41 @@ class extractor {
       if (!may_gain || !is_quicker(id, before, level)) change(id, before);
     }
   }
+  // Readers of a shared value that run side by side may each do without it in the time that one of them takes: all are
+  // moved together, where that could make the longest way shorter.
+  void improve_readers(class_id id) {
+    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
+        known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
+      return;
+    struct step {
+      class_id reader;
+      enode_id before;
+    };
+    small_vector<step, 16> readers;
+    for (class_id reader : classes_[id].readers) {
+      if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
+      const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
+      if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
+      readers.push_back({reader, live_[reader].node});
+    }
+    double delta = 0;
+    for (const step& each : readers)
+      delta +=
+          change_to_best(each.reader, [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; });
+    // What was of no use in one layer is not tried in all others like it.
+    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
+    if (failures < most_failures && is_quicker()) return;
+    ++failures;
+    while (!readers.empty()) {
+      const auto [reader, node] = readers.back();
+      if (live_[reader].uses > 0)
+        change(reader, node);
+      else
+        live_[reader].node = node;
+      readers.pop_back();
+    }
+  }
+
   // What the groups cost that the longest way has more where a class moves to that level.
   [[nodiscard]] double group_cost(class_id id, std::uint32_t level) const {
     const std::uint32_t now = known_[id], slack = depth_ - now - after_[id];
@@ -567,6 +605,7 @@ class extractor {
   }
 
   static constexpr std::size_t most_followed = 256;
+  static constexpr int most_failures = 2;
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
@@ -582,11 +621,12 @@ class extractor {
   std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
-  std::vector<group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;              // became live or no longer are by the last change
-  std::vector<class_id> moves_, waiting_;     // classes at other levels by it, and those to look at for that
-  std::vector<std::uint32_t> before_;         // levels of these before it; unknown of all others
-  std::vector<difference> differences_;       // of groups
+  std::vector<group> groups_, known_groups_;         // by level
+  std::vector<class_id> turned_;                     // became live or no longer are by the last change
+  std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
+  std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others
+  std::vector<difference> differences_;              // of groups
+  std::map<std::pair<float, float>, int> failures_;  // by what readers cost more and what they read cost
   std::size_t moved_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
 #pragma once
+#include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/attention_tiles.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/epilogue_draft.hpp>
@@ -108,13 +109,6 @@ inline bool is_above_infinity(const scalar_program& score) {
   });
 }
 
-// What computes one node of a program.
-inline scalar_program part(const scalar_program& program, scalar_ref root) {
-  scalar_program result;
-  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
-  return result;
-}
-
 // Parts of a program of rows where its score is argument 0, and its own arguments come behind one more, 1.
 class parts_by_score {
  public:
@@ -189,39 +183,6 @@ inline std::optional<softmax_program> softmax_of(const scalar_program& program) 
   found.weight = builder.finish(weight);
   if (found.weight.has_rows() || found.weight.arguments() > 2) return {};
   return found;
-}
-
-// Whether an access moves along an axis of one of the groups that are not named.
-inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
-  for (int axis = 0; axis < loops.space.rank(); ++axis) {
-    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
-        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
-      return true;
-  }
-  return false;
-}
-
-// Whether places that such axes count are those of a row so long, each once.
-struct counted_axis {
-  std::int64_t extent, stride;
-};
-inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
-  std::ranges::sort(axes, {}, &counted_axis::stride);
-  std::int64_t next = 1;
-  for (const counted_axis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (axis.stride != next) return false;
-    next *= axis.extent;
-  }
-  return next == length;
-}
-
-inline bool is_dense(const index_map& access, const shape& space) {
-  if (access.offset != 0 || access.bounded != 0) return false;
-  for (int axis = 0; axis < space.rank(); ++axis) {
-    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
-  }
-  return true;
 }
 
 // From the product that weighs, the rows it weighs by and the product that these are made of.
@@ -302,6 +263,7 @@ class attention_draft {
   const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
     const auto rows = g_.get<region_attribute>(rows_);
     const auto inner = g_.get<matmul_attribute>(scores);
+    if (!inner.start.is_empty()) return "the scores' product has a prologue";
     const class_id owner = g_.find(g_.node(product_).owner);
     for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
       if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
@@ -494,7 +456,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& product = g.get<matmul_attribute>(id);
-  if (!product.finish.program.is_identity() || g[owner].type != dtype::f32) return;
+  if (!product.finish.program.is_identity() || !product.start.is_empty() || g[owner].type != dtype::f32) return;
   for (std::size_t side = 0; side < 2; ++side) {
     const class_id weights = g.operand(id, side);
     const node_list candidates = g[weights].nodes;

@@ -42,7 +42,8 @@ class epilogue_draft {
     if (!solve_index(loops, 0, region_.space, region_.space.rank(), read, may_split, map)) {
       return "the product's order is not affine in the region's loops";
     }
-    finish.accesses.assign(loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_), loops.accesses.end());
+    const auto first = loops.accesses.begin() + 1 + static_cast<std::ptrdiff_t>(own_);
+    finish.accesses.assign(first, first + static_cast<std::ptrdiff_t>(inner.accesses.size()));
     scalar_builder builder;
     small_vector<scalar_ref, 16> arguments(region_.accesses.size());
     arguments[static_cast<std::size_t>(which)] = write_inner(builder, inner);

@@ -28,6 +28,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::recompute, "recompute"},
                                                           {structural::skip_rounding, "skip_rounding"},
                                                           {structural::matmul_view, "matmul_view"},
+                                                          {structural::matmul_prologue, "matmul_prologue"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},

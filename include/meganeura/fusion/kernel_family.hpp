@@ -139,6 +139,7 @@ void for_each_implementation(Function f) {
 #include <meganeura/fusion/kernel_family.ipp>
 #include <meganeura/fusion/mask_rules.ipp>
 #include <meganeura/fusion/matmul_rules.ipp>
+#include <meganeura/fusion/prologue_rules.ipp>
 #include <meganeura/fusion/region_rules.ipp>
 #include <meganeura/fusion/split_rules.ipp>
 #endif

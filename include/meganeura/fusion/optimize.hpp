@@ -39,8 +39,9 @@ struct optimize_options {
   std::shared_ptr<const tuned_products> tuned{};  // measured schedules, see meganeura::tune; null: the model's alone
   region_limits region{};                         // of a fused kernel; a program lowers them to what its device binds
   std::size_t region_forms = 16;                  // fused kernels that are kept for one value
-  device_profile device{};                        // what costs are of
-  bool explain = false;                           // write optimize_report::explain
+  int search_passes = 8;    // over all values, in search of a cheaper choice; 0: a greedy one, values one by one
+  device_profile device{};  // what costs are of
+  bool explain = false;     // write optimize_report::explain
 };
 
 /// What kernels are chosen for: with matrix units where they may be used.
@@ -54,6 +55,7 @@ struct optimize_options {
 struct rule_report {
   std::string name;
   std::size_t matches = 0, applied = 0;
+  std::size_t kernels = 0;  // of the plan that it had a part in
 };
 
 struct optimize_report {

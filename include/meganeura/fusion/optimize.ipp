@@ -111,6 +111,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
+  if (tuned != nullptr && !product->start.is_empty() && !tuned->is_scaled()) return {};
   if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -156,14 +157,26 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
     enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
   }
   if (!options.fusion) {
-    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute);
+    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
+               bit(structural::matmul_prologue);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients);
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
+               bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
   return enabled;
+}
+
+// The kernels that each rule had a part in.
+inline void count_kernels(const engine& e, const extraction& plan, std::span<rule_report> rules) {
+  for (class_id id : plan.order) {
+    const enode& node = e.node(plan.chosen[id]);
+    const op_stage stage = info(node.kind).stage;
+    if (stage == op_stage::leaf || stage == op_stage::projection) continue;
+    for (std::size_t i = 0; i < rules.size(); ++i) rules[i].kernels += node.reasons[i];
+  }
 }
 
 inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
@@ -263,13 +276,26 @@ inline const shape* gradient_space(const engine& g, enode_id id) {
   return node.form == attention_form::output ? nullptr : &node.space;
 }
 
-// Without gradients of attention of the sizes `stored`.
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, std::span<const shape> stored) {
+inline bool has_prologue(const engine& g, enode_id id) {
+  return g.node(id).kind == op::matmul && !g.node(id).dead && !g.get<matmul_attribute>(id).start.is_empty();
+}
+
+// What a choice does without: choices that are better together than one by one, or in the way of such.
+struct left_out {
+  std::vector<shape> gradients{};  // of attention, by their sizes
+  bool prologues = false;
+
+  [[nodiscard]] bool has(const engine& g, enode_id id) const {
+    if (prologues && has_prologue(g, id)) return true;
+    const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
+    return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
+  }
+};
+
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
     constexpr double never = std::numeric_limits<double>::infinity();
-    const shape* space = stored.empty() ? nullptr : gradient_space(all.graph, id);
-    const bool is_left_out = space != nullptr && std::ranges::find(stored, *space) != stored.end();
-    return is_left_out ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+    return without.has(all.graph, id) ? kernel_time{never, never} : node_time(all.graph, id, options.device);
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
@@ -277,35 +303,44 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const std::string merging = to_string(structural::merge_regions);
   const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth());
+                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
 }
 
 }  // namespace detail
 
-// Gradients of attention are many choices at once, which an extraction does not find one by one: where some are chosen,
-// those of each size are left out in turn.
+// Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
+// chosen, it is tried what comes of leaving them out: prologues of products, gradients of attention of each size.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
-    any = detail::gradient_space(all.graph, id) != nullptr;
+    any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   if (!any) return detail::choose_without(all, options, {});
   const saturated_graph before = all;
-  extraction best = detail::choose_without(all, options, {});
-  std::vector<shape> chosen, stored;
+  detail::left_out without;
+  extraction best = detail::choose_without(all, options, without);
+  const auto attempt = [&](const detail::left_out& more) {
+    saturated_graph tried = before;
+    extraction found = detail::choose_without(tried, options, more);
+    if (found.seconds >= best.seconds) return;
+    best = std::move(found);
+    all = std::move(tried);
+    without = more;
+  };
+  const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
+  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
+    detail::left_out more = without;
+    more.prologues = true;
+    attempt(more);
+  }
+  std::vector<shape> sizes;
   for (const class_id id : best.order) {
     const shape* space = detail::gradient_space(all.graph, best.chosen[id]);
-    if (space != nullptr && std::ranges::find(chosen, *space) == chosen.end()) chosen.push_back(*space);
+    if (space != nullptr && std::ranges::find(sizes, *space) == sizes.end()) sizes.push_back(*space);
   }
-  for (const shape& each : chosen) {
-    saturated_graph tried = before;
-    stored.push_back(each);
-    extraction without = detail::choose_without(tried, options, stored);
-    if (without.seconds < best.seconds) {
-      best = std::move(without);
-      all = std::move(tried);
-    } else {
-      stored.pop_back();
-    }
+  for (const shape& each : sizes) {
+    detail::left_out more = without;
+    more.gradients.push_back(each);
+    attempt(more);
   }
   return best;
 }
@@ -328,6 +363,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   r.moved = plan.moved;
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
+  detail::count_kernels(all.graph, plan, r.rules);
   if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
   return result;
 }

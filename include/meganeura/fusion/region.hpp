@@ -26,7 +26,7 @@ struct region_view {
 
 /// The loops of a region attribute as a nest: accesses[0] is the output, groups are 0 (outer) and 1 (row).
 [[nodiscard]] nest to_nest(const region_attribute& region);
-/// A matmul as a nest: accesses are output, a, b, then the epilogue's; groups are batch, m, n, k.
+/// A matmul as a nest: accesses are output, a, b, then the epilogue's and the prologue's; groups are batch, m, n, k.
 [[nodiscard]] nest to_nest(const matmul_attribute& product);
 
 /// The root's arguments start as reads of operand classes; `inline_form` replaces a read by the region that computes

@@ -25,6 +25,7 @@ MEGANEURA_INLINE nest to_nest(const matmul_attribute& product) {
   }
   loops.accesses = {product.output, product.a, product.b};
   loops.accesses.append(product.finish.accesses.begin(), product.finish.accesses.end());
+  loops.accesses.append(product.start.accesses.begin(), product.start.accesses.end());
   return loops;
 }
 

@@ -28,6 +28,7 @@ enum class structural : std::uint8_t {
   recompute,       // a producer with more consumers, computed again in this one
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
+  matmul_prologue,  // what a product reads, computed as it is read
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -110,6 +111,11 @@ struct product_epilogue {
   static constexpr op root = op::region;
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A product of what a region computes element by element, or row by row with one sum: its kernel computes it as it
+// reads what the region reads. A number of each row multiplies the results instead of the elements.
+struct product_prologue : structural_rule<structural::matmul_prologue, op::matmul> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -164,7 +170,7 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue, fuse_attention>;
+using between_implementations = rule_list<product_epilogue, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 

@@ -88,9 +88,10 @@ struct optimizer_attribute {
 
 /// How a kernel reads (or writes) one tensor: the affine image of its iteration index, with an optional box outside of
 /// which the value is `fill` and memory is not touched. `source` is the operand's position among the node's operands,
-/// or index_source for the flat position itself as i32 (a fused iota, no memory at all).
+/// or index_source for the flat position itself as i32 (a fused iota, no memory at all), or, in an epilogue,
+/// statistic_source for what the product's prologue sums up.
 struct index_map {
-  static constexpr int index_source = -1;
+  static constexpr int index_source = -1, statistic_source = -2;
   int source = 0;
   std::int64_t offset = 0;
   std::int64_t strides[max_rank]{};
@@ -163,6 +164,20 @@ struct epilogue {
   friend bool operator==(const epilogue&, const epilogue&) = default;
 };
 
+/// What a product multiplies instead of its first operand's elements: argument 0 is the element, argument k + 1 what
+/// accesses[k] reads (an index over the product's batch, m and k axes, in the order of the implementation's space);
+/// without nodes the element itself. `statistic`, if it has nodes, is a program of the same arguments whose sum over k
+/// is a number of each row, which the epilogue may read. All are f32.
+struct prologue {
+  scalar_program program, statistic;
+  std::vector<index_map> accesses;
+  [[nodiscard]] bool is_empty() const { return program.nodes.empty() && statistic.nodes.empty(); }
+  static void each(auto& self, auto visit) {
+    visit("program", self.program), visit("statistic", self.statistic), visit("accesses", self.accesses);
+  }
+  friend bool operator==(const prologue&, const prologue&) = default;
+};
+
 /// The arithmetic of a product. All sums are f32.
 enum class product_arithmetic : std::uint8_t {
   fma,      // f32 multiply-add, outside of matrix units
@@ -209,19 +224,22 @@ struct product_schedule {
 /// "split 32x32x128 16x16 slices 4 depth 2"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
-/// out[b, m, n] = epilogue(sum over k of a[b, m, k] * b[b, n, k]): each letter is a group of axes of `space`, in the
-/// order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
-/// bounded); epilogue accesses have stride 0 along k and sources >= 2. `output` has stride 0 along k.
+/// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
+/// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
+/// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
+/// along k. On matrix units alone there is a prologue, over groups of four along k or m.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
   index_map a, b, output;
+  prologue start{};
   epilogue finish;
   product_schedule schedule;
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
-        visit("output", self.output), visit("finish", self.finish), visit("schedule", self.schedule);
+        visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
+        visit("schedule", self.schedule);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };

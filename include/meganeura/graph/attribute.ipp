@@ -164,8 +164,11 @@ struct attribute_printer {
   }
   std::string operator()(const matmul_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), schedule);
+    std::string start;
+    if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
+    if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
+    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
+                       a.k_axes, to_string(a.finish.program), start, schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();

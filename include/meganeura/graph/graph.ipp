@@ -183,7 +183,10 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* map = std::get_if<map_attribute>(&what)) return detail::program_flops(map->program, n.extents);
   if (const auto* nest = std::get_if<region_attribute>(&what)) return detail::program_flops(nest->program, nest->space);
   if (const auto* product = std::get_if<matmul_attribute>(&what)) {
-    return 2 * static_cast<double>(product->space.elements()) +
+    shape rows = product->space;
+    for (int i = 0; i < product->n_axes; ++i) rows.set(product->batch_axes + product->m_axes + i, 1);
+    return 2 * static_cast<double>(product->space.elements()) + detail::program_flops(product->start.program, rows) +
+           detail::program_flops(product->start.statistic, rows) +
            detail::program_flops(product->finish.program, n.extents);
   }
   if (const auto* rows = std::get_if<attention_attribute>(&what)) {

@@ -154,12 +154,15 @@ class cooperative_operand {
     }
   }
 
+  /// Multiplied is what this makes of the elements, which lie in groups.
+  void start_with(const matmul_prologue& start) { start_ = &start; }
+
   /// Elements of workgroup memory.
   [[nodiscard]] std::uint32_t staged_size() const { return terms_ * shape_.groups(); }
   /// Where in it, and which rows.
   void begin(const spirv::memory<Element>& staged, std::uint32_t at, const spirv::u32& batch,
              const spirv::u32& first_row) {
-    staged_ = staged, staged_at_ = at, first_row_ = first_row;
+    staged_ = staged, staged_at_ = at, batch_index_ = batch, first_row_ = first_row;
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
     if (grouped_) group_base_ = offset_of(batch_, batch) + plan_.offset / unit;
   }
@@ -177,6 +180,17 @@ class cooperative_operand {
       else
         floats_.push_back(k_.variable<spirv::f32x4>());
     }
+    for (std::size_t at = 0; at < pieces_.size(); ++at) {
+      piece& each = pieces_[at];
+      const piece* above = piece_above(at);
+      for (std::size_t i = 0; i < reads(); ++i) {
+        each.shares.push_back(above && !start_->by_row[i]);
+        each.reads_base.push_back(start_->base(i, batch_index_, start_row(each)));
+        for (std::uint32_t step = 0; step < depth_; ++step)
+          each.reads.push_back(each.shares[i] ? above->reads[i * depth_ + step] : k_.variable<spirv::f32x4>());
+      }
+      if (start_ && start_->statistic) each.statistic = k_.variable<spirv::f32>();
+    }
   }
 
   /// Whether lanes of one subgroup have all of a row, so that these know its largest without the others.
@@ -186,9 +200,8 @@ class cooperative_operand {
   void find_rows(row_scales& scales, std::uint32_t at, std::uint32_t steps) {
     std::vector<spirv::u32x4> largest;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      largest.push_back(magnitudes(floats_[i].load()));
-      for (std::uint32_t step = 1; step < steps; ++step)
-        largest[i] = max(largest[i], magnitudes(floats_[step * pieces_.size() + i].load()));
+      largest.push_back(magnitudes(multiplied(i, 0)));
+      for (std::uint32_t step = 1; step < steps; ++step) largest[i] = max(largest[i], magnitudes(multiplied(i, step)));
     }
     if (!by_rows_) return raise_rows(scales, at, largest);
     known_ = largest_of_rows(largest);
@@ -206,7 +219,7 @@ class cooperative_operand {
         [&](const spirv::u32& first_k) {
           fetch(0, first_k, ragged());
           for (std::size_t i = 0; i < pieces_.size(); ++i)
-            found[i] = max(found[i].load(), magnitudes(floats_[i].load()));
+            found[i] = max(found[i].load(), magnitudes(multiplied(i, 0)));
         },
         spirv::unrolling::keep);
     std::vector<spirv::u32x4> largest;
@@ -247,7 +260,9 @@ class cooperative_operand {
           words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
         } else if (grouped_) {
           const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          floats_[to].store(ends ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
+          floats_[to].store(ends && !start_ ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          fetch_reads(p, step, first_k, ends);
         } else {
           floats_[to].store(singles(p.row, at, ends));
         }
@@ -255,9 +270,44 @@ class cooperative_operand {
     }
   }
 
-  void stage(std::uint32_t step) {
+  /// Of the terms from first_k on.
+  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i, step * pieces_.size() + i); });
+      if_needed(pieces_[i], [&] {
+        stage_piece(i, step);
+        if (pieces_[i].statistic) add_statistic(i, step, first_k, ends);
+      });
+    }
+  }
+
+  /// The statistics of what is staged from now on. Operands that have them lie along k.
+  void begin_statistics() {
+    for (piece& each : pieces_) *each.statistic = spirv::f32(0);
+  }
+  /// Where nothing is staged any longer; behind a barrier behind this all know them.
+  void finish_statistics(const spirv::memory<spirv::f32>& to) {
+    if constexpr (!from_half) {
+      if (by_rows_) {
+        for (std::size_t i = 0; i < pieces_.size(); i += pieces_a_row()) {
+          spirv::f32 sum = pieces_[i].statistic->load();
+          for (std::size_t j = 1; j < pieces_a_row(); ++j) sum = sum + pieces_[i + j].statistic->load();
+          for (std::uint32_t mask = 1; mask < lanes_; mask *= 2)
+            sum = sum + k_.subgroup_shuffle_xor(sum, spirv::u32(mask));
+          k_.if_(index_ % lanes_ == 0u, [&] { to[tile_row(pieces_[i])] = sum; });
+        }
+        return;
+      }
+      for (piece& each : pieces_) {
+        if_needed(each,
+                  [&] { staged_->component(each.slot, 0).store(spirv::bitcast<spirv::u32>(each.statistic->load())); });
+      }
+      k_.barrier();
+      for_each_below(k_, k_.local_index(), tile_rows_, [&](const spirv::u32& row) {
+        spirv::f32 sum = 0;
+        for (std::uint32_t i = 0; i < shape_.units; ++i)
+          sum = sum + spirv::bitcast<spirv::f32>(staged_->component(row * shape_.stride + (staged_at_ + i), 0).load());
+        to[row] = sum;
+      });
     }
   }
 
@@ -270,7 +320,12 @@ class cooperative_operand {
 
   /// One element, where f32 is in memory.
   [[nodiscard]] spirv::f32 element(const spirv::u32& row, const spirv::u32& at) const {
-    return single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    const spirv::f32 found = single_->load(base_ + offset_of(plan_.rows, row) + offset_of(plan_.k, at));
+    if (!start_) return found;
+    std::vector<scalar_value> reads;
+    for (std::size_t i = 0; i < start_->reads; ++i)
+      reads.push_back(start_->read_one(i, start_->base(i, batch_index_, row) + start_->along(i, at)));
+    return spirv::f32(start_->value(found, reads));
   }
 
  private:
@@ -282,7 +337,59 @@ class cooperative_operand {
     std::uint32_t distance = 0;     // and of the lines that it stands below
     std::uint32_t lines_below = 0;  // if these are rows
     std::optional<spirv::f32x4> factors{};
+    // Where a prologue is: the lines that it stands below, of rows or of terms of k, are added to row and k.
+    std::uint32_t lines = 0;
+    std::vector<spirv::u32> reads_base{};
+    std::vector<bool> shares{};                     // what the piece above reads
+    std::vector<spirv::var<spirv::f32x4>> reads{};  // of each, the steps that are on their way
+    std::optional<spirv::var<spirv::f32>> statistic{};
   };
+
+  [[nodiscard]] std::size_t reads() const { return start_ ? start_->reads : 0; }
+  // One of the same terms and of other rows, if this is not the first of them.
+  [[nodiscard]] const piece* piece_above(std::size_t at) const {
+    if (!plan_.along_k || pieces_[at].partial) return nullptr;
+    const std::size_t apart = by_rows_ ? pieces_a_row() : 1;
+    return at >= apart && (by_rows_ || pieces_are_below()) ? &pieces_[at - apart] : nullptr;
+  }
+  // Of the operand, of the piece's first element.
+  [[nodiscard]] spirv::u32 start_row(const piece& p) const {
+    const spirv::u32 row = first_row_ + p.row + (plan_.along_k ? p.lines : 0u);
+    return min(row, spirv::u32(plan_.row_count - (plan_.along_k ? 1 : unit)));
+  }
+  // In terms, the last group's behind the end.
+  [[nodiscard]] spirv::u32 start_k(const piece& p, const spirv::u32& first_k, bool ends) const {
+    const spirv::u32 k = plan_.along_k ? first_k + p.k * unit : first_k + (p.k + p.lines);
+    return ends ? min(k, spirv::u32(plan_.k_count - (plan_.along_k ? unit : 1))) : k;
+  }
+  void fetch_reads(const piece& p, std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    for (std::size_t i = 0; i < reads(); ++i) {
+      if (p.shares[i]) continue;
+      const spirv::u32 offset = p.reads_base[i] + start_->along(i, start_k(p, first_k, ends));
+      p.reads[i * depth_ + step].store(start_->read_four(i, offset, plan_.along_k));
+    }
+  }
+  [[nodiscard]] std::vector<scalar_value> reads_of(const piece& p, std::uint32_t step) const {
+    std::vector<scalar_value> found;
+    for (std::size_t i = 0; i < reads(); ++i) found.push_back(p.reads[i * depth_ + step].load());
+    return found;
+  }
+  // What of a piece is multiplied, as it is on its way.
+  [[nodiscard]] spirv::f32x4 multiplied(std::size_t i, std::uint32_t step) const {
+    const spirv::f32x4 found = floats_[step * pieces_.size() + i].load();
+    if (!start_) return found;
+    return spirv::f32x4(start_->value(found, reads_of(pieces_[i], step)));
+  }
+  void add_statistic(std::size_t i, std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    if constexpr (!from_half) {
+      const piece& p = pieces_[i];
+      const spirv::f32x4 found = floats_[step * pieces_.size() + i].load();
+      const spirv::f32x4 four(start_->statistic(found, reads_of(p, step)));
+      const spirv::f32 sum = (four[0] + four[1]) + (four[2] + four[3]);
+      const spirv::boolean inside = ends ? first_k / unit + p.k < k_end() : spirv::boolean(true);
+      *p.statistic = p.statistic->load() + (ends ? select(inside, sum, spirv::f32(0)) : sum);
+    }
+  }
 
   // A row's groups are shared out to so many neighbouring lanes.
   [[nodiscard]] std::uint32_t pieces_a_row() const { return shape_.units / lanes_; }
@@ -293,7 +400,8 @@ class cooperative_operand {
     for (std::uint32_t lines = 0; lines < tile_rows_; lines += rows_at_once) {
       piece made{.row = is_linear ? outer : outer + lines,
                  .distance = is_linear ? lines * rows_[0].stride : 0,
-                 .lines_below = is_linear ? lines : 0};
+                 .lines_below = is_linear ? lines : 0,
+                 .lines = is_linear ? lines : 0};
       made.base = row_base(made.row);
       for (std::uint32_t at = 0; at < shape_.units; at += lanes_) {
         made.k = inner + at;
@@ -328,6 +436,7 @@ class cooperative_operand {
         made.k = made.k + lines;
       made.base = row_base(made.row);
       made.lines_below = is_linear && plan_.along_k ? lines : 0;
+      made.lines = is_linear ? lines : 0;
       pieces_.push_back(made);
     }
   }
@@ -449,13 +558,13 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i, std::size_t from) {
+  void stage_piece(std::size_t i, std::uint32_t step) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[from].load();
+      (*staged_)[p.slot] = words_[step * pieces_.size() + i].load();
     } else {
-      f32x4 x = floats_[from].load();
+      f32x4 x = multiplied(i, step);
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
@@ -481,9 +590,10 @@ class cooperative_operand {
   bool by_rows_, grouped_;
   std::uint32_t piece_count_ = 0, staged_at_ = 0, scales_at_ = 0;
   row_scales* scales_ = nullptr;
+  const matmul_prologue* start_ = nullptr;
   std::optional<spirv::u32> zero_;
   strided_axes batch_, rows_, k_groups_;  // in groups
-  spirv::u32 first_row_, base_, group_base_;
+  spirv::u32 batch_index_, first_row_, base_, group_base_;
   std::optional<spirv::memory<spirv::u32x4>> wide_half_;
   std::optional<spirv::memory<spirv::f32>> single_;
   std::optional<spirv::memory<spirv::f32x4>> wide_;

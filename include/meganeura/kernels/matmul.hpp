@@ -6,11 +6,13 @@
 #include <meganeura/core/dtype.hpp>
 #include <meganeura/kernels/cascade.hpp>
 #include <meganeura/kernels/dispatch.hpp>
+#include <meganeura/kernels/scalar_emit.hpp>
 #include <meganeura/kernels/strided_operand.hpp>
 #include <meganeura/spirv/kernel.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +30,7 @@ struct matmul_axis {
 /// Where an element of the result stands: row-major indices over the axes of each group, and its offset in the result.
 struct matmul_point {
   spirv::u32 batch, m, n, offset;
+  std::optional<spirv::f32> statistic{};  // of row m, where the product's prologue has one
 };
 
 /// What is stored for finished sums of products.
@@ -50,7 +53,7 @@ class matmul_epilogue {
       if (!one_) return sums;
       if (four_) return four_(sums, first);
       const auto at = [&](std::uint32_t i) {
-        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i});
+        return one_(sums[i], {first.batch, first.m, first.n + i, first.offset + i, first.statistic});
       };
       return vector(at(0), at(1), at(2), at(3));
     }
@@ -60,6 +63,32 @@ class matmul_epilogue {
     of_four four_;
 };
 
+/// What is multiplied instead of elements of operand a, of one element or of four neighbours along k or along m; and
+/// what is summed up over k besides.
+struct matmul_prologue {
+  using values = std::span<const scalar_value>;
+  std::size_t reads = 0;       // of an element, beside itself
+  std::vector<bool> by_row{};  // of each, whether they differ between rows
+  /// Where read `i` of element (batch, m, k) stands: at the sum of both.
+  std::function<spirv::u32(std::size_t i, const spirv::u32& batch, const spirv::u32& m)> base{};
+  std::function<spirv::u32(std::size_t i, const spirv::u32& k)> along{};
+  /// One, or four neighbours along k or m.
+  std::function<spirv::f32(std::size_t i, const spirv::u32& offset)> read_one{};
+  std::function<spirv::f32x4(std::size_t i, const spirv::u32& offset, bool along_k)> read_four{};
+  /// Of an element and its reads; one or four.
+  std::function<scalar_value(const scalar_value& element, values reads)> value{};
+  std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
+};
+
+/// What a product does besides.
+struct matmul_programs {
+  matmul_epilogue finish{};
+  std::optional<matmul_prologue> start{};
+  matmul_programs() = default;
+  matmul_programs(matmul_epilogue last)  // NOLINT(google-explicit-constructor): that alone
+      : finish(std::move(last)) {}
+};
+
 /// out[batch, m, n] = epilogue(sum over k of a[batch, m, k] * b[batch, n, k]).
 struct matmul_problem {
   std::string name = "matmul_f32";
@@ -67,8 +96,9 @@ struct matmul_problem {
   std::vector<matmul_axis> batch, m, n, k;
   std::uint32_t offset_a = 0, offset_b = 0, offset_out = 0;  // elements
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
-  /// 2, 3, ..., and returns the function to apply. Empty: the sum itself.
-  std::function<matmul_epilogue(spirv::kernel&)> epilogue;
+  /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
+  std::function<matmul_programs(spirv::kernel&)> epilogue;
+  bool has_prologue = false;  // on matrix units alone
 };
 
 [[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
@@ -160,7 +190,10 @@ void if_inside(spirv::kernel& k, const spirv::u32& linear, std::uint64_t count, 
 
 /// errors: invalid_argument for axes without elements, unsupported for more than kernels count.
 void check_extents(const matmul_problem& problem);
-/// The problem's epilogue, or the sum itself.
+/// What the problem does besides, or nothing.
+[[nodiscard]] matmul_programs bind_programs(const matmul_problem& problem, spirv::kernel& k);
+/// The problem's epilogue, or the sum itself. errors: internal for a prologue, which kernels on matrix units have
+/// alone.
 [[nodiscard]] matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k);
 /// "matmul_f32 4x64x64x32", the kernel's name.
 [[nodiscard]] std::string describe(const matmul_problem& problem);

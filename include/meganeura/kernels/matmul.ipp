@@ -116,8 +116,15 @@ MEGANEURA_INLINE spirv::u32 linear_group(spirv::kernel& k, const std::array<std:
   return groups[1] == 1 ? k.workgroup_id(0) : k.workgroup_id(1) * groups[0] + k.workgroup_id(0);
 }
 
+MEGANEURA_INLINE matmul_programs bind_programs(const matmul_problem& problem, spirv::kernel& k) {
+  return problem.epilogue ? problem.epilogue(k) : matmul_programs();
+}
+
 MEGANEURA_INLINE matmul_epilogue bind_epilogue(const matmul_problem& problem, spirv::kernel& k) {
-  return problem.epilogue ? problem.epilogue(k) : matmul_epilogue();
+  if (problem.has_prologue) {
+    fail(error_category::internal, "matmul: a product with a prologue has no schedule for matrix units");
+  }
+  return bind_programs(problem, k).finish;
 }
 
 MEGANEURA_INLINE std::string describe(const matmul_problem& problem) {

@@ -48,7 +48,7 @@ class cooperative_product {
         k_count_(plan_operand(problem, true).k_count),
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
         right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
-        epilogue_(bind_epilogue(problem, k)),
+        programs_(bind_programs(problem, k)),
         staged_(
             k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
@@ -57,6 +57,8 @@ class cooperative_product {
     else
       narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
+    if (programs_.start) left_.start_with(*programs_.start);
+    if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
@@ -88,6 +90,10 @@ class cooperative_product {
       add_up();
     } else {
       add_up_until_all_fits();
+    }
+    if (statistics_) {
+      left_.finish_statistics(*statistics_);
+      k_.barrier();
     }
     k_.if_(
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
@@ -162,13 +168,14 @@ class cooperative_product {
   }
 
   void add_up() {
+    if (statistics_) left_.begin_statistics();
     if (scales_) {
       left_.scale_by(*scales_, 0);
       right_.scale_by(*scales_, s_.tile_m);
     }
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
-        stage(step % s_.depth);
+        stage(step % s_.depth, step * s_.tile_k, ends(step));
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
         if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
@@ -179,7 +186,7 @@ class cooperative_product {
       k_.for_(
           0, k_count_, s_.tile_k,
           [&](const spirv::u32& first_k) {
-            stage(0);
+            stage(0, first_k, k_count_ % s_.tile_k != 0);
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
@@ -199,9 +206,9 @@ class cooperative_product {
     }
   }
 
-  void stage(std::uint32_t step) {
-    left_.stage(step);
-    right_.stage(step);
+  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
+    left_.stage(step, first_k, ends);
+    right_.stage(step, first_k, ends);
   }
 
   // Each slice its share of `terms`.
@@ -384,11 +391,12 @@ class cooperative_product {
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
       std::vector<spirv::f32>& found = group.sums;
+      matmul_point at{batch_, m, n, offsets.back()};
+      if (statistics_) at.statistic = statistics_->load(group.m);
       if (found.size() == 1) {
-        found[0] = epilogue_(found[0], {batch_, m, n, offsets.back()});
+        found[0] = programs_.finish(found[0], at);
       } else {
-        const spirv::f32x4 four =
-            epilogue_(vector(found[0], found[1], found[2], found[3]), {batch_, m, n, offsets.back()});
+        const spirv::f32x4 four = programs_.finish(vector(found[0], found[1], found[2], found[3]), at);
         for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
       }
     }
@@ -447,11 +455,12 @@ class cooperative_product {
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
   cooperative_operand<Element> left_, right_;
-  matmul_epilogue epilogue_;
+  matmul_programs programs_;
   std::optional<spirv::memory<spirv::f32>> out_;
   std::optional<bound_tensor> narrow_;  // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
+  std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
   std::vector<sums> main_, low_;
 };
@@ -507,6 +516,11 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
     fail(error_category::invalid_argument,
          "matmul schedule '{}': its {} invocations are too few for rows of so many groups of four", to_string(s),
          s.subgroups() * device.subgroup_size);
+  }
+  if (problem.has_prologue && (!s.is_scaled() || !strides_allow(plan_operand(problem, true), 4))) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
+         to_string(s));
   }
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,

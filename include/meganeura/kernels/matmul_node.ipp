@@ -21,13 +21,15 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
          group_offset(node.space, map, n, node.n_axes, point.n);
 }
 
-// The axis along which four neighbours along n differ, or -1 where that may be more than one.
-[[nodiscard]] inline int last_axis_of_fours(const matmul_attribute& node) {
-  const int first = node.batch_axes + node.m_axes;
-  for (int axis = first + node.n_axes - 1; axis >= first; --axis) {
-    if (node.space[axis] != 1) return node.space[axis] % 4 == 0 ? axis : -1;
+// The axis of a group along which four neighbours differ, or -1 where that may be more than one.
+[[nodiscard]] inline int last_axis_of_fours(const shape& space, int first, int count) {
+  for (int axis = first + count - 1; axis >= first; --axis) {
+    if (space[axis] != 1) return space[axis] % 4 == 0 ? axis : -1;
   }
   return -1;
+}
+[[nodiscard]] inline int last_column_of_fours(const matmul_attribute& node) {
+  return last_axis_of_fours(node.space, node.batch_axes + node.m_axes, node.n_axes);
 }
 
 // Whether what is read at the first of four neighbours along `axis` begins an aligned group of four.
@@ -39,30 +41,67 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
   return true;
 }
 
-/// An epilogue's program over one finished sum, or over four.
-class bound_epilogue {
+/// The operands behind the first two, and a product's programs over them.
+class bound_programs {
  public:
-  bound_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
+  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
     for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
-  [[nodiscard]] scalar_value operator()(const scalar_value& sums, const matmul_point& first) const {
+
+  /// The epilogue's over one finished sum, or over four.
+  [[nodiscard]] scalar_value finish(const scalar_value& sums, const matmul_point& first) const {
     const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
       if (argument == 0) return sums;
       const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      const int axis = sums.type.components == 4 ? last_axis_of_fours(node_) : -1;
+      if (map.source == index_map::statistic_source) return widened(*first.statistic, sums.type.components);
+      const int axis = sums.type.components == 4 ? last_column_of_fours(node_) : -1;
       const spirv::u32 offset = epilogue_offset(node_, map, first);
-      if (axis < 0 || map.strides[axis] == 0) return read(map, offset);
-      if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
-        return operand_of(map).load(offset / 4u, 4);
-      std::array<scalar_value, 4> parts;
-      for (std::uint32_t i = 0; i < 4; ++i)
-        parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
-      return grouped(k_, parts);
+      return axis < 0 ? read(map, offset) : read_along(map, offset, axis);
     });
     return widened(finished, sums.type.components);
   }
 
+  // Of the prologue.
+  [[nodiscard]] spirv::u32 base(std::size_t i, const spirv::u32& batch, const spirv::u32& m) const {
+    const index_map& map = node_.start.accesses[i];
+    return spirv::u32(static_cast<std::uint32_t>(map.offset)) +
+           group_offset(node_.space, map, 0, node_.batch_axes, batch) +
+           group_offset(node_.space, map, node_.batch_axes, node_.m_axes, m);
+  }
+  [[nodiscard]] std::vector<bool> reads_by_row() const {
+    std::vector<bool> found;
+    for (const index_map& each : node_.start.accesses) {
+      const auto first = each.strides + node_.batch_axes;
+      found.push_back(std::any_of(first, first + node_.m_axes, [](std::int64_t stride) { return stride != 0; }));
+    }
+    return found;
+  }
+  [[nodiscard]] spirv::u32 along(std::size_t i, const spirv::u32& k) const {
+    return group_offset(node_.space, node_.start.accesses[i], first_of_k(), node_.k_axes, k);
+  }
+  [[nodiscard]] spirv::f32 read_one(std::size_t i, const spirv::u32& offset) const {
+    return spirv::f32(read(node_.start.accesses[i], offset));
+  }
+  [[nodiscard]] spirv::f32x4 read_four(std::size_t i, const spirv::u32& offset, bool along_k) const {
+    const int first = along_k ? first_of_k() : node_.batch_axes, count = along_k ? node_.k_axes : node_.m_axes;
+    const int axis = last_axis_of_fours(node_.space, first, count);
+    return spirv::f32x4(widened(read_along(node_.start.accesses[i], offset, axis), 4));
+  }
+  [[nodiscard]] scalar_value element(const scalar_value& of, matmul_prologue::values reads) const {
+    if (node_.start.program.nodes.empty()) return of;
+    return widened(emitted(node_.start.program, of, reads), of.type.components);
+  }
+  [[nodiscard]] scalar_value statistic(const scalar_value& of, matmul_prologue::values reads) const {
+    return widened(emitted(node_.start.statistic, of, reads), of.type.components);
+  }
+
  private:
+  [[nodiscard]] int first_of_k() const { return node_.batch_axes + node_.m_axes + node_.n_axes; }
+  [[nodiscard]] scalar_value emitted(const scalar_program& program, const scalar_value& of,
+                                     matmul_prologue::values reads) const {
+    return emit(k_, program,
+                [&](int argument) { return argument == 0 ? of : reads[static_cast<std::size_t>(argument) - 1]; });
+  }
   [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
     return operands_[static_cast<std::size_t>(map.source) - 2];
   }
@@ -70,21 +109,48 @@ class bound_epilogue {
     if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
     return operand_of(map).load(offset);
   }
+  // Four neighbours along the axis, or one for all of them.
+  [[nodiscard]] scalar_value read_along(const index_map& map, const spirv::u32& offset, int axis) const {
+    if (map.strides[axis] == 0) return read(map, offset);
+    if (map.source != index_map::index_source && reads_groups(node_.space, map, axis))
+      return operand_of(map).load(offset / 4u, 4);
+    std::array<scalar_value, 4> parts;
+    for (std::uint32_t i = 0; i < 4; ++i)
+      parts[i] = read(map, offset + i * static_cast<std::uint32_t>(map.strides[axis]));
+    return grouped(k_, parts);
+  }
 
   spirv::kernel& k_;
   const matmul_attribute node_;
   std::vector<bound_tensor> operands_;
 };
 
-// Declares the epilogue's operands in the kernel and returns what applies the program to finished sums.
-inline matmul_epilogue declare_epilogue(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
-  const auto bound = std::make_shared<const bound_epilogue>(k, node, types);
+// Declares the further operands in the kernel and returns what applies the programs.
+inline matmul_programs declare_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
+  const auto bound = std::make_shared<const bound_programs>(k, node, types);
   matmul_epilogue::of_four four;
-  if (last_axis_of_fours(node) >= 0) {
-    four = [bound](const spirv::f32x4& sums, const matmul_point& first) { return spirv::f32x4((*bound)(sums, first)); };
+  if (last_column_of_fours(node) >= 0) {
+    four = [bound](const spirv::f32x4& sums, const matmul_point& first) {
+      return spirv::f32x4(bound->finish(sums, first));
+    };
   }
-  return {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32((*bound)(sum, point)); },
-          std::move(four)};
+  matmul_programs made(
+      {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(bound->finish(sum, point)); },
+       std::move(four)});
+  if (node.start.is_empty()) return made;
+  using values = matmul_prologue::values;
+  made.start = {
+      .reads = node.start.accesses.size(),
+      .by_row = bound->reads_by_row(),
+      .base = [bound](std::size_t i, const spirv::u32& batch, const spirv::u32& m) { return bound->base(i, batch, m); },
+      .along = [bound](std::size_t i, const spirv::u32& at) { return bound->along(i, at); },
+      .read_one = [bound](std::size_t i, const spirv::u32& offset) { return bound->read_one(i, offset); },
+      .read_four = [bound](std::size_t i, const spirv::u32& offset,
+                           bool along_k) { return bound->read_four(i, offset, along_k); },
+      .value = [bound](const scalar_value& of, values reads) { return bound->element(of, reads); }};
+  if (!node.start.statistic.nodes.empty())
+    made.start->statistic = [bound](const scalar_value& of, values reads) { return bound->statistic(of, reads); };
+  return made;
 }
 
 // Before anything is narrowed to 32 bits. make_matmul() asks again of problems that come from elsewhere.
@@ -131,9 +197,10 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_a = value(node.a.offset);
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
-  if (node.finish.program.is_identity()) return problem;
+  problem.has_prologue = !node.start.is_empty();
+  if (node.finish.program.is_identity() && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
-  problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_epilogue(k, node, kept); };
+  problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_programs(k, node, kept); };
   return problem;
 }
 

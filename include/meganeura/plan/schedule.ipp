@@ -49,14 +49,17 @@ class scheduler {
     }
   }
 
-  // As late as its readers allow, when its result is larger than the operands that would have to wait for it.
+  // As late as its readers allow, when its result is larger than the operands that would have to wait for it. Not for
+  // the sake of a few levels, whose memory is had again soon: beside its neighbours a kernel costs less time than among
+  // others, and the choice of kernels counted on that.
   void schedule_late() {
+    constexpr std::uint32_t short_wait = 6;
     for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) {
       if (draft_.is_leaf(id) || draft_.is_effect(id) || g_[id].kind == op::result) continue;
       std::uint32_t latest = never;
       std::uint64_t bytes = 0;
       for (node_id value : draft_.values_of(id)) latest = std::min(latest, latest_level(value, bytes));
-      if (latest == never || latest <= places_[id].level || bytes <= draft_.kept_for(id, latest)) continue;
+      if (latest == never || latest <= places_[id].level + short_wait || bytes <= draft_.kept_for(id, latest)) continue;
       for (node_id value : draft_.values_of(id)) places_[value].level = latest;
       places_[id].level = latest;
     }

@@ -29,6 +29,7 @@ inline affine_reads reads_of(const graph& g, node_id id) {
         if constexpr (requires { what.space; }) found.space = &what.space;
         if constexpr (requires { what.a.source; }) found.accesses = {&what.a, &what.b};
         if constexpr (requires { what.accesses; }) found.add(what.accesses);
+        if constexpr (requires { what.start.accesses; }) found.add(what.start.accesses);
         if constexpr (requires { what.finish; }) found.add(what.finish.accesses);
         return found;
       },

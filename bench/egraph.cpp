@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// What the optimiser makes of each workload, without a device: nodes, time, memory, groups, the hits of every rule, and
+// what becomes of it without one family of rules.
+//
+// What --json writes: {"workloads": [{"name", "task", "precision", "nodes", "e_nodes", "classes", "ms": {"saturate",
+// "implement", "extract", "total"}, "most_bytes": live on the heap beside the graph, "limits", "groups", "dispatches",
+// "predicted_ms", "planned_bytes", "rules": {NAME: {"matches", "applied", "kernels"}}, "without": {FAMILY: {"groups",
+// "dispatches", "predicted_ms", "planned_bytes", "optimize_ms"}}}], "unused": [rules that have a part in no kernel]}.
+#include <meganeura/core/error.hpp>
+#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/plan/plan.hpp>
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "inferena/measure.hpp"
+
+namespace mn = meganeura;
+
+namespace {
+
+std::atomic<std::size_t> live_bytes = 0, most_bytes = 0;
+
+void* counted(void* made) {
+  if (made == nullptr) throw std::bad_alloc();
+  const std::size_t live = live_bytes += malloc_usable_size(made);
+  if (live > most_bytes) most_bytes = live;
+  return made;
+}
+void release(void* made) {
+  live_bytes -= malloc_usable_size(made);
+  std::free(made);
+}
+
+}  // namespace
+
+// The C++ standard library's other forms call these.
+void* operator new(std::size_t size) { return counted(std::malloc(size)); }
+void operator delete(void* made) noexcept { release(made); }
+void operator delete(void* made, std::size_t) noexcept { release(made); }
+
+namespace {
+
+struct options {
+  std::vector<std::string> models, precisions{"exact", "fast"};
+  std::string json, explain;
+  int rounds = 3;
+  bool is_small = false, matrix_units = true, ablations = true;
+};
+
+// What is left out, by a name.
+struct ablation {
+  std::string name;
+  void (*leave_out)(mn::fusion::optimize_options&);
+};
+const std::vector<ablation> ablations{
+    {"search", [](auto& o) { o.search_passes = 0; }},
+    {"search and merging", [](auto& o) { o.search_passes = 0, o.disabled = {"merge_regions"}; }},
+    {"one form a value", [](auto& o) { o.region_forms = 1; }},
+    {"algebra", [](auto& o) { o.algebra = false; }},
+    {"fusion", [](auto& o) { o.fusion = false; }},
+    {"rows", [](auto& o) { o.disabled = {"fuse_rows"}; }},
+    {"recomputation", [](auto& o) { o.disabled = {"recompute"}; }},
+    {"epilogues", [](auto& o) { o.epilogues = false; }},
+    {"views in products", [](auto& o) { o.disabled = {"matmul_view"}; }},
+    {"several results", [](auto& o) { o.disabled = {"merge_regions"}; }},
+    {"attention", [](auto& o) { o.disabled = {"fuse_attention"}; }},
+    {"gradients of attention", [](auto& o) { o.disabled = {"attention_gradients"}; }},
+    {"parts of sums",
+     [](auto& o) {
+       o.disabled = {"split_sum", "split_filter", "split_reduce"};
+     }},
+    {"matrix units", [](auto& o) { o.matrix_units = false; }},
+};
+
+// A device like an H100, of whose times a profile without a device is.
+mn::fusion::optimize_options on_device(const options& asked, const std::string& precision) {
+  mn::fusion::optimize_options made;
+  made.precision = precision == "fast" ? mn::precision::fast : mn::precision::exact;
+  if (asked.matrix_units) {
+    made.device.matrix_units = mn::matrix_units::cooperative, made.device.fragments_by_rows = true;
+    made.device.max_shared_bytes = 49152, made.device.max_invocations = 1024, made.device.f16 = true;
+  }
+  return made;
+}
+
+nlohmann::json planned(const mn::graph& g, mn::graph chosen, const mn::fusion::optimize_report& report) {
+  const auto plan = mn::plan::make_plan(std::move(chosen), mn::plan::make_layout(g));
+  return {{"groups", plan.groups},
+          {"dispatches", plan.steps.size()},
+          {"predicted_ms", 1e3 * report.predicted_seconds},
+          {"planned_bytes", plan.peak_bytes()}};
+}
+
+nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& how, int rounds, bool ablates,
+                        std::string* explain) {
+  std::vector<mn::fusion::optimize_report> reports(static_cast<std::size_t>(rounds));
+  nlohmann::json result;
+  std::size_t most = 0;
+  for (mn::fusion::optimize_report& report : reports) {
+    const std::size_t before = most_bytes = live_bytes.load();
+    mn::graph chosen = mn::fusion::optimize(g, how, &report);
+    most = std::max(most, most_bytes - before);
+    if (result.is_null()) result = planned(g, std::move(chosen), report);
+  }
+  std::ranges::sort(reports, {}, &mn::fusion::optimize_report::total_ms);
+  const mn::fusion::optimize_report& report = reports[reports.size() / 2];
+  result["nodes"] = g.size(), result["e_nodes"] = report.enodes, result["classes"] = report.classes;
+  result["ms"] = {{"saturate", report.saturate_ms},
+                  {"implement", report.implement_ms},
+                  {"extract", report.extract_ms},
+                  {"total", report.total_ms}};
+  result["most_bytes"] = most, result["limits"] = report.limits;
+  for (const auto& rule : report.rules)
+    result["rules"][rule.name] = {{"matches", rule.matches}, {"applied", rule.applied}, {"kernels", rule.kernels}};
+  for (const ablation& each : ablations) {
+    if (!ablates) break;
+    mn::fusion::optimize_options without = how;
+    each.leave_out(without);
+    mn::fusion::optimize_report made;
+    mn::graph chosen = mn::fusion::optimize(g, without, &made);
+    result["without"][each.name] = planned(g, std::move(chosen), made);
+    result["without"][each.name]["optimize_ms"] = made.total_ms;
+  }
+  if (explain != nullptr) {
+    mn::fusion::optimize_options explained = how;
+    explained.explain = true;
+    mn::fusion::optimize_report made;
+    (void)mn::fusion::optimize(g, explained, &made);
+    *explain += made.explain;
+  }
+  return result;
+}
+
+std::string to_markdown(const nlohmann::json& report) {
+  std::string text =
+      "| workload | task | precision | nodes | e-nodes | optimise ms | heap MB | groups | dispatches | predicted ms |\n"
+      "|---|---|---|---|---|---|---|---|---|---|\n";
+  const auto end = std::back_inserter(text);
+  for (const auto& w : report["workloads"]) {
+    fmt::format_to(end, "| {} | {} | {} | {} | {} | {:.1f} | {:.1f} | {} | {} | {:.3f} |\n",
+                   w["name"].get<std::string>(), w["task"].get<std::string>(), w["precision"].get<std::string>(),
+                   w["nodes"].get<std::size_t>(), w["e_nodes"].get<std::size_t>(), w["ms"]["total"].get<double>(),
+                   1e-6 * w["most_bytes"].get<double>(), w["groups"].get<std::size_t>(),
+                   w["dispatches"].get<std::size_t>(), w["predicted_ms"].get<double>());
+  }
+  text += "\nTimes as long without (predicted; groups):\n\n| without |";
+  const auto column = [&](const auto& cell) {
+    for (const auto& w : report["workloads"]) text += cell(w);
+    text += '\n';
+  };
+  column([](const auto& w) {
+    return fmt::format(" {}, {}, {} |", w["name"].template get<std::string>(), w["task"].template get<std::string>(),
+                       w["precision"].template get<std::string>());
+  });
+  text += "|---|";
+  column([](const auto&) { return "---|"; });
+  for (const ablation& each : ablations) {
+    if (!report["workloads"][0].contains("without")) break;
+    fmt::format_to(end, "| {} |", each.name);
+    column([&](const auto& w) {
+      const auto& without = w["without"][each.name];
+      return fmt::format(" {:.3f}; {} |",
+                         without["predicted_ms"].template get<double>() / w["predicted_ms"].template get<double>(),
+                         without["groups"].template get<std::size_t>());
+    });
+  }
+  text += "\nKernels of the plan that a rule had a part in (times that it was applied):\n\n| rule |";
+  column([](const auto& w) {
+    return fmt::format(" {}, {}, {} |", w["name"].template get<std::string>(), w["task"].template get<std::string>(),
+                       w["precision"].template get<std::string>());
+  });
+  text += "|---|";
+  column([](const auto&) { return "---|"; });
+  for (const auto& rule : report["workloads"][0]["rules"].items()) {
+    fmt::format_to(end, "| {} |", rule.key());
+    column([&](const auto& w) {
+      const auto& hits = w["rules"][rule.key()];
+      return fmt::format(" {} ({}) |", hits["kernels"].template get<std::size_t>(),
+                         hits["applied"].template get<std::size_t>());
+    });
+  }
+  return text;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  options asked;
+  CLI::App app("What the optimiser makes of each workload of bench/inferena, without a device.");
+  app.add_option("--models", asked.models, "smollm2,resnet50,..; default all")->delimiter(',');
+  app.add_option("--precision", asked.precisions)->delimiter(',')->check(CLI::IsMember({"exact", "fast"}));
+  app.add_flag("--small", asked.is_small, "tiny shapes");
+  app.add_flag("!--no-matrix-units", asked.matrix_units, "as for a device that has none");
+  app.add_flag("!--no-ablations", asked.ablations, "the full set of rules alone");
+  app.add_option("--rounds", asked.rounds, "the median round is reported")->check(CLI::PositiveNumber);
+  app.add_option("--explain", asked.explain, "write which rules made each kernel");
+  app.add_option("--json", asked.json, "file, or - for standard output instead of tables");
+  CLI11_PARSE(app, argc, argv);
+  using namespace inferena;
+  nlohmann::json report{{"workloads", nlohmann::json::array()}};
+  std::string explain;
+  for (const workload& each : every_workload(asked.is_small ? size::small : size::full)) {
+    if (!asked.models.empty() && std::ranges::find(asked.models, each.name) == asked.models.end()) continue;
+    for (const task which : {task::inference, task::forward_backward}) {
+      const prepared made = prepare(each, which);
+      for (const std::string& precision : asked.precisions) {
+        if (!asked.explain.empty()) explain += fmt::format("== {}, {}, {}\n", each.name, to_string(which), precision);
+        report["workloads"].push_back(measured(made.made.graph, on_device(asked, precision), asked.rounds,
+                                               asked.ablations, asked.explain.empty() ? nullptr : &explain));
+        report["workloads"].back().update({{"name", each.name}, {"task", to_string(which)}, {"precision", precision}});
+      }
+    }
+  }
+  if (report["workloads"].empty()) {
+    mn::fail(mn::error_category::invalid_argument, "none of these is a workload; bench/inferena --help names them");
+  }
+  report["unused"] = nlohmann::json::array();
+  for (const auto& rule : report["workloads"][0]["rules"].items()) {
+    const bool is_used =
+        std::ranges::any_of(report["workloads"], [&](const auto& w) { return w["rules"][rule.key()]["kernels"] > 0; });
+    if (!is_used) report["unused"].push_back(rule.key());
+  }
+  if (!asked.explain.empty()) std::ofstream(asked.explain) << explain;
+  if (asked.json.empty())
+    std::cout << to_markdown(report) << "\nwithout a kernel: " << report["unused"].dump() << '\n';
+  else if (asked.json == "-")
+    std::cout << report.dump(1) << '\n';
+  else
+    std::ofstream(asked.json) << report.dump(1) << '\n';
+} catch (const std::exception& e) {
+  std::cerr << "egraph: " << e.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
+#pragma once
+#include <meganeura/fusion/affine.hpp>
+#include <meganeura/graph/scalar.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
+}
+
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
