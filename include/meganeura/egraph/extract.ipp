@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
@@ -256,10 +255,24 @@ class extractor {
     finished_.clear();
   }
 
+  // Numbers in their order. Groups are of few kernels.
+  struct sorted_numbers {
+    small_vector<double, 8> all;
+    void insert(double number) {
+      all.push_back(number);
+      for (std::size_t i = all.size() - 1; i > 0 && all[i] < all[i - 1]; --i) std::swap(all[i], all[i - 1]);
+    }
+    void remove(double number) {
+      std::size_t at = 0;
+      while (at + 1 < all.size() && all[at] != number) ++at;
+      for (; at + 1 < all.size(); ++at) all[at] = all[at + 1];
+      all.resize(all.size() - 1);
+    }
+  };
   // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
   // the first one's data.
   struct group {
-    std::multiset<double> alone, idle;
+    sorted_numbers alone, idle;
     double busy = 0;
     void add(const kernel_time& kernel) {
       alone.insert(kernel.alone);
@@ -267,14 +280,14 @@ class extractor {
       busy += kernel.busy;
     }
     void remove(const kernel_time& kernel) {
-      alone.erase(alone.find(kernel.alone));
-      idle.erase(idle.find(kernel.alone - kernel.busy));
+      alone.remove(kernel.alone);
+      idle.remove(kernel.alone - kernel.busy);
       busy -= kernel.busy;
     }
     [[nodiscard]] double seconds(const launch_time& launch) const {
-      if (alone.empty()) return 0;
-      const auto dispatches = static_cast<double>(alone.size()) * launch.dispatch;
-      return launch.group + dispatches + std::max(*alone.rbegin(), busy + *idle.begin());
+      if (alone.all.empty()) return 0;
+      const auto dispatches = static_cast<double>(alone.all.size()) * launch.dispatch;
+      return launch.group + dispatches + std::max(alone.all.back(), busy + idle.all[0]);
     }
   };
   // Of one step as it is chosen now; infinite where a kernel would wait for itself.
@@ -478,7 +491,7 @@ class extractor {
       apply(false);
       for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
     }
-    while (known_groups_.size() > 1 && known_groups_.back().alone.empty()) known_groups_.pop_back();
+    while (known_groups_.size() > 1 && known_groups_.back().alone.all.empty()) known_groups_.pop_back();
     depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
     return is_kept;
   }
