@@ -156,17 +156,20 @@ std::string to_markdown(const nlohmann::json& report) {
                    1e-6 * w["most_bytes"].get<double>(), w["groups"].get<std::size_t>(),
                    w["dispatches"].get<std::size_t>(), w["predicted_ms"].get<double>());
   }
-  text += "\nTimes as long without (predicted; groups):\n\n| without |";
   const auto column = [&](const auto& cell) {
     for (const auto& w : report["workloads"]) text += cell(w);
     text += '\n';
   };
-  column([](const auto& w) {
-    return fmt::format(" {}, {}, {} |", w["name"].template get<std::string>(), w["task"].template get<std::string>(),
-                       w["precision"].template get<std::string>());
-  });
-  text += "|---|";
-  column([](const auto&) { return "---|"; });
+  const auto begin_table = [&](const char* title, const char* first) {
+    fmt::format_to(end, "\n{}:\n\n| {} |", title, first);
+    column([](const auto& w) {
+      return fmt::format(" {}, {}, {} |", w["name"].template get<std::string>(), w["task"].template get<std::string>(),
+                         w["precision"].template get<std::string>());
+    });
+    text += "|---|";
+    column([](const auto&) { return "---|"; });
+  };
+  begin_table("Times as long without (predicted; groups)", "without");
   for (const ablation& each : ablations) {
     if (!report["workloads"][0].contains("without")) break;
     fmt::format_to(end, "| {} |", each.name);
@@ -177,13 +180,7 @@ std::string to_markdown(const nlohmann::json& report) {
                          without["groups"].template get<std::size_t>());
     });
   }
-  text += "\nKernels of the plan that a rule had a part in (times that it was applied):\n\n| rule |";
-  column([](const auto& w) {
-    return fmt::format(" {}, {}, {} |", w["name"].template get<std::string>(), w["task"].template get<std::string>(),
-                       w["precision"].template get<std::string>());
-  });
-  text += "|---|";
-  column([](const auto&) { return "---|"; });
+  begin_table("Kernels of the plan that a rule had a part in (times that it was applied)", "rule");
   for (const auto& rule : report["workloads"][0]["rules"].items()) {
     fmt::format_to(end, "| {} |", rule.key());
     column([&](const auto& w) {

@@ -30449,6 +30449,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
+/// Whether there is room for a number of each row of a tile, too.
+[[nodiscard]] constexpr bool fits_statistics(const product_schedule& s, const device_profile& device) {
+  return shared_bytes_of(s, device.unit) + 4 * s.tile_m <= device.max_shared_bytes;
+}
 
 /// Results of a subgroup where operands are split: with more, registers run out.
 inline constexpr std::uint32_t largest_split = 2048;
@@ -31551,8 +31555,10 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned != nullptr && !product->start.is_empty() && !tuned->is_scaled()) return {};
-  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
+  if (tuned == nullptr ||
+      (!product->start.is_empty() && !(tuned->is_scaled() && fits_statistics(*tuned, options.device))))
+    return {};
+  if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
   return changed;
@@ -39354,33 +39360,22 @@ class extractor {
     if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
         known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
       return;
-    struct step {
-      class_id reader;
-      enode_id before;
-    };
-    small_vector<step, 16> readers;
+    const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
+    step_list readers;
     for (class_id reader : classes_[id].readers) {
       if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
-      const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
       if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
       readers.push_back({reader, live_[reader].node});
     }
     double delta = 0;
-    for (const step& each : readers)
-      delta +=
-          change_to_best(each.reader, [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; });
+    for (const step& each : readers) {  // one may have been read by another alone
+      if (live_[each.reader].uses > 0) delta += change_to_best(each.reader, does_without);
+    }
     // What was of no use in one layer is not tried in all others like it.
     int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
     if (failures < most_failures && is_quicker()) return;
     ++failures;
-    while (!readers.empty()) {
-      const auto [reader, node] = readers.back();
-      if (live_[reader].uses > 0)
-        change(reader, node);
-      else
-        live_[reader].node = node;
-      readers.pop_back();
-    }
+    take_back(readers);
   }
 
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -39593,11 +39588,7 @@ class extractor {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
-    struct step {
-      class_id reader;
-      enode_id before;
-    };
-    small_vector<step, 16> undo;
+    step_list undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
     for (class_id reader : shared.readers) {
       if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
@@ -39610,14 +39601,24 @@ class extractor {
       total_ += delta;
       return;
     }
-    while (!undo.empty()) {
-      const auto [reader, node] = undo.back();
+    take_back(undo);
+  }
+
+  // Changes of readers in their order, and what these were before.
+  struct step {
+    class_id reader;
+    enode_id before;
+  };
+  using step_list = small_vector<step, 16>;
+  void take_back(step_list& steps) {
+    while (!steps.empty()) {
+      const auto [reader, node] = steps.back();
       if (live_[reader].uses > 0) {
         change(reader, node);
       } else {
         live_[reader].node = node;
       }
-      undo.pop_back();
+      steps.pop_back();
     }
   }
 
@@ -42828,8 +42829,7 @@ inline const char* prologue_problem(const matmul_attribute& product, const nest&
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() &&
-      shared_bytes_of(product.schedule, device.unit) + 4 * product.schedule.tile_m > device.max_shared_bytes)
+  if (!product.start.statistic.nodes.empty() && !fits_statistics(product.schedule, device))
     return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }
@@ -43089,6 +43089,7 @@ class row_factors {
     bool divides;
   };
   using factors = small_vector<factor, 8>;
+  static constexpr std::size_t most_factors = 16;
 
   [[nodiscard]] static bool is_row(const scalar_node& node) { return info(node.op).step != scalar_op::argument; }
   [[nodiscard]] static std::size_t operand_count(const scalar_node& node) {
@@ -43098,6 +43099,7 @@ class row_factors {
   // The root as a product of elements and of numbers of rows; false where something is neither.
   bool collect(scalar_ref at, bool divides) {
     const scalar_node& node = program_.nodes[at];
+    if (elements_.size() + rows_.size() == most_factors) return false;  // squares of squares have many
     if (!has_elements_[at]) return rows_.push_back({at, divides}), true;
     if (!has_rows_[at]) return elements_.push_back({at, divides}), true;
     if (node.op == scalar_op::multiply) return collect(node.operands[0], divides) && collect(node.operands[1], divides);

@@ -345,33 +345,22 @@ class extractor {
     if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
         known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
       return;
-    struct step {
-      class_id reader;
-      enode_id before;
-    };
-    small_vector<step, 16> readers;
+    const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
+    step_list readers;
     for (class_id reader : classes_[id].readers) {
       if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
-      const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
       if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
       readers.push_back({reader, live_[reader].node});
     }
     double delta = 0;
-    for (const step& each : readers)
-      delta +=
-          change_to_best(each.reader, [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; });
+    for (const step& each : readers) {  // one may have been read by another alone
+      if (live_[each.reader].uses > 0) delta += change_to_best(each.reader, does_without);
+    }
     // What was of no use in one layer is not tried in all others like it.
     int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
     if (failures < most_failures && is_quicker()) return;
     ++failures;
-    while (!readers.empty()) {
-      const auto [reader, node] = readers.back();
-      if (live_[reader].uses > 0)
-        change(reader, node);
-      else
-        live_[reader].node = node;
-      readers.pop_back();
-    }
+    take_back(readers);
   }
 
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -584,11 +573,7 @@ class extractor {
     const class_choice& shared = classes_[id];
     if (shared.readers.size() < 2 || shared.rank == unranked) return;
     const bool was_live = live_[id].uses > 0;
-    struct step {
-      class_id reader;
-      enode_id before;
-    };
-    small_vector<step, 16> undo;
+    step_list undo;
     double delta = was_live ? 0 : acquire(id);  // held while the readers decide
     for (class_id reader : shared.readers) {
       if (live_[reader].uses == 0 || classes_[reader].candidates.size() < 2) continue;
@@ -601,14 +586,24 @@ class extractor {
       total_ += delta;
       return;
     }
-    while (!undo.empty()) {
-      const auto [reader, node] = undo.back();
+    take_back(undo);
+  }
+
+  // Changes of readers in their order, and what these were before.
+  struct step {
+    class_id reader;
+    enode_id before;
+  };
+  using step_list = small_vector<step, 16>;
+  void take_back(step_list& steps) {
+    while (!steps.empty()) {
+      const auto [reader, node] = steps.back();
       if (live_[reader].uses > 0) {
         change(reader, node);
       } else {
         live_[reader].node = node;
       }
-      undo.pop_back();
+      steps.pop_back();
     }
   }
 

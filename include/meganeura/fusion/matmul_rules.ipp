@@ -129,8 +129,7 @@ inline const char* prologue_problem(const matmul_attribute& product, const nest&
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() &&
-      shared_bytes_of(product.schedule, device.unit) + 4 * product.schedule.tile_m > device.max_shared_bytes)
+  if (!product.start.statistic.nodes.empty() && !fits_statistics(product.schedule, device))
     return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }

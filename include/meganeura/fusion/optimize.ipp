@@ -111,8 +111,10 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned != nullptr && !product->start.is_empty() && !tuned->is_scaled()) return {};
-  if (tuned == nullptr || !is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
+  if (tuned == nullptr ||
+      (!product->start.is_empty() && !(tuned->is_scaled() && fits_statistics(*tuned, options.device))))
+    return {};
+  if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
   return changed;

@@ -40,6 +40,10 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
+/// Whether there is room for a number of each row of a tile, too.
+[[nodiscard]] constexpr bool fits_statistics(const product_schedule& s, const device_profile& device) {
+  return shared_bytes_of(s, device.unit) + 4 * s.tile_m <= device.max_shared_bytes;
+}
 
 /// Results of a subgroup where operands are split: with more, registers run out.
 inline constexpr std::uint32_t largest_split = 2048;

@@ -66,6 +66,7 @@ class row_factors {
     bool divides;
   };
   using factors = small_vector<factor, 8>;
+  static constexpr std::size_t most_factors = 16;
 
   [[nodiscard]] static bool is_row(const scalar_node& node) { return info(node.op).step != scalar_op::argument; }
   [[nodiscard]] static std::size_t operand_count(const scalar_node& node) {
@@ -75,6 +76,7 @@ class row_factors {
   // The root as a product of elements and of numbers of rows; false where something is neither.
   bool collect(scalar_ref at, bool divides) {
     const scalar_node& node = program_.nodes[at];
+    if (elements_.size() + rows_.size() == most_factors) return false;  // squares of squares have many
     if (!has_elements_[at]) return rows_.push_back({at, divides}), true;
     if (!has_rows_[at]) return elements_.push_back({at, divides}), true;
     if (node.op == scalar_op::multiply) return collect(node.operands[0], divides) && collect(node.operands[1], divides);
