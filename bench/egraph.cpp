@@ -54,7 +54,7 @@ void operator delete(void* made, std::size_t) noexcept { release(made); }
 namespace {
 
 struct options {
-  std::vector<std::string> models, precisions{"exact", "fast"};
+  std::vector<std::string> models, precisions{"exact", "fast"}, without;
   std::string json, explain;
   int rounds = 3;
   bool is_small = false, matrix_units = true, ablations = true;
@@ -67,20 +67,23 @@ struct ablation {
 };
 const std::vector<ablation> ablations{
     {"search", [](auto& o) { o.search_passes = 0; }},
-    {"search and merging", [](auto& o) { o.search_passes = 0, o.disabled = {"merge_regions"}; }},
+    {"search and merging", [](auto& o) { o.search_passes = 0, o.disabled.push_back("merge_regions"); }},
     {"one form a value", [](auto& o) { o.region_forms = 1; }},
     {"algebra", [](auto& o) { o.algebra = false; }},
     {"fusion", [](auto& o) { o.fusion = false; }},
-    {"rows", [](auto& o) { o.disabled = {"fuse_rows"}; }},
-    {"recomputation", [](auto& o) { o.disabled = {"recompute"}; }},
+    {"rows", [](auto& o) { o.disabled.push_back("fuse_rows"); }},
+    {"recomputation", [](auto& o) { o.disabled.push_back("recompute"); }},
     {"epilogues", [](auto& o) { o.epilogues = false; }},
-    {"views in products", [](auto& o) { o.disabled = {"matmul_view"}; }},
-    {"several results", [](auto& o) { o.disabled = {"merge_regions"}; }},
-    {"attention", [](auto& o) { o.disabled = {"fuse_attention"}; }},
-    {"gradients of attention", [](auto& o) { o.disabled = {"attention_gradients"}; }},
+    {"views in products", [](auto& o) { o.disabled.push_back("matmul_view"); }},
+    {"prologues", [](auto& o) { o.disabled.push_back("matmul_prologue"); }},
+    {"pairs", [](auto& o) { o.disabled.push_back("matmul_pair"); }},
+    {"products of several results", [](auto& o) { o.disabled.push_back("matmul_results"); }},
+    {"regions of several results", [](auto& o) { o.disabled.push_back("merge_regions"); }},
+    {"attention", [](auto& o) { o.disabled.push_back("fuse_attention"); }},
+    {"gradients of attention", [](auto& o) { o.disabled.push_back("attention_gradients"); }},
     {"parts of sums",
      [](auto& o) {
-       o.disabled = {"split_sum", "split_filter", "split_reduce"};
+       for (const char* rule : {"split_sum", "split_filter", "split_reduce"}) o.disabled.emplace_back(rule);
      }},
     {"matrix units", [](auto& o) { o.matrix_units = false; }},
 };
@@ -89,6 +92,7 @@ const std::vector<ablation> ablations{
 mn::fusion::optimize_options on_device(const options& asked, const std::string& precision) {
   mn::fusion::optimize_options made;
   made.precision = precision == "fast" ? mn::precision::fast : mn::precision::exact;
+  made.disabled = asked.without;
   if (asked.matrix_units) {
     made.device.matrix_units = mn::matrix_units::cooperative, made.device.fragments_by_rows = true;
     made.device.max_shared_bytes = 49152, made.device.max_invocations = 1024, made.device.f16 = true;
@@ -202,6 +206,7 @@ int main(int argc, char** argv) try {
   app.add_flag("--small", asked.is_small, "tiny shapes");
   app.add_flag("!--no-matrix-units", asked.matrix_units, "as for a device that has none");
   app.add_flag("!--no-ablations", asked.ablations, "the full set of rules alone");
+  app.add_option("--without", asked.without, "rules that are left out everywhere")->delimiter(',');
   app.add_option("--rounds", asked.rounds, "the median round is reported")->check(CLI::PositiveNumber);
   app.add_option("--explain", asked.explain, "write which rules made each kernel");
   app.add_option("--json", asked.json, "file, or - for standard output instead of tables");

@@ -2479,7 +2479,10 @@ struct product_schedule {
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
 /// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
-/// along k. On matrix units alone there is a prologue, over groups of four along k or m.
+/// along k. A `paired` product adds up as many sums of a second right operand: operand 2, which the epilogue's first
+/// access reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are
+/// stored where the first is, of its dtype, and the node is then no value itself (see region_attribute). On matrix
+/// units alone there are pairs, further results, and a prologue, over groups of four along k or m.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -2487,11 +2490,15 @@ struct matmul_attribute {
   prologue start{};
   epilogue finish;
   product_schedule schedule;
+  bool paired = false;
+  std::vector<further_result> further{};
+  /// Right operands, which are operands 1, 2, ...
+  [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
-        visit("schedule", self.schedule);
+        visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -21071,6 +21078,7 @@ MEGANEURA_INLINE std::string to_string(attention_form value) {
 
 MEGANEURA_INLINE std::span<const further_result> further_results(const attribute& value) {
   if (const auto* region = std::get_if<region_attribute>(&value)) return region->further;
+  if (const auto* product = std::get_if<matmul_attribute>(&value)) return product->further;
   if (const auto* rows = std::get_if<attention_attribute>(&value)) return rows->further;
   return {};
 }
@@ -21191,20 +21199,24 @@ struct attribute_printer {
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
-  std::string operator()(const region_attribute& a) const {
+  static std::string program_text(const scalar_program& program, std::span<const further_result> further) {
     std::vector<scalar_ref> results;
-    for (const further_result& each : a.further) results.push_back(each.value);
-    if (!a.program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(a.program.nodes.size() - 1));
+    for (const further_result& each : further) results.push_back(each.value);
+    if (!program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(program.nodes.size() - 1));
+    return to_string(program, results);
+  }
+  std::string operator()(const region_attribute& a) const {
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
-                       to_string(a.program, results));
+                       program_text(a.program, a.further));
   }
   std::string operator()(const matmul_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
     std::string start;
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), start, schedule);
+    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
+                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further), start,
+                       schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
@@ -21782,7 +21794,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* product = std::get_if<matmul_attribute>(&what)) {
     shape rows = product->space;
     for (int i = 0; i < product->n_axes; ++i) rows.set(product->batch_axes + product->m_axes + i, 1);
-    return 2 * static_cast<double>(product->space.elements()) + detail::program_flops(product->start.program, rows) +
+    const double terms = static_cast<double>(product->space.elements()) * static_cast<double>(product->sums());
+    return 2 * terms + detail::program_flops(product->start.program, rows) +
            detail::program_flops(product->start.statistic, rows) +
            detail::program_flops(product->finish.program, n.extents);
   }
@@ -30320,9 +30333,11 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
-/// `batch` products of [m, n] results, sums of k terms each.
+/// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
+/// second right operand, and a tile has as many of either.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool paired = false;
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
@@ -30385,8 +30400,9 @@ struct vector_tiles {
   product_extents found;
   found.batch = extent(product.batch_axes);
   found.m = extent(product.m_axes);
-  found.n = extent(product.n_axes);
+  found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
   found.k = extent(product.k_axes);
+  found.paired = product.paired;
   return found;
 }
 
@@ -30449,9 +30465,12 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
-/// Whether there is room for a number of each row of a tile, too.
-[[nodiscard]] constexpr bool fits_statistics(const product_schedule& s, const device_profile& device) {
-  return shared_bytes_of(s, device.unit) + 4 * s.tile_m <= device.max_shared_bytes;
+/// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
+[[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
+                                         const device_profile& device) {
+  if (paired && s.subgroup_n % (2 * device.unit.n) != 0) return false;  // each subgroup has both sums of a result
+  const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
+  return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
 
 /// Results of a subgroup where operands are split: with more, registers run out.
@@ -30653,11 +30672,32 @@ struct product_choice {
   return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
+/// What a product computes as it reads its first operand.
+struct product_start {
+  double operations = 0;  // of an element
+  bool statistics = false;
+  [[nodiscard]] constexpr bool is_empty() const { return operations == 0 && !statistics; }
+  friend auto operator<=>(const product_start&, const product_start&) = default;
+};
+/// What that adds, once for each tile of columns. A workgroup computes all of its rows while its units wait, and the
+/// compiler of a driver hides half of that at best: measured on an H100 were 38 to 70 ps an element of a normalisation,
+/// 240 of a gated unit (33 and 158 by this, which chooses best).
+[[nodiscard]] constexpr kernel_time start_time(const product_start& start, const product_schedule& s,
+                                               const product_extents& p, const device_profile& device) {
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const double tile = 1.5 * start.operations * static_cast<double>(s.tile_m) * static_cast<double>(p.k) /
+                      (device.scalar_flops / device.compute_units);
+  return {static_cast<double>(ceil_div(tiles, std::int64_t{device.compute_units})) * tile,
+          static_cast<double>(tiles) * tile / device.compute_units};
+}
+
 /// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
 [[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
-                                                  const device_profile& device, product_choice otherwise) {
+                                                  const device_profile& device, product_choice otherwise,
+                                                  const product_start& start = {}) {
   for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
-    const double seconds = unit_time(s, p, device).alone;
+    if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
+    const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
     if (seconds < otherwise.seconds) otherwise = {s, seconds};
   }
   return otherwise;
@@ -30696,6 +30736,14 @@ struct product_choice {
   return best_product(p, arithmetic_of(wanted, p, device), device);
 }
 
+/// The quickest of what only matrix units compute of f32 operands; f32 multiply-add stands for none.
+[[nodiscard]] inline product_choice best_product_on_units(const product_extents& p, const product_start& start,
+                                                          precision wanted, const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  const product_choice none{{}, std::numeric_limits<double>::infinity()};
+  return best_on_units(p, arithmetic_of(wanted, p, device), device, none, start);
+}
+
 /// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
 [[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
   if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
@@ -30706,6 +30754,7 @@ struct product_choice {
 [[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  if (p.paired && !fits_beside(s, false, true, device)) return false;
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
@@ -30887,6 +30936,8 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   matmul_prologue,  // what a product reads, computed as it is read
+  matmul_pair,      // two products of one left operand, and what is computed of both
+  matmul_results,   // a product that is stored, and what is computed of it
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -30974,6 +31025,15 @@ struct product_epilogue {
 struct product_prologue : structural_rule<structural::matmul_prologue, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A pointwise region over two products that share their left operand: one kernel adds up both sums of a result and
+// stores what the region makes of them, and of the products themselves those that something else reads, too.
+struct product_pair : structural_rule<structural::matmul_pair, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Pointwise regions over one product, of which each, or the product too, is read: results of one kernel.
+struct product_results : structural_rule<structural::matmul_results, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -31028,7 +31088,8 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue, fuse_attention, product_prologue>;
+using between_implementations =
+    rule_list<product_epilogue, product_pair, product_results, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
@@ -31109,8 +31170,10 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
-  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
-  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
+  /// How a product of f32 or f16 operands is best computed; of the latter, and of what only matrix units compute, f32
+  /// multiply-add stands for not at all.
+  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32,
+                                           const product_start& start = {});
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
@@ -31130,9 +31193,15 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
-  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
-  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
+  /// Operations on the longest way to the value: what is computed of it has more.
+  [[nodiscard]] std::uint32_t depth(class_id id) const { return depth_[g_.find(id)]; }
+  /// Whether something reads the value that is no region, so that it is stored anyway.
+  [[nodiscard]] bool is_stored(class_id id) const { return hard_[g_.find(id)]; }
+  /// Whether all that is made of a value goes into what the regions compute, as x of x * sigmoid(x) does, and these
+  /// read nothing else that is made of it: what computes all of it needs the first nowhere else. Of several regions
+  /// what is computed on a long way to them counts as read elsewhere.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
+  [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
   /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
   void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -31169,7 +31238,9 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_depths();
   void find_outlets(std::span<const class_id> roots);
+  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most) const;
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
@@ -31198,7 +31269,13 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
+  struct product_request {
+    product_extents extents;
+    dtype operands;
+    product_start start;
+    friend auto operator<=>(const product_request&, const product_request&) = default;
+  };
+  std::map<product_request, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
@@ -31209,6 +31286,8 @@ class implementation_pass {
     class_id id = no_id;                      // none: it goes several ways to the end
     std::uint32_t steps = 0;                  // from there to the end, by such values
   };
+  std::vector<bool> is_root_;
+  std::vector<std::uint32_t> depth_;
   std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
   std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it
@@ -31552,11 +31631,12 @@ inline void check(const device_profile& device) {
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
+  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half() || product->paired)
+    return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
   if (tuned == nullptr ||
-      (!product->start.is_empty() && !(tuned->is_scaled() && fits_statistics(*tuned, options.device))))
+      (!product->start.is_empty() && !(tuned->is_scaled() && fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
@@ -31604,7 +31684,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   }
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue);
+               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results);
   }
   if (options.tolerance == exactness::exact)
     enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
@@ -41966,6 +42046,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::skip_rounding, "skip_rounding"},
                                                           {structural::matmul_view, "matmul_view"},
                                                           {structural::matmul_prologue, "matmul_prologue"},
+                                                          {structural::matmul_pair, "matmul_pair"},
+                                                          {structural::matmul_results, "matmul_results"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
@@ -41993,18 +42075,25 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands) {
-  const auto [at, is_new] = products_.try_emplace({product, operands});
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands,
+                                                                 const product_start& start) {
+  const auto [at, is_new] = products_.try_emplace({product, operands, start});
   if (!is_new) return at->second;
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
-  const auto forced =
+  auto forced =
       options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
-  if (forced.empty()) {
-    return at->second =
-               half ? best_half_product(product, device()) : best_product(product, options_.precision, device());
+  if (product.paired || start.statistics)
+    std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
+  if (!forced.empty()) {
+    at->second.schedule = forced[*options_.schedule % forced.size()];
+  } else if (half) {
+    at->second = best_half_product(product, device());
+  } else if (product.paired || !start.is_empty()) {
+    at->second = best_product_on_units(product, start, options_.precision, device());
+  } else {
+    at->second = best_product(product, options_.precision, device());
   }
-  at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }
 
@@ -42071,15 +42160,25 @@ MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> 
   }
 }
 
+MEGANEURA_INLINE void implementation_pass::find_depths() {
+  depth_.assign(g_.class_slots(), 0);
+  for (const class_id id : order_) {
+    for (const enode_id node : g_[id].nodes) {
+      for (const class_id operand : g_.operands(node)) depth_[id] = std::max(depth_[id], depth_[g_.find(operand)] + 1);
+    }
+  }
+}
+
 MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id> roots) {
   outlets_.assign(g_.class_slots(), {});
-  std::vector<bool> known(g_.class_slots()), is_root(g_.class_slots());
-  for (class_id root : roots) is_root[g_.find(root)] = true;
+  std::vector<bool> known(g_.class_slots());
+  is_root_.assign(g_.class_slots(), false);
+  for (class_id root : roots) is_root_[g_.find(root)] = true;
   const auto steps = [&](class_id id) { return id == no_id ? 0 : outlets_[id].steps; };
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     class_id common = no_id;
-    bool any = false, several = is_root[id];
+    bool any = false, several = is_root_[id];
     for (enode_id parent : g_[id].parents) {
       class_id user = g_.find(g_.node(parent).owner);
       if (several || g_.node(parent).dead || state_[user] != 2 || user == id) continue;
@@ -42101,16 +42200,39 @@ MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id 
   const class_id reader = g_.find(g_.node(region).owner);
   class_id at = outlets_[g_.find(value)].id;
   while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
-  if (at == no_id) return false;
+  return at != no_id && goes_into(value, std::span(&region, 1), g_.class_slots());
+}
+
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, std::span<const enode_id> regions) const {
+  constexpr std::size_t long_way = 24;
+  return regions.size() == 1 ? uses(value) == 1 || serves_only(value, regions[0]) : goes_into(value, regions, long_way);
+}
+
+// Whether all of at most so many values on their way from one to the regions end there, unread by these.
+MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<const enode_id> regions,
+                                                     std::size_t most) const {
+  const auto is_result = [&](class_id id) {
+    return std::ranges::any_of(regions, [&](enode_id region) { return g_.find(g_.node(region).owner) == id; });
+  };
+  const auto is_read = [&](class_id id) {
+    return std::ranges::any_of(regions, [&](enode_id region) {
+      return std::ranges::any_of(g_.operands(region), [&](class_id operand) { return g_.find(operand) == id; });
+    });
+  };
   class_list made = {g_.find(value)};
   for (std::size_t i = 0; i < made.size(); ++i) {
+    bool ends = true;
+    if (is_root_[made[i]]) return false;
     for (enode_id parent : g_[made[i]].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == reader || std::ranges::find(made, user) != made.end())
-        continue;
-      if (std::ranges::any_of(g_.operands(region), [&](class_id id) { return g_.find(id) == user; })) return false;
+      const bool is_made = info(g_.node(parent).kind).stage == op_stage::implementation;  // others say the same
+      if (is_made || g_.node(parent).dead || state_[user] != 2 || user == made[i]) continue;
+      ends = false;
+      if (is_result(user) || std::ranges::find(made, user) != made.end()) continue;
+      if (is_read(user) || made.size() == most) return false;
       made.push_back(user);
     }
+    if (ends) return false;
   }
   return true;
 }
@@ -42122,6 +42244,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
+  find_depths();
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
@@ -42133,25 +42256,39 @@ MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id rea
   introduced_.push_back({made, reader});
   const std::size_t slots = g_.class_slots();
   state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
-  outlets_.resize(slots), unstable_.resize(slots, true), kernel_.resize(slots, true), forms_.resize(slots);
+  is_root_.resize(slots), depth_.resize(slots), outlets_.resize(slots), unstable_.resize(slots, true),
+      kernel_.resize(slots, true), forms_.resize(slots);
 }
 
-// Each before the first of its readers, and in the order in which they came.
+// Each before the first of its readers, in the order in which they came, and behind what it reads.
 MEGANEURA_INLINE void implementation_pass::order_introduced() {
   if (introduced_.empty()) return;
-  std::vector<bool> listed(g_.class_slots());
+  std::vector<bool> listed(g_.class_slots()), seen(g_.class_slots()), is_introduced(g_.class_slots());
   std::vector<std::vector<class_id>> before(g_.class_slots());
-  for (const introduction& each : introduced_) before[g_.find(each.reader)].push_back(g_.find(each.made));
+  for (const introduction& each : introduced_) {
+    before[g_.find(each.reader)].push_back(g_.find(each.made));
+    is_introduced[g_.find(each.made)] = true;
+  }
   std::vector<class_id> all, waiting;
-  for (class_id id : order_) {
-    for (waiting.push_back(g_.find(id)); !waiting.empty();) {
-      const class_id next = waiting.back();
-      std::vector<class_id> first;
-      first.swap(before[next]);
-      if (!first.empty()) {
-        waiting.insert(waiting.end(), first.rbegin(), first.rend());
-        continue;
+  const auto wait_for_operands = [&](class_id id) {
+    for (const enode_id node : g_[id].nodes) {
+      if (!is_introduced[id] && info(g_.node(node).kind).stage != op_stage::primitive) continue;
+      for (const class_id operand : g_.operands(node)) {
+        if (!listed[g_.find(operand)] && !seen[g_.find(operand)]) waiting.push_back(g_.find(operand));
       }
+    }
+  };
+  for (class_id id : order_) {
+    id = g_.find(id);
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t now = waiting.size();
+      if (!seen[next]) {
+        seen[next] = true;
+        waiting.insert(waiting.end(), before[next].rbegin(), before[next].rend());
+        if (next != id) wait_for_operands(next);
+      }
+      if (waiting.size() > now) continue;
       waiting.pop_back();
       if (!listed[next]) all.push_back(next);
       listed[next] = true;
@@ -42594,8 +42731,11 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   for (const index_map& read : finish.accesses) {
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+    const double elements = std::min(touched(read, space), static_cast<double>(g.extents(source).elements()));
+    const bool is_multiplied =
+        std::any_of(read.strides + result.rank(), read.strides + max_rank, [](auto s) { return s != 0; });
+    const bool lies_well = is_multiplied ? has_unit_stride(read, space) : is_coalesced(read, result);
+    bytes += bytes_of(g[source].type, elements) * (lies_well ? 1 : device.strided_read);
   }
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }
@@ -42823,13 +42963,22 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
 }
 
+inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
+  const prologue& start = product.start;
+  if (start.is_empty()) return {};
+  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
+  const bool statistics = !start.statistic.nodes.empty();
+  if (statistics) operations += program_cost(start.statistic, device) + 1;
+  return {operations, statistics};
+}
+
 // Why there is no kernel of a product with this prologue.
 inline const char* prologue_problem(const matmul_attribute& product, const nest& loops, const device_profile& device) {
   if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() && !fits_statistics(product.schedule, device))
+  if (!product.start.statistic.nodes.empty() && !fits_beside(product.schedule, true, product.paired, device))
     return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }
@@ -42837,31 +42986,43 @@ inline const char* prologue_problem(const matmul_attribute& product, const nest&
 // A product being written.
 struct product_draft {
   nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
-  class_list operands{};  // the two, and what these read
+  class_list operands{};  // those that are multiplied, and what these read
   scalar_program finish{};
-  prologue start{};  // without its accesses
+  bool paired = false;
+  std::vector<further_result> further{};  // whose outputs are the result's
+  prologue start{};                       // without its accesses
   std::size_t start_accesses = 0;
   rule_mask reasons{};
 };
 
-// Null where the draft became a node, if that is of any use; else why units cannot read it.
-inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  engine& g = pass.graph();
+// The program of these arguments, of which the further results' values stay the same.
+inline scalar_program with_results(scalar_builder& builder, const scalar_program& program,
+                                   std::span<const scalar_ref> arguments, std::span<further_result> further) {
+  small_vector<scalar_ref, 4> results;
+  for (const further_result& each : further) results.push_back(builder.inlined(part(program, each.value), arguments));
+  results.push_back(builder.inlined(program, arguments));
+  scalar_program made = builder.finish(std::span(results.begin(), results.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < further.size(); ++i) further[i].value = results[i];
+  return made;
+}
+
+// The draft as `value`; or why there is no kernel of it.
+inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
+  const engine& g = pass.graph();
   nest& loops = draft.loops;
   // Threads of a product run along n: the group with the result's unit stride takes that place.
   bool unit_in_m = false;
   for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    if (!draft.start.is_empty()) return "the result lies along the rows";
+    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
     swap_sides(loops);
     std::swap(draft.operands[0], draft.operands[1]);
   }
   normalise(loops);
   if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
     fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
-         to_string(g.extents(g.find(owner))));
+         to_string(g.extents(g.find(draft.operands[0]))));
   }
-  matmul_attribute value;
   value.space = loops.space;
   value.batch_axes = loops.count(0);
   value.m_axes = loops.count(1);
@@ -42878,13 +43039,27 @@ inline const char* emit_matmul(implementation_pass& pass, class_id owner, produc
   value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
   value.start = std::move(draft.start);
   value.start.accesses.assign(prologue_begin, loops.accesses.end());
+  value.paired = draft.paired;
+  for (further_result& each : draft.further) {
+    each.output = value.output;
+    value.further.push_back(std::move(each));
+  }
   const dtype stored = g[g.find(draft.operands[0])].type;
-  value.schedule = pass.best(extents_of(value), stored).schedule;
+  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops, pass.device())) return problem;
   }
-  if (stored == dtype::f16 && !value.schedule.is_on_units()) return nullptr;
+  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
+  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   if (stored == dtype::f16 && !is_read_in_eights(loops)) return "f16 operands would be read otherwise than they lie";
+  return nullptr;
+}
+
+// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
+inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
+  engine& g = pass.graph();
+  matmul_attribute value;
+  if (const char* problem = make_product(pass, draft, value)) return problem;
   for (class_id operand : draft.operands) {
     if (g.find(operand) == g.find(owner)) return nullptr;
   }
@@ -42978,13 +43153,14 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   product_draft draft{.loops = loops,
                       .operands = {g.operand(product, 0), g.operand(product, 1)},
                       .finish = made.finish.program,
+                      .paired = inner.paired,
                       .start = {inner.start.program, inner.start.statistic, {}},
                       .start_accesses = of_start,
                       .reasons = reasons_of_ending(g, region, product)};
   draft.operands.append(made.others.begin(), made.others.end());
-  const bool has_prologue = !inner.start.is_empty();  // adding a node moves attributes
+  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
   const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
-  return has_prologue ? problem : nullptr;
+  return has_guards ? problem : nullptr;
 }
 
 inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
@@ -42992,32 +43168,22 @@ inline kernel_time product_time(const matmul_attribute& product, const device_pr
   return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
 }
 
-// What a prologue adds, once for each tile of columns; adds what its operands read to `bytes`. A workgroup computes all
-// of its rows while its units wait, and the compiler of a driver hides half of that at best: measured on an H100 were
-// 38 to 70 ps an element of a normalisation, 240 of a gated unit (33 and 158 by this, which chooses best).
+// What a prologue adds; adds what its operands read to `bytes`.
 inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
   const auto& product = g.get<matmul_attribute>(id);
   if (product.start.is_empty()) return {};
-  double operations = program_cost(product.start.program, device);
-  if (!product.start.statistic.nodes.empty()) operations += program_cost(product.start.statistic, device) + 1;
   for (const index_map& read : product.start.accesses) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
-    operations += 2;  // its way there
   }
-  const product_extents p = extents_of(product);
-  const std::int64_t tiles = p.batch * ceil_div(p.m, product.schedule.tile_m) * ceil_div(p.n, product.schedule.tile_n);
-  const double tile = 1.5 * operations * static_cast<double>(product.schedule.tile_m) * static_cast<double>(p.k) /
-                      (device.scalar_flops / device.compute_units);
-  return {static_cast<double>(ceil_div(tiles, std::int64_t{device.compute_units})) * tile,
-          static_cast<double>(tiles) * tile / device.compute_units};
+  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
                                                              const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
-  double bytes = bytes_of(g, g.find(g.node(id).owner));
+  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
@@ -43159,7 +43325,10 @@ class prologue_draft {
       rows = row_factors(region_.program).find();
       if (!rows) return "it is not elements times a number of each row";
     }
-    product_draft draft{.loops = to_nest(product_), .finish = product_.finish.program};
+    product_draft draft{.loops = to_nest(product_),
+                        .finish = product_.finish.program,
+                        .paired = product_.paired,
+                        .further = product_.further};
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
@@ -43240,7 +43409,7 @@ class prologue_draft {
     loops.accesses[1].source = 0;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       if (i == *main) continue;
-      const auto behind = draft.operands.begin() + 2;
+      const auto behind = draft.operands.begin() + 1 + static_cast<std::ptrdiff_t>(product_.sums());
       const auto known = std::find(behind, draft.operands.end(), source_of(i));
       reads[i].source = static_cast<int>(known - draft.operands.begin());
       if (known == draft.operands.end()) draft.operands.push_back(source_of(i));
@@ -43275,13 +43444,15 @@ class prologue_draft {
     const scalar_ref sum = builder.argument(static_cast<int>(before) + 1, dtype::f32);
     const scalar_ref factor = builder.inlined(rows.factor, std::span(&sum, 1));
     small_vector<scalar_ref, 16> arguments(before + 1);
-    arguments[0] = builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), factor);
     for (const scalar_node& node : product_.finish.program.nodes) {
       const auto number = static_cast<std::size_t>(node.value);
-      if (node.op == scalar_op::argument && number > 0)
-        arguments[number] = builder.argument(static_cast<int>(number), node.type);
+      if (node.op == scalar_op::argument) arguments[number] = builder.argument(static_cast<int>(number), node.type);
     }
-    draft.finish = builder.finish(builder.inlined(product_.finish.program, arguments));
+    for (std::size_t i = 0; i < product_.sums(); ++i) {
+      const scalar_ref found = builder.argument(static_cast<int>(i), dtype::f32);
+      arguments[i] = builder.binary(scalar_op::multiply, found, factor);
+    }
+    draft.finish = with_results(builder, product_.finish.program, arguments, draft.further);
   }
 
   implementation_pass& pass_;
@@ -43465,6 +43636,312 @@ MEGANEURA_INLINE void iota_to_region::apply(implementation_pass& pass, enode_id 
   flat_loops(draft, g.extents(owner));
   draft.add_index(draft.loops.accesses[0]);
   pass.emit_regions(owner, draft, identity_program(dtype::i32), rule);
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Products with two right operands, and products that store several values: what is computed of their sums at once.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// From pointwise regions over one product, or over two of one left operand.
+class several_draft {
+ public:
+  using nodes = small_vector<enode_id, 4>;
+  several_draft(implementation_pass& pass, structural rule, const nodes& regions, const nodes& products)
+      : pass_(pass),
+        g_(pass.graph()),
+        rule_(rule),
+        regions_(regions),
+        products_(products),
+        first_(g_.get<matmul_attribute>(products[0])) {
+    if (products.size() > 1) second_ = g_.get<matmul_attribute>(products[1]);
+  }
+
+  // Why there is none, or null when a node was added.
+  const char* add() {
+    if (second_ && !lie_alike()) return "the products' loops or operands differ";
+    loops_ = to_nest(first_);
+    const std::size_t of_second = loops_.accesses.size();
+    if (second_) {
+      loops_.accesses.push_back(second_->b);
+      loops_.accesses.push_back(second_->output);
+      loops_.accesses.append(second_->finish.accesses.begin(), second_->finish.accesses.end());
+    }
+    std::vector<carried_region> carried_over;
+    for (const enode_id region : regions_) {
+      epilogue_draft made(g_, region, operand_of(region), products_[0], pass_.limits());
+      if (const char* problem = made.combine(loops_, true, first_.finish)) return problem;
+      // Axes may still be split for the next one.
+      const std::size_t begin = loops_.accesses.size();
+      loops_.accesses.push_back(made.output);
+      loops_.accesses.append(made.finish.accesses.begin(), made.finish.accesses.end());
+      carried_over.push_back({std::move(made.finish.program), made.others, begin, made.finish.accesses.size()});
+    }
+    const index_map output = loops_.accesses[carried_over[0].begin];
+    for (const carried_region& each : carried_over) {
+      if (!(loops_.accesses[each.begin] == output)) return "the results lie differently";
+    }
+    if ((keeps(0) || keeps(1)) && !(loops_.accesses[0] == output)) return "the results lie differently";
+    draft_.loops = loops_;
+    draft_.loops.accesses = {output, loops_.accesses[1], loops_.accesses[2]};
+    draft_.operands = {g_.operand(products_[0], 0), g_.operand(products_[0], 1)};
+    const scalar_ref sum = builder_.argument(0, dtype::f32);
+    if (second_) {
+      const index_map stored = loops_.accesses[of_second + 1];
+      for (const carried_region& each : carried_over) {
+        for (const index_map& read : reads_of(each)) {
+          if (is_second(read, each.others) && !reads_alike(read, stored))
+            return "a product is read otherwise than it is stored";
+        }
+      }
+      draft_.loops.accesses.push_back(loops_.accesses[of_second]);
+      draft_.loops.accesses[3].source = 2;
+      draft_.operands.push_back(g_.operand(products_[1], 1));
+      const std::size_t reads = of_second + 2;
+      second_value_ = carried(second_->finish.program, all().subspan(reads, second_->finish.accesses.size()),
+                              g_.operands(products_[1]).subspan(2), builder_.argument(1, dtype::f32));
+    }
+    for (std::size_t i = 0; i < products_.size(); ++i) {
+      if (!keeps(i)) continue;
+      const scalar_ref value = i == 1 ? *second_value_
+                                      : carried(first_.finish.program, all().subspan(3, first_.finish.accesses.size()),
+                                                g_.operands(products_[0]).subspan(2), sum);
+      results_.push_back({owner(products_[i]), value});
+    }
+    any_kept_ = !results_.empty();
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      const carried_region& each = carried_over[i];
+      results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, sum)});
+    }
+    return emit();
+  }
+
+ private:
+  struct carried_region {
+    scalar_program program;
+    class_list others;
+    std::size_t begin, reads;  // among the accesses: its output, and behind it what it reads
+  };
+  struct named_result {
+    class_id of;
+    scalar_ref value;
+  };
+
+  [[nodiscard]] class_id owner(enode_id node) const { return g_.find(g_.node(node).owner); }
+  [[nodiscard]] std::size_t operand_of(enode_id region) const {
+    const std::span<const class_id> operands = g_.operands(region);
+    const auto is_product = [&](class_id id) { return g_.find(id) == owner(products_[0]); };
+    return static_cast<std::size_t>(std::ranges::find_if(operands, is_product) - operands.begin());
+  }
+  // Whether something else reads the product.
+  [[nodiscard]] bool keeps(std::size_t product) const {
+    return product < products_.size() && !pass_.serves_only(owner(products_[product]), regions_);
+  }
+  [[nodiscard]] std::span<const index_map> all() const { return loops_.accesses; }
+  [[nodiscard]] std::span<const index_map> reads_of(const carried_region& each) const {
+    return all().subspan(each.begin + 1, each.reads);
+  }
+
+  [[nodiscard]] static bool reads_alike(const index_map& a, const index_map& b) {
+    return a.offset == b.offset && std::equal(a.strides, a.strides + max_rank, b.strides);
+  }
+  // One left operand, and right ones of which only the place differs.
+  [[nodiscard]] bool lie_alike() const {
+    const auto operand = [&](std::size_t which, std::size_t at) { return g_.find(g_.operand(products_[which], at)); };
+    return operand(0, 0) == operand(1, 0) && g_[operand(0, 1)].type == g_[operand(1, 1)].type &&
+           first_.space == second_->space && first_.batch_axes == second_->batch_axes &&
+           first_.m_axes == second_->m_axes && first_.n_axes == second_->n_axes && reads_alike(first_.a, second_->a) &&
+           reads_alike(first_.output, second_->output) &&
+           std::equal(first_.b.strides, first_.b.strides + max_rank, second_->b.strides) &&
+           (first_.b.offset - second_->b.offset) % 8 == 0 &&
+           (operand(0, 1) != operand(1, 1) || first_.b.offset != second_->b.offset);
+  }
+
+  [[nodiscard]] class_id source_of(const index_map& read, std::span<const class_id> others) const {
+    return read.source < 2 ? static_cast<class_id>(no_id) : g_.find(others[static_cast<std::size_t>(read.source) - 2]);
+  }
+  [[nodiscard]] bool is_second(const index_map& read, std::span<const class_id> others) const {
+    return second_ && source_of(read, others) == owner(products_[1]);
+  }
+
+  // An epilogue of a sum over the loops, with its reads among those of the draft.
+  scalar_ref carried(const scalar_program& program, std::span<const index_map> reads, std::span<const class_id> others,
+                     scalar_ref sum) {
+    small_vector<scalar_ref, 16> arguments(reads.size() + 1);
+    arguments[0] = sum;
+    for (const scalar_node& node : program.nodes) {
+      const auto number = static_cast<std::size_t>(node.value);
+      if (node.op != scalar_op::argument || number == 0) continue;
+      const index_map& read = reads[number - 1];
+      const bool is_known = second_value_ && is_second(read, others);
+      arguments[number] = is_known ? *second_value_ : add_read(read, source_of(read, others), node.type);
+    }
+    return builder_.inlined(program, arguments);
+  }
+  scalar_ref add_read(index_map read, class_id source, dtype type) {
+    class_list& operands = draft_.operands;
+    const std::ptrdiff_t multiplied = second_ ? 3 : 2;
+    if (source != no_id) {
+      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
+      read.source = static_cast<int>(known - operands.begin());
+      if (known == operands.end()) operands.push_back(source);
+    }
+    auto& accesses = draft_.loops.accesses;
+    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
+    const auto number = static_cast<int>(same - accesses.begin()) - 2;
+    if (same == accesses.end()) accesses.push_back(read);
+    return builder_.argument(number, type);
+  }
+
+  const char* emit() {
+    if (draft_.operands.size() + results_.size() - 1 > pass_.limits().buffers) return "too many operands";
+    for (const named_result& each : results_) {
+      if (std::ranges::any_of(draft_.operands, [&](class_id id) { return pass_.depth(id) >= pass_.depth(each.of); }))
+        return "it would read what is computed of its results";
+    }
+    small_vector<scalar_ref, 4> values;
+    for (const named_result& each : results_) {
+      if (std::find(values.begin(), values.end(), each.value) != values.end()) return "two results are the same";
+      values.push_back(each.value);
+    }
+    draft_.finish = builder_.finish(std::span(values.begin(), values.end()));
+    // What is kept may still be taken from elsewhere, where it is added up in another order.
+    const bool unstable[] = {true, true};
+    if (any_kept_ && trace_unstable(draft_.finish, std::span(unstable).first(products_.size())).decision)
+      return "computed twice it could decide two ways";
+    draft_.paired = second_.has_value();
+    draft_.reasons = bit(rule_);
+    for (const enode_id region : regions_) draft_.reasons |= reasons_of_ending(g_, region, products_[0]);
+    for (const enode_id product : products_) draft_.reasons |= g_.node(product).reasons;
+    if (results_.size() == 1) return emit_matmul(pass_, results_[0].of, std::move(draft_));
+    // The program's last node is the first result.
+    const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+    std::swap(results_[0], results_[first]), std::swap(values[0], values[first]);
+    for (std::size_t i = 1; i < results_.size(); ++i)
+      draft_.further.push_back(
+          {.value = values[i], .output = {}, .type = dtype::f32, .extents = g_.extents(results_[i].of)});
+    matmul_attribute value;
+    if (const char* problem = make_product(pass_, draft_, value)) return problem;
+    const rule_mask reasons = draft_.reasons | pass_.reasons();
+    const class_id several =
+        g_.add(op::matmul, dtype::f32, g_.extents(results_[0].of), value, draft_.operands, reasons);
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      g_.add_to(results_[i].of, op::result, result_attribute{i}, std::span(&several, 1), reasons);
+      pass_.introduce(several, results_[i].of);
+    }
+    if (pass_.enabled(structural::matmul_prologue)) product_prologue::apply(pass_, g_[several].nodes[0]);
+    return nullptr;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  structural rule_;
+  nodes regions_, products_;
+  const matmul_attribute first_;
+  std::optional<matmul_attribute> second_;
+  nest loops_;  // of the products, with what all of it reads
+  std::optional<scalar_ref> second_value_;
+  small_vector<named_result, 4> results_;
+  bool any_kept_ = false;  // of the products
+  product_draft draft_;
+  scalar_builder builder_;
+};
+
+inline constexpr std::size_t tried_of_several = 2;  // forms of each product that are tried
+
+// Whether a region moves no values and adds up none.
+inline bool computes_elements(const engine& g, enode_id region) {
+  const auto& loops = g.get<region_attribute>(region);
+  return loops.row_axes == 0 && !is_copy(loops);
+}
+
+// Of an operand of a region: products that may be computed with it.
+inline several_draft::nodes products_of(const engine& g, class_id owner, class_id operand) {
+  several_draft::nodes found;
+  if (operand == owner || g[operand].type != dtype::f32 || g[owner].type != dtype::f32) return found;
+  for (const enode_id node : g[operand].nodes) {
+    if (found.size() == tried_of_several || g.node(node).kind != op::matmul || g.node(node).dead) continue;
+    const auto& product = g.get<matmul_attribute>(node);
+    if (product.start.is_empty() && !product.paired && product.further.empty()) found.push_back(node);
+  }
+  return found;
+}
+
+inline void try_several(implementation_pass& pass, structural rule, const several_draft::nodes& regions,
+                        const several_draft::nodes& products) {
+  engine& g = pass.graph();
+  g.at(g.node(products[0]).path);  // it stays that product
+  const class_id consumer = g.find(g.node(regions[0]).owner), producer = g.find(g.node(products[0]).owner);
+  if (const char* problem = several_draft(pass, rule, regions, products).add()) {
+    pass.note_missed({consumer, producer, rule, problem});
+  } else {
+    pass.note_applied(rule);
+  }
+}
+
+MEGANEURA_INLINE void product_pair::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  if (!computes_elements(g, id) || !pass.is_stored(owner)) return;
+  const class_list operands(g.operands(id).begin(), g.operands(id).end());
+  for (std::size_t i = 0; i + 1 < operands.size(); ++i) {
+    const auto first = products_of(g, owner, g.find(operands[i]));
+    for (std::size_t j = i + 1; j < operands.size() && !first.empty(); ++j) {
+      if (g.find(operands[j]) == g.find(operands[i])) continue;
+      for (const enode_id other : products_of(g, owner, g.find(operands[j]))) {
+        for (const enode_id one : first) try_several(pass, rule, {id}, {one, other});
+      }
+    }
+  }
+}
+
+// Of another class, the region over the value that reads the fewest operands besides.
+inline enode_id region_beside(const engine& g, class_id of, class_id value, std::span<const class_id> known) {
+  enode_id best = no_id;
+  std::size_t fewest = 0;
+  for (const enode_id node : g[of].nodes) {
+    if (g.node(node).kind != op::region || g.node(node).dead || !computes_elements(g, node)) continue;
+    bool reads = false;
+    std::size_t more = 0;
+    for (const class_id operand : g.operands(node)) {
+      reads = reads || g.find(operand) == value;
+      more += std::ranges::find(known, g.find(operand)) == known.end();
+    }
+    if (!reads || (best != no_id && more >= fewest)) continue;
+    best = node;
+    fewest = more;
+  }
+  return best;
+}
+
+MEGANEURA_INLINE void product_results::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  if (!computes_elements(g, id) || !pass.is_stored(owner)) return;
+  class_list operands;
+  for (const class_id operand : g.operands(id)) operands.push_back(g.find(operand));
+  for (const class_id operand : operands) {
+    const auto products = products_of(g, owner, operand);
+    if (products.empty() || pass.serves_only(operand, std::span(&id, 1))) continue;
+    std::vector<several_draft::nodes> all{{id}};
+    class_list others;
+    for (const enode_id reader : g[operand].parents) {
+      const class_id other = g.find(g.node(reader).owner);
+      if (g.node(reader).kind != op::region || g.node(reader).dead || other == owner || !pass.is_stored(other) ||
+          g[other].type != dtype::f32 || std::ranges::find(others, other) != others.end())
+        continue;
+      others.push_back(other);
+      const enode_id beside = region_beside(g, other, operand, operands);
+      if (beside != no_id && pass.serves_only(operand, std::array{id, beside})) all.push_back({id, beside});
+    }
+    for (const several_draft::nodes& regions : all) {
+      for (const enode_id product : products) try_several(pass, rule, regions, {product});
+    }
+  }
 }
 
 }  // namespace detail
@@ -45549,9 +46026,18 @@ struct matmul_prologue {
   std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
 };
 
+/// What is stored where a product has several sums of each result, or stores several values: each value, of one point
+/// or of four neighbours along n, of which there may be none (`fours`).
+struct matmul_several {
+  using values = std::vector<scalar_value>;
+  bool fours = false;
+  std::function<values(std::span<const scalar_value> sums, const matmul_point& first)> finish{};
+};
+
 /// What a product does besides.
 struct matmul_programs {
   matmul_epilogue finish{};
+  std::optional<matmul_several> several{};  // instead
   std::optional<matmul_prologue> start{};
   matmul_programs() = default;
   matmul_programs(matmul_epilogue last)  // NOLINT(google-explicit-constructor): that alone
@@ -45567,7 +46053,12 @@ struct matmul_problem {
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
   /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
   std::function<matmul_programs(spirv::kernel&)> epilogue;
-  bool has_prologue = false;  // on matrix units alone
+  // On matrix units alone:
+  bool has_prologue = false;
+  std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
+  std::size_t results = 1;                       // bindings behind all operands
+  /// Right operands.
+  [[nodiscard]] std::uint32_t sums() const { return offset_second ? 2 : 1; }
 };
 
 [[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);
@@ -53969,24 +54460,30 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
   return true;
 }
 
-/// The operands behind the first two, and a product's programs over them.
+/// The operands behind those that are multiplied, and a product's programs over them.
 class bound_programs {
  public:
-  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
-    for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types)
+      : k_(k), node_(node), first_(1 + node.sums()) {
+    for (std::size_t i = first_; i < types.size(); ++i)
+      operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
 
-  /// The epilogue's over one finished sum, or over four.
-  [[nodiscard]] scalar_value finish(const scalar_value& sums, const matmul_point& first) const {
-    const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
-      if (argument == 0) return sums;
-      const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      if (map.source == index_map::statistic_source) return widened(*first.statistic, sums.type.components);
-      const int axis = sums.type.components == 4 ? last_column_of_fours(node_) : -1;
+  /// The epilogue's over one finished sum, or over four; of a pair's, over both. Each result's value.
+  [[nodiscard]] std::vector<scalar_value> finish(std::span<const scalar_value> sums, const matmul_point& first) const {
+    const int width = sums[0].type.components;
+    const std::vector<scalar_value> nodes = emit_nodes(k_, node_.finish.program, [&](int argument) -> scalar_value {
+      const auto number = static_cast<std::size_t>(argument);
+      if (number < sums.size()) return sums[number];
+      const index_map& map = node_.finish.accesses[number - 1];
+      if (map.source == index_map::statistic_source) return widened(*first.statistic, width);
+      const int axis = width == 4 ? last_column_of_fours(node_) : -1;
       const spirv::u32 offset = epilogue_offset(node_, map, first);
       return axis < 0 ? read(map, offset) : read_along(map, offset, axis);
     });
-    return widened(finished, sums.type.components);
+    std::vector<scalar_value> values = {widened(nodes.back(), width)};
+    for (const further_result& each : node_.further) values.push_back(widened(nodes[each.value], width));
+    return values;
   }
 
   // Of the prologue.
@@ -54031,7 +54528,7 @@ class bound_programs {
                 [&](int argument) { return argument == 0 ? of : reads[static_cast<std::size_t>(argument) - 1]; });
   }
   [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
-    return operands_[static_cast<std::size_t>(map.source) - 2];
+    return operands_[static_cast<std::size_t>(map.source) - first_];
   }
   [[nodiscard]] scalar_value read(const index_map& map, const spirv::u32& offset) const {
     if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
@@ -54050,21 +54547,31 @@ class bound_programs {
 
   spirv::kernel& k_;
   const matmul_attribute node_;
+  std::size_t first_;  // of these operands
   std::vector<bound_tensor> operands_;
 };
 
 // Declares the further operands in the kernel and returns what applies the programs.
 inline matmul_programs declare_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
   const auto bound = std::make_shared<const bound_programs>(k, node, types);
+  const bool has_fours = last_column_of_fours(node) >= 0;
+  const auto finish_one = [bound](const scalar_value& sums, const matmul_point& first) {
+    return bound->finish(std::span(&sums, 1), first)[0];
+  };
   matmul_epilogue::of_four four;
-  if (last_column_of_fours(node) >= 0) {
-    four = [bound](const spirv::f32x4& sums, const matmul_point& first) {
-      return spirv::f32x4(bound->finish(sums, first));
+  if (has_fours) {
+    four = [finish_one](const spirv::f32x4& sums, const matmul_point& first) {
+      return spirv::f32x4(finish_one(sums, first));
     };
   }
   matmul_programs made(
-      {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(bound->finish(sum, point)); },
+      {[finish_one](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(finish_one(sum, point)); },
        std::move(four)});
+  if (node.paired || !node.further.empty()) {
+    made.several = {has_fours, [bound](std::span<const scalar_value> sums, const matmul_point& first) {
+                      return bound->finish(sums, first);
+                    }};
+  }
   if (node.start.is_empty()) return made;
   using values = matmul_prologue::values;
   made.start = {
@@ -54098,7 +54605,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
                                                     dtype result) {
   const bool half = node.schedule.is_half();
   const dtype expected = half ? dtype::f16 : dtype::f32;
-  if (types[0] != expected || types[1] != expected || (result != dtype::f32 && (!half || result != dtype::f16))) {
+  const std::span<const dtype> multiplied = types.first(1 + node.sums());
+  if (std::ranges::any_of(multiplied, [&](dtype each) { return each != expected; }) ||
+      (result != dtype::f32 && (!half || result != dtype::f16))) {
     fail(error_category::unsupported,
          "a matrix product of {} and {} giving {} was asked for; there are those of f32 and, on matrix units, of f16: "
          "cast the operands",
@@ -54126,7 +54635,10 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
-  if (node.finish.program.is_identity() && !problem.has_prologue) return problem;
+  if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
+  problem.results += node.further.size();
+  const bool stores_sums = node.finish.program.is_identity() && !node.paired && node.further.empty();
+  if (stores_sums && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
   problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_programs(k, node, kept); };
   return problem;
@@ -54135,6 +54647,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
+  if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
+    fail(error_category::internal,
+         "matmul: a pair or several results without matrix units; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }
@@ -56991,35 +57506,35 @@ class cooperative_product {
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
-        right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
+        rights_(bind_rights(k, problem, s, device)),
         programs_(bind_programs(problem, k)),
-        staged_(
-            k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
+        staged_(k.shared<Element>(
+            std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (problem.result == dtype::f32)
-      out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
-    else
-      narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
+    if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
+    for (std::size_t i = 0; !narrow_ && i < problem.results; ++i)
+      out_.push_back(k.storage_buffer<spirv::f32>(i == 0 ? "out" : "out" + std::to_string(i), spirv::access::write));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
-  [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, s_.tile_n); }
+  [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
   void emit(const tile_position& tile) {
-    batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * s_.tile_n;
+    batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
     left_.begin(staged_, 0, batch_, first_m_);
-    right_.begin(staged_, left_.staged_size(), batch_, first_n_);
+    for (std::uint32_t side = 0; side < sums(); ++side)
+      rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
     left_.place();
-    right_.place();
+    for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
     const spirv::u32 subgroup = unit_.subgroup();
     slice_ = s_.slices > 1 ? subgroup / (across * down) : spirv::u32(0);
     const spirv::u32 place = s_.slices > 1 ? subgroup % (across * down) : subgroup;
     row_ = place / across * s_.subgroup_m;
-    column_ = place % across * s_.subgroup_n;
+    column_ = place % across * (s_.subgroup_n / sums());
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
       if (s_.keeps_low()) low_.push_back(unit_.zero());
@@ -57045,9 +57560,26 @@ class cooperative_product {
 
  private:
   static constexpr std::uint32_t wide = Element::components;
-  using sums = typename Unit<Element>::sums;
+  using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
+  [[nodiscard]] static std::vector<cooperative_operand<Element>> bind_rights(spirv::kernel& k,
+                                                                             const matmul_problem& problem,
+                                                                             const product_schedule& s,
+                                                                             const device_profile& device) {
+    matmul_operand plan = plan_operand(problem, false);
+    std::vector<cooperative_operand<Element>> bound;
+    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device);
+    if (!problem.offset_second) return bound;
+    plan.offset = *problem.offset_second;
+    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device);
+    return bound;
+  }
+
+  // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
+  // of the other.
+  [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
+  [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
@@ -57056,9 +57588,15 @@ class cooperative_product {
   [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
   [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
 
+  // Each with the place of its rows among those that have factors.
+  template <class Function>
+  void for_rights(const Function& f) {
+    for (std::uint32_t side = 0; side < sums(); ++side) f(rights_[side], s_.tile_m + side * side_n());
+  }
+
   void fetch(std::uint32_t step) {
     left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
-    right_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+    for (auto& right : rights_) right.fetch(step % s_.depth, step * s_.tile_k, ends(step));
   }
   void fetch_first() {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
@@ -57066,7 +57604,7 @@ class cooperative_product {
 
   // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
   void find_scales(const spirv::boolean& whole) {
-    const bool alone = left_.knows_rows() && right_.knows_rows();
+    const bool alone = left_.knows_rows() && rights_[0].knows_rows();
     fetch_first();
     scales_->begin(whole);
     scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
@@ -57074,12 +57612,12 @@ class cooperative_product {
     if (!sees_all()) {
       k_.if_(whole, [&] {
         left_.find_whole_rows(*scales_, 0);
-        right_.find_whole_rows(*scales_, s_.tile_m);
+        for_rights([&](auto& right, std::uint32_t at) { right.find_whole_rows(*scales_, at); });
         fetch_first();
       });
     }
     left_.find_rows(*scales_, 0, steps_under_way());
-    right_.find_rows(*scales_, s_.tile_m, steps_under_way());
+    for_rights([&](auto& right, std::uint32_t at) { right.find_rows(*scales_, at, steps_under_way()); });
     if (!alone) k_.barrier();
   }
 
@@ -57091,8 +57629,8 @@ class cooperative_product {
                 tries = tries.load() + 1u;
                 k_.barrier();  // what was noted has been read
                 find_scales(whole.load() != 0u);
-                for (const sums& each : main_) unit_.clear(each);
-                for (const sums& each : low_) unit_.clear(each);
+                for (const fragment_sums& each : main_) unit_.clear(each);
+                for (const fragment_sums& each : low_) unit_.clear(each);
                 add_up();
                 scales_->prepare_inverses();
                 note_overflow();
@@ -57107,7 +57645,7 @@ class cooperative_product {
   // What overflows f16 is an infinity there, and then one or a NaN in the sums.
   void note_overflow() {
     spirv::u32 largest = 0;
-    for (const sums& each : main_) largest = max(largest, unit_.largest(each));
+    for (const fragment_sums& each : main_) largest = max(largest, unit_.largest(each));
     k_.if_(largest >= 0x7f800000u, [&] { scales_->note_overflow(); });
   }
 
@@ -57115,7 +57653,7 @@ class cooperative_product {
     if (statistics_) left_.begin_statistics();
     if (scales_) {
       left_.scale_by(*scales_, 0);
-      right_.scale_by(*scales_, s_.tile_m);
+      for_rights([&](auto& right, std::uint32_t at) { right.scale_by(*scales_, at); });
     }
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
@@ -57134,7 +57672,7 @@ class cooperative_product {
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
-              right_.fetch(0, next, k_count_ % s_.tile_k != 0);
+              for (auto& right : rights_) right.fetch(0, next, k_count_ % s_.tile_k != 0);
             });
             k_.barrier();
             if (scales_ && sees_all()) scales_->prepare_inverses();
@@ -57152,7 +57690,7 @@ class cooperative_product {
 
   void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     left_.stage(step, first_k, ends);
-    right_.stage(step, first_k, ends);
+    for (auto& right : rights_) right.stage(step, first_k, ends);
   }
 
   // Each slice its share of `terms`.
@@ -57184,7 +57722,9 @@ class cooperative_product {
     for (std::uint32_t d = 0; d < depth; ++d) {
       const auto of = [&](std::uint32_t term) {
         if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
-        return load(right_, term, column_ + at * shape_.n, kk + d * shape_.k, spirv::matrix_use::b);
+        const std::uint32_t a_side = columns() / sums();
+        return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
+                    spirv::matrix_use::b);
       };
       found.high.push_back(of(0));
       if (splits()) found.low.push_back(of(1));
@@ -57204,7 +57744,7 @@ class cooperative_product {
       unit_.multiply_add(low_[at], a.low[0], b.high[0]);
       return;
     }
-    const sums part = unit_.zero();
+    const fragment_sums part = unit_.zero();
     for (std::size_t d = 0; d < a.high.size(); ++d) {
       unit_.multiply_add(part, a.high[d], b.low[d]);
       unit_.multiply_add(part, a.low[d], b.high[d]);
@@ -57232,7 +57772,7 @@ class cooperative_product {
       const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
       const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
-      unit_.store(main_[i], *out_, offset, plan_.m[0].stride);
+      unit_.store(main_[i], out_[0], offset, plan_.m[0].stride);
     }
   }
 
@@ -57241,12 +57781,12 @@ class cooperative_product {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
-      const spirv::u32 n = column_ + i % columns() * shape_.n;
+      const spirv::u32 n = column_ * sums() + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
     store_area(
-        s_.tile_m, s_.tile_n, k_.local_index(), k_.local_size()[0], 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 0, 0,
         [&](const spirv::u32& at) { return at * stride; }, s_.slices, s_.tile_m * stride);
   }
 
@@ -57260,14 +57800,14 @@ class cooperative_product {
         unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
-          shape_.m, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * shape_.m, column_,
+          shape_.m, s_.subgroup_n / sums(), lane, device_.subgroup_size, row_ + i * shape_.m, column_,
           [&](const spirv::u32& at) { return band + at * stride; }, 1, 0);
       unit_.meet();
     }
   }
 
-  // Rows and columns of an area of workgroup memory, shared out to `workers` invocations; the area stands at (m, n) of
-  // the tile, its rows where row_at says, and `parts` of it, `distance` apart, are added up.
+  // Rows and columns of results whose sums are in workgroup memory, shared out to `workers` invocations; they stand at
+  // (m, n) of the tile, their rows where row_at says, and `parts` of the sums, `distance` apart, are added up.
   template <class RowAt>
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
@@ -57284,10 +57824,16 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
         result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        for (std::uint32_t part = 0; part < parts; ++part) {
-          const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, column, width);
-          if (part == 0) group.sums = more;
-          for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
+        const std::uint32_t beside = s_.subgroup_n / sums();  // columns of a subgroup's first sums
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          const spirv::u32 stored =
+              sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
+          std::vector<spirv::f32> found = exchanged(row_at(row), stored, width);
+          for (std::uint32_t part = 1; part < parts; ++part) {
+            const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, stored, width);
+            for (std::uint32_t j = 0; j < width; ++j) found[j] = found[j] + more[j];
+          }
+          group.sums.push_back(std::move(found));
         }
         if (scales_) unscale(group);
         groups.push_back(group);
@@ -57308,84 +57854,113 @@ class cooperative_product {
     return found;
   }
 
-  // Neighbouring sums from (m, n) of the tile on.
+  // Neighbouring results from (m, n) of the tile on.
   struct result_group {
     spirv::u32 m, n;
-    spirv::boolean is_one;  // false: stands for another
-    std::vector<spirv::f32> sums;
+    spirv::boolean is_one;                      // false: stands for another
+    std::vector<std::vector<spirv::f32>> sums;  // of each right operand
+    std::vector<scalar_value> values{};         // finished: of each result, all of the group
   };
 
   void unscale(result_group& group) const {
-    std::vector<spirv::f32>& x = group.sums;
-    if (x.size() == 1) return static_cast<void>(x[0] = scales_->unscaled(x[0], group.m, group.n + s_.tile_m));
-    const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + s_.tile_m);
-    for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+    for (std::uint32_t side = 0; side < sums(); ++side) {
+      std::vector<spirv::f32>& x = group.sums[side];
+      const spirv::u32 right = group.n + (s_.tile_m + side * side_n());
+      if (x.size() == 1) {
+        x[0] = scales_->unscaled(x[0], group.m, right);
+        continue;
+      }
+      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, right);
+      for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+    }
+  }
+
+  void finish(result_group& group, const matmul_point& at) {
+    const auto together = [](const std::vector<spirv::f32>& x) -> scalar_value {
+      if (x.size() == 1) return x[0];
+      return vector(x[0], x[1], x[2], x[3]);
+    };
+    const std::vector<spirv::f32>& first = group.sums[0];
+    if (!programs_.several) {
+      if (first.size() == 1)
+        group.values = {programs_.finish(first[0], at)};
+      else
+        group.values = {programs_.finish(vector(first[0], first[1], first[2], first[3]), at)};
+      return;
+    }
+    std::vector<scalar_value> all;
+    if (first.size() == 1 || programs_.several->fours) {
+      for (const auto& each : group.sums) all.push_back(together(each));
+      group.values = programs_.several->finish(all, at);
+      return;
+    }
+    std::array<std::vector<scalar_value>, 4> parts;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      all.clear();
+      for (const auto& each : group.sums) all.push_back(each[i]);
+      parts[i] = programs_.several->finish(all, {at.batch, at.m, at.n + i, at.offset + i, at.statistic});
+    }
+    for (std::size_t i = 0; i < parts[0].size(); ++i)
+      group.values.push_back(grouped(k_, {parts[0][i], parts[1][i], parts[2][i], parts[3][i]}));
   }
 
   void store_results(std::vector<result_group>& groups) {
-    const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % s_.tile_n != 0;
+    const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % side_n() != 0;
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
+      const auto width = static_cast<std::uint32_t>(group.sums[0].size());
       spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
-      if (n_ends) {
-        group.is_one = group.is_one && n < n_count_;
-        n = min(n, spirv::u32(n_count_ - static_cast<std::uint32_t>(group.sums.size())));
-      }
+      if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      std::vector<spirv::f32>& found = group.sums;
       matmul_point at{batch_, m, n, offsets.back()};
       if (statistics_) at.statistic = statistics_->load(group.m);
-      if (found.size() == 1) {
-        found[0] = programs_.finish(found[0], at);
-      } else {
-        const spirv::f32x4 four = programs_.finish(vector(found[0], found[1], found[2], found[3]), at);
-        for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
-      }
+      finish(group, at);
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
-        const std::vector<spirv::f32>& found = groups[i].sums;
-        if (found.size() == 1)
-          store_result(offsets[i], found[0]);
-        else
-          store_result(offsets[i] / 4, vector(found[0], found[1], found[2], found[3]));
+        for (std::size_t result = 0; result < groups[i].values.size(); ++result) {
+          if (groups[i].sums[0].size() == 1)
+            store_result(result, offsets[i], spirv::f32(groups[i].values[result]));
+          else
+            store_result(result, offsets[i] / 4, spirv::f32x4(groups[i].values[result]));
+        }
       });
     }
   }
 
   // One, or four of which `at` counts the groups.
   template <class Value>
-  void store_result(const spirv::u32& at, const Value& value) {
+  void store_result(std::size_t result, const spirv::u32& at, const Value& value) {
     if (narrow_)
       narrow_->store(at, scalar_value(value));
     else
-      k_.view<Value>(*out_)[at] = value;
+      k_.view<Value>(out_[result])[at] = value;
   }
 
   // In f32 from the operands themselves.
   void store_one_by_one() {
-    const std::uint32_t count = s_.tile_m * s_.tile_n;
+    const std::uint32_t count = s_.tile_m * side_n();
     k_.for_(
         0, count, k_.local_size()[0],
         [&](const spirv::u32& first) {
           const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
-          const spirv::u32 m = place / s_.tile_n, n = place % s_.tile_n;
+          const spirv::u32 m = place / side_n(), n = place % side_n();
           const spirv::u32 last_m = m_count_ - 1, last_n = n_count_ - 1;
-          std::vector<result_group> groups{{m,
-                                            n,
-                                            first + k_.local_index() < count,
-                                            {one_by_one(min(first_m_ + m, last_m), min(first_n_ + n, last_n))}}};
+          std::vector<result_group> groups{{m, n, first + k_.local_index() < count, {}}};
+          for (auto& right : rights_)
+            groups[0].sums.push_back({one_by_one(right, min(first_m_ + m, last_m), min(first_n_ + n, last_n))});
           store_results(groups);
         },
         spirv::unrolling::keep);
   }
 
-  [[nodiscard]] spirv::f32 one_by_one(const spirv::u32& m, const spirv::u32& n) {
+  [[nodiscard]] spirv::f32 one_by_one(const cooperative_operand<Element>& right, const spirv::u32& m,
+                                      const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); },
+        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right.element(n, i), sum.load()); },
         spirv::unrolling::keep);
     return sum.load();
   }
@@ -57398,15 +57973,16 @@ class cooperative_product {
   Unit<Element> unit_;
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
-  cooperative_operand<Element> left_, right_;
+  cooperative_operand<Element> left_;
+  std::vector<cooperative_operand<Element>> rights_;
   matmul_programs programs_;
-  std::optional<spirv::memory<spirv::f32>> out_;
-  std::optional<bound_tensor> narrow_;  // instead, where results are not f32
+  std::vector<spirv::memory<spirv::f32>> out_;  // each result
+  std::optional<bound_tensor> narrow_;          // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
-  std::vector<sums> main_, low_;
+  std::vector<fragment_sums> main_, low_;
 };
 
 template <spirv::kernel_value Element, template <class> class Unit>
@@ -57466,6 +58042,14 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
          to_string(s));
   }
+  if (problem.offset_second &&
+      (!fusion::fits_beside(s, false, true, device) || (*problem.offset_second - problem.offset_b) % 8 != 0)) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': of a pair each subgroup has both sums of a result, and right operands lie alike",
+         to_string(s));
+  }
+  if (problem.results > 1 && problem.result != dtype::f32)
+    fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "

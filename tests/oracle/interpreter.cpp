@@ -817,33 +817,42 @@ class interpreter<Real>::definitions {
                                                                 group == 3 ? 0 : space.stride(axis)});
       }
     }
-    tensor<Real> sums(space), result = unwritten(graph_.results(id)[0]);
+    std::vector<tensor<Real>> sums(attribute.sums(), tensor<Real>(space)), results;
+    for (const tensor_spec& each : graph_.results(id)) results.push_back(unwritten(each));
     tensor<Real> statistics(space);
-    if (attribute.start.is_empty()) {
-      product(operand(id, 0), operand(id, 1), attribute.a.offset, attribute.b.offset, groups,
-              [&](std::int64_t at, Real value) { sums[at] = value; });
-    } else {
-      sum_with_prologue(id, attribute, space, sums, statistics);
+    for (std::size_t side = 0; side < sums.size(); ++side) {
+      const index_map& right = side == 0 ? attribute.b : attribute.finish.accesses.at(0);
+      if (attribute.start.is_empty()) {
+        product(operand(id, 0), operand(id, 1 + side), attribute.a.offset, right.offset, groups,
+                [&](std::int64_t at, Real value) { sums[side][at] = value; });
+      } else {
+        sum_with_prologue(id, attribute, right, space, sums[side], statistics);
+      }
     }
     scalar_machine<Real> machine(attribute.finish.program, 1, run_.on_scalar);
     std::int64_t flat = 0;
     for_each_index(space, [&](const index_vector& index) {
       const Real value = machine.run(1, [&](std::size_t argument, std::vector<Real>& target) {
-        const index_map* read = argument == 0 ? nullptr : &attribute.finish.accesses.at(argument - 1);
-        target[0] = !read                                         ? sums[flat]
+        const index_map* read = argument < sums.size() ? nullptr : &attribute.finish.accesses.at(argument - 1);
+        target[0] = !read                                         ? sums[argument][flat]
                     : read->source == index_map::statistic_source ? statistics[flat]
                                                                   : this->read(id, *read, index, space.rank());
       })[0];
       ++flat;
-      write(id, result, attribute.output, index, space.rank(), value);
+      write(id, results[0], attribute.output, index, space.rank(), value);
+      for (std::size_t i = 1; i < results.size(); ++i) {
+        const further_result& more = attribute.further[i - 1];
+        write(id, results[i], more.output, index, space.rank(), machine.value(more.value)[0]);
+      }
     });
-    return result;
+    if (results.size() > 1) run_.further_[id] = {results.begin() + 1, results.end()};
+    return results[0];
   }
 
   // For each index of `space`, whose k axes are 1: the sum over k of what the prologue makes of the first operand times
   // the second one, and that of its statistic.
-  void sum_with_prologue(node_id id, const matmul_attribute& of, const shape& space, tensor<Real>& sums,
-                         tensor<Real>& statistics) const {
+  void sum_with_prologue(node_id id, const matmul_attribute& of, const index_map& right, const shape& space,
+                         tensor<Real>& sums, tensor<Real>& statistics) const {
     const int rank = of.space.rank();
     scalar_machine<Real> elements(of.start.program, 1, run_.on_scalar), numbers(of.start.statistic, 1, run_.on_scalar);
     std::int64_t flat = 0;
@@ -859,7 +868,7 @@ class interpreter<Real>::definitions {
           target[0] = number == 0 ? element : read(id, of.start.accesses.at(number - 1), index, rank);
         };
         const Real multiplied = of.start.program.nodes.empty() ? element : elements.run(1, argument)[0];
-        sum = sum + multiplied * read(id, of.b, index, rank);
+        sum = sum + multiplied * read(id, right, index, rank);
         if (!of.start.statistic.nodes.empty()) statistic = statistic + numbers.run(1, argument)[0];
       });
       sums[flat] = sum;

@@ -223,6 +223,15 @@ sample make_product_sample(std::uint64_t seed, std::int64_t most) {
   else
     b = started(b, of_b);
   node_id y = g.contract(a, b, of_a, of_b, of_y);
+  // A second product that its kernel may compute beside it.
+  dice pair(seed ^ 0x9a12);
+  node_id beside = no_id;
+  if (pair.chance(0.4)) {
+    node_id right = leaf("right", of_b, half ? dtype::f16 : dtype::f32);
+    if (converted) right = in_f32(right);
+    beside = g.contract(a, right, of_a, of_b, of_y);
+    if (pair.chance(0.3)) beside = g.add(beside, leaf("add", of_y, g[beside].type));
+  }
   const double finish = d.unit();
   if (finish < 0.2)
     y = g.map(scalar_op::tanh, {y});
@@ -230,6 +239,13 @@ sample make_product_sample(std::uint64_t seed, std::int64_t most) {
     y = g.add(y, leaf("c", of_y, g[y].type));
   else if (finish < 0.5 && g[y].type == dtype::f16)
     y = in_f32(y);
+  if (beside != no_id) {
+    if (g[beside].type != g[y].type) beside = in_f32(beside);
+    if (pair.chance(0.2)) g.add_output("first", y);
+    if (pair.chance(0.2)) g.add_output("second", beside);
+    const node_id gate = pair.chance(0.5) ? g.map(scalar_op::tanh, {y}) : y;
+    y = pair.chance(0.8) ? g.multiply(gate, beside) : g.add(beside, gate);
+  }
   g.add_output("y", y);
   return made;
 }

@@ -93,17 +93,22 @@ TEST(graph_fuzz, every_form_of_a_product_is_equal) {
     if (seed % 2) s.optimize.precision = precision::fast;
     return s;
   };
-  std::size_t prologues = 0;
+  std::size_t prologues = 0, pairs = 0, kept = 0;
   const check run = [&](std::uint64_t seed, int, int, verdict& v) {
     const sample s = make(seed);
     check_forms(s, v);
     const graph chosen = fusion::optimize(s.source, s.optimize);
-    for (node_id id{0}; id < chosen.size(); ++id)
-      prologues += chosen[id].kind == op::matmul && !chosen.get<matmul_attribute>(id).start.is_empty();
+    for (node_id id{0}; id < chosen.size(); ++id) {
+      if (chosen[id].kind != op::matmul) continue;
+      const auto& product = chosen.get<matmul_attribute>(id);
+      prologues += !product.start.is_empty(), pairs += product.paired, kept += !product.further.empty();
+    }
     check_extracted(s, chosen, v);
   };
   support::fuzz(200, run, [&](int, int, std::uint64_t seed) { return to_text(make(seed).source); });
   EXPECT_GT(prologues, 10u);
+  EXPECT_GT(pairs, 10u);
+  EXPECT_GT(kept, 2u);
 }
 
 // ---- (b) the plan on bytes, bit by bit

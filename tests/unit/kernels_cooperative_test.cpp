@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,7 +88,8 @@ std::vector<float> run(const matmul_problem& p, const product_schedule& s, const
                        const std::vector<float>* extra = nullptr) {
   const kernels::kernel_dispatch made = kernels::make_cooperative_matmul(p, s, on);
   EXPECT_EQ(support::validation_of(made.module), "") << described(s, on);
-  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit));
+  const std::uint32_t padding = p.offset_second ? 16 * s.tile_k * s.terms() : 0;
+  EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit) + padding);
   std::vector<const std::vector<float>*> inputs{&in.a, &in.b};
   if (extra != nullptr) inputs.push_back(extra);
   return support::run_product(made, inputs, std::size_t{in.m} * in.n);
@@ -180,6 +182,66 @@ TEST(kernels_cooperative, modules_of_all_schedules_are_valid) {
       EXPECT_GT(made, 0u) << unit.m << "x" << unit.n << "x" << unit.k;
     }
   }
+}
+
+// The same with a second right operand, which lies as the first does: the product of both sums of each result.
+matmul_problem pair_of(const operands& in) {
+  matmul_problem p = problem_of(in);
+  p.offset_second = 0;
+  p.epilogue = [](spirv::kernel&) {
+    kernels::matmul_programs made;
+    made.several = {true, [](std::span<const kernels::scalar_value> sums, const kernels::matmul_point&) {
+                      using spirv::untyped::binary;
+                      return std::vector{binary(spirv::untyped::binary_op::multiply, sums[0], sums[1])};
+                    }};
+    return made;
+  };
+  return p;
+}
+
+TEST(kernels_cooperative, pairs) {
+  for (const bool whole : {true, false}) {
+    const layout lies{false, whole};
+    const operands first = random_operands(whole ? 40 : 37, whole ? 48 : 29, whole ? 72 : 51, lies);
+    operands second = first;
+    for (float& each : second.b) each = 1 - 3 * each;
+    const device_profile on = has_units() ? units() : units({8, 8, 8});
+    const auto [um, un, uk] = on.unit;
+    std::vector<product_schedule> all{{product_arithmetic::split, 2 * um, 4 * un, uk, um, 2 * un, 1, 2},
+                                      {product_arithmetic::split, 2 * um, 2 * un, 2 * uk, um, 2 * un, 2}};
+    if (has_units()) all = fusion::product_schedules(product_arithmetic::split, first.k, on);
+    for (const product_schedule& s : all) {
+      if (!fusion::fits_beside(s, false, true, on)) continue;
+      const std::vector<float> found = run(pair_of(first), s, first, on, &second.b);
+      const std::vector<float> a = run(problem_of(first), s, first, on), b = run(problem_of(second), s, second, on);
+      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], a[i] * b[i]) << i << ' ' << described(s, on);
+    }
+  }
+}
+
+TEST(kernels_cooperative, pairs_take_no_more_memory_than_foretold) {
+  device_profile on;
+  on.matrix_units = matrix_units::cooperative;
+  on.f16 = true;
+  on.max_shared_bytes = 49152;
+  on.max_invocations = 1024;
+  std::size_t made = 0;
+  for (const layout lies : {layout{}, layout{true, false}, layout{false, true}}) {
+    const matmul_problem p = pair_of(operands{136, 72, 200, lies, {}, {}});
+    for (const product_arithmetic arithmetic : {product_arithmetic::split, product_arithmetic::half}) {
+      for (const product_schedule& s : fusion::product_schedules(arithmetic, 200, on)) {
+        if (!kernels::cooperative_fits(p, s, on) || !fusion::fits_beside(s, false, true, on)) continue;
+        ++made;
+        const kernels::kernel_dispatch kernel = kernels::make_cooperative_matmul(p, s, on);
+        EXPECT_LE(kernel.module.shared_bytes, on.max_shared_bytes) << described(s, on);
+        EXPECT_LE(kernel.module.shared_bytes, fusion::shared_bytes_of(s, on.unit) + 16 * s.tile_k * s.terms());
+      }
+    }
+  }
+  EXPECT_GT(made, 20u);
+  // Where a subgroup has one column of fragments no result has both of its sums.
+  const product_schedule narrow{product_arithmetic::split, 32, 32, 64, 16, 16, 4};
+  EXPECT_THROW((void)kernels::make_cooperative_matmul(pair_of(operands{64, 64, 64, {}, {}, {}}), narrow, on), error);
 }
 
 // What is on offer where drivers end long loops.

@@ -58,8 +58,10 @@ class implementation_pass {
   [[nodiscard]] engine& graph() { return g_; }
   [[nodiscard]] const region_limits& limits() const { return options_.limits; }
   [[nodiscard]] const device_profile& device() const { return options_.device; }
-  /// How a product of f32 or f16 operands is best computed; of the latter f32 multiply-add stands for not at all.
-  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32);
+  /// How a product of f32 or f16 operands is best computed; of the latter, and of what only matrix units compute, f32
+  /// multiply-add stands for not at all.
+  [[nodiscard]] const product_choice& best(const product_extents& product, dtype operands = dtype::f32,
+                                           const product_start& start = {});
   [[nodiscard]] precision wanted_precision() const { return options_.precision; }
   [[nodiscard]] std::optional<std::size_t> forced_schedule() const { return options_.schedule; }
   [[nodiscard]] bool enabled(structural rule) const { return has(options_.enabled, rule); }
@@ -79,9 +81,15 @@ class implementation_pass {
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
   [[nodiscard]] std::uint32_t uses(class_id id) const { return uses_[g_.find(id)]; }
-  /// Whether all that is made of a value goes into what the region computes, as x of x * sigmoid(x) does, and the
-  /// region reads nothing else that is made of it: what computes both needs the first nowhere else.
+  /// Operations on the longest way to the value: what is computed of it has more.
+  [[nodiscard]] std::uint32_t depth(class_id id) const { return depth_[g_.find(id)]; }
+  /// Whether something reads the value that is no region, so that it is stored anyway.
+  [[nodiscard]] bool is_stored(class_id id) const { return hard_[g_.find(id)]; }
+  /// Whether all that is made of a value goes into what the regions compute, as x of x * sigmoid(x) does, and these
+  /// read nothing else that is made of it: what computes all of it needs the first nowhere else. Of several regions
+  /// what is computed on a long way to them counts as read elsewhere.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
+  [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
   /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
   void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
@@ -118,7 +126,9 @@ class implementation_pass {
   };
   void visit(class_id root);
   void count_uses(std::span<const class_id> roots);
+  void find_depths();
   void find_outlets(std::span<const class_id> roots);
+  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most) const;
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
@@ -147,7 +157,13 @@ class implementation_pass {
 
   engine& g_;
   implementation_options options_;
-  std::map<std::pair<product_extents, dtype>, product_choice> products_;  // that were asked for
+  struct product_request {
+    product_extents extents;
+    dtype operands;
+    product_start start;
+    friend auto operator<=>(const product_request&, const product_request&) = default;
+  };
+  std::map<product_request, product_choice> products_;  // that were asked for
   std::vector<class_id> order_;
   std::vector<introduction> introduced_;
   std::vector<std::uint8_t> state_;           // of the traversal: 0 new, 1 open, 2 done
@@ -158,6 +174,8 @@ class implementation_pass {
     class_id id = no_id;                      // none: it goes several ways to the end
     std::uint32_t steps = 0;                  // from there to the end, by such values
   };
+  std::vector<bool> is_root_;
+  std::vector<std::uint32_t> depth_;
   std::vector<outlet> outlets_;  // immediate post-dominators, in the language of compilers
   std::vector<bool> unstable_;   // a sum is part of the value: another kernel may add it up in another order
   std::vector<bool> kernel_;     // a product or the like computes the value, with what is fused into it

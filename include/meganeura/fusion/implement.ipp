@@ -29,6 +29,8 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::skip_rounding, "skip_rounding"},
                                                           {structural::matmul_view, "matmul_view"},
                                                           {structural::matmul_prologue, "matmul_prologue"},
+                                                          {structural::matmul_pair, "matmul_pair"},
+                                                          {structural::matmul_results, "matmul_results"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
@@ -56,18 +58,25 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands) {
-  const auto [at, is_new] = products_.try_emplace({product, operands});
+MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_extents& product, dtype operands,
+                                                                 const product_start& start) {
+  const auto [at, is_new] = products_.try_emplace({product, operands, start});
   if (!is_new) return at->second;
   const bool half = operands == dtype::f16;
   const product_arithmetic arithmetic = half ? product_arithmetic::half : arithmetic_of(options_.precision);
-  const auto forced =
+  auto forced =
       options_.schedule ? product_schedules(arithmetic, product.k, device()) : std::vector<product_schedule>();
-  if (forced.empty()) {
-    return at->second =
-               half ? best_half_product(product, device()) : best_product(product, options_.precision, device());
+  if (product.paired || start.statistics)
+    std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
+  if (!forced.empty()) {
+    at->second.schedule = forced[*options_.schedule % forced.size()];
+  } else if (half) {
+    at->second = best_half_product(product, device());
+  } else if (product.paired || !start.is_empty()) {
+    at->second = best_product_on_units(product, start, options_.precision, device());
+  } else {
+    at->second = best_product(product, options_.precision, device());
   }
-  at->second.schedule = forced[*options_.schedule % forced.size()];
   return at->second;
 }
 
@@ -134,15 +143,25 @@ MEGANEURA_INLINE void implementation_pass::count_uses(std::span<const class_id> 
   }
 }
 
+MEGANEURA_INLINE void implementation_pass::find_depths() {
+  depth_.assign(g_.class_slots(), 0);
+  for (const class_id id : order_) {
+    for (const enode_id node : g_[id].nodes) {
+      for (const class_id operand : g_.operands(node)) depth_[id] = std::max(depth_[id], depth_[g_.find(operand)] + 1);
+    }
+  }
+}
+
 MEGANEURA_INLINE void implementation_pass::find_outlets(std::span<const class_id> roots) {
   outlets_.assign(g_.class_slots(), {});
-  std::vector<bool> known(g_.class_slots()), is_root(g_.class_slots());
-  for (class_id root : roots) is_root[g_.find(root)] = true;
+  std::vector<bool> known(g_.class_slots());
+  is_root_.assign(g_.class_slots(), false);
+  for (class_id root : roots) is_root_[g_.find(root)] = true;
   const auto steps = [&](class_id id) { return id == no_id ? 0 : outlets_[id].steps; };
   for (std::size_t i = order_.size(); i-- > 0;) {  // users before operands
     const class_id id = order_[i];
     class_id common = no_id;
-    bool any = false, several = is_root[id];
+    bool any = false, several = is_root_[id];
     for (enode_id parent : g_[id].parents) {
       class_id user = g_.find(g_.node(parent).owner);
       if (several || g_.node(parent).dead || state_[user] != 2 || user == id) continue;
@@ -164,16 +183,39 @@ MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id 
   const class_id reader = g_.find(g_.node(region).owner);
   class_id at = outlets_[g_.find(value)].id;
   while (at != no_id && g_.find(at) != reader) at = outlets_[at].id;
-  if (at == no_id) return false;
+  return at != no_id && goes_into(value, std::span(&region, 1), g_.class_slots());
+}
+
+MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, std::span<const enode_id> regions) const {
+  constexpr std::size_t long_way = 24;
+  return regions.size() == 1 ? uses(value) == 1 || serves_only(value, regions[0]) : goes_into(value, regions, long_way);
+}
+
+// Whether all of at most so many values on their way from one to the regions end there, unread by these.
+MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<const enode_id> regions,
+                                                     std::size_t most) const {
+  const auto is_result = [&](class_id id) {
+    return std::ranges::any_of(regions, [&](enode_id region) { return g_.find(g_.node(region).owner) == id; });
+  };
+  const auto is_read = [&](class_id id) {
+    return std::ranges::any_of(regions, [&](enode_id region) {
+      return std::ranges::any_of(g_.operands(region), [&](class_id operand) { return g_.find(operand) == id; });
+    });
+  };
   class_list made = {g_.find(value)};
   for (std::size_t i = 0; i < made.size(); ++i) {
+    bool ends = true;
+    if (is_root_[made[i]]) return false;
     for (enode_id parent : g_[made[i]].parents) {
       const class_id user = g_.find(g_.node(parent).owner);
-      if (g_.node(parent).dead || state_[user] != 2 || user == reader || std::ranges::find(made, user) != made.end())
-        continue;
-      if (std::ranges::any_of(g_.operands(region), [&](class_id id) { return g_.find(id) == user; })) return false;
+      const bool is_made = info(g_.node(parent).kind).stage == op_stage::implementation;  // others say the same
+      if (is_made || g_.node(parent).dead || state_[user] != 2 || user == made[i]) continue;
+      ends = false;
+      if (is_result(user) || std::ranges::find(made, user) != made.end()) continue;
+      if (is_read(user) || made.size() == most) return false;
       made.push_back(user);
     }
+    if (ends) return false;
   }
   return true;
 }
@@ -185,6 +227,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   unstable_.assign(g_.class_slots(), false);
   for (class_id root : roots) visit(root);
   count_uses(roots);
+  find_depths();
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
@@ -196,25 +239,39 @@ MEGANEURA_INLINE void implementation_pass::introduce(class_id made, class_id rea
   introduced_.push_back({made, reader});
   const std::size_t slots = g_.class_slots();
   state_.resize(slots), uses_.resize(slots), deciding_uses_.resize(slots), hard_.resize(slots, true);
-  outlets_.resize(slots), unstable_.resize(slots, true), kernel_.resize(slots, true), forms_.resize(slots);
+  is_root_.resize(slots), depth_.resize(slots), outlets_.resize(slots), unstable_.resize(slots, true),
+      kernel_.resize(slots, true), forms_.resize(slots);
 }
 
-// Each before the first of its readers, and in the order in which they came.
+// Each before the first of its readers, in the order in which they came, and behind what it reads.
 MEGANEURA_INLINE void implementation_pass::order_introduced() {
   if (introduced_.empty()) return;
-  std::vector<bool> listed(g_.class_slots());
+  std::vector<bool> listed(g_.class_slots()), seen(g_.class_slots()), is_introduced(g_.class_slots());
   std::vector<std::vector<class_id>> before(g_.class_slots());
-  for (const introduction& each : introduced_) before[g_.find(each.reader)].push_back(g_.find(each.made));
+  for (const introduction& each : introduced_) {
+    before[g_.find(each.reader)].push_back(g_.find(each.made));
+    is_introduced[g_.find(each.made)] = true;
+  }
   std::vector<class_id> all, waiting;
-  for (class_id id : order_) {
-    for (waiting.push_back(g_.find(id)); !waiting.empty();) {
-      const class_id next = waiting.back();
-      std::vector<class_id> first;
-      first.swap(before[next]);
-      if (!first.empty()) {
-        waiting.insert(waiting.end(), first.rbegin(), first.rend());
-        continue;
+  const auto wait_for_operands = [&](class_id id) {
+    for (const enode_id node : g_[id].nodes) {
+      if (!is_introduced[id] && info(g_.node(node).kind).stage != op_stage::primitive) continue;
+      for (const class_id operand : g_.operands(node)) {
+        if (!listed[g_.find(operand)] && !seen[g_.find(operand)]) waiting.push_back(g_.find(operand));
       }
+    }
+  };
+  for (class_id id : order_) {
+    id = g_.find(id);
+    for (waiting.push_back(id); !waiting.empty();) {
+      const class_id next = waiting.back();
+      const std::size_t now = waiting.size();
+      if (!seen[next]) {
+        seen[next] = true;
+        waiting.insert(waiting.end(), before[next].rbegin(), before[next].rend());
+        if (next != id) wait_for_operands(next);
+      }
+      if (waiting.size() > now) continue;
       waiting.pop_back();
       if (!listed[next]) all.push_back(next);
       listed[next] = true;

@@ -59,8 +59,11 @@ MEGANEURA_INLINE double epilogue_cost(const engine& g, enode_id id, const epilog
   for (const index_map& read : finish.accesses) {
     if (read.source < 0) continue;
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, result), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (is_coalesced(read, result) ? 1 : device.strided_read);
+    const double elements = std::min(touched(read, space), static_cast<double>(g.extents(source).elements()));
+    const bool is_multiplied =
+        std::any_of(read.strides + result.rank(), read.strides + max_rank, [](auto s) { return s != 0; });
+    const bool lies_well = is_multiplied ? has_unit_stride(read, space) : is_coalesced(read, result);
+    bytes += bytes_of(g[source].type, elements) * (lies_well ? 1 : device.strided_read);
   }
   return program_cost(finish.program, device) * static_cast<double>(result.elements());
 }

@@ -2,6 +2,7 @@
 // Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/contract_loops.hpp>
 #include <meganeura/fusion/cost_terms.hpp>
 #include <meganeura/fusion/epilogue_draft.hpp>
@@ -123,13 +124,22 @@ inline const char* read_through(const engine& g, enode_id copy, dtype type, nest
   return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
 }
 
+inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
+  const prologue& start = product.start;
+  if (start.is_empty()) return {};
+  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
+  const bool statistics = !start.statistic.nodes.empty();
+  if (statistics) operations += program_cost(start.statistic, device) + 1;
+  return {operations, statistics};
+}
+
 // Why there is no kernel of a product with this prologue.
 inline const char* prologue_problem(const matmul_attribute& product, const nest& loops, const device_profile& device) {
   if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() && !fits_statistics(product.schedule, device))
+  if (!product.start.statistic.nodes.empty() && !fits_beside(product.schedule, true, product.paired, device))
     return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }
@@ -137,31 +147,43 @@ inline const char* prologue_problem(const matmul_attribute& product, const nest&
 // A product being written.
 struct product_draft {
   nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
-  class_list operands{};  // the two, and what these read
+  class_list operands{};  // those that are multiplied, and what these read
   scalar_program finish{};
-  prologue start{};  // without its accesses
+  bool paired = false;
+  std::vector<further_result> further{};  // whose outputs are the result's
+  prologue start{};                       // without its accesses
   std::size_t start_accesses = 0;
   rule_mask reasons{};
 };
 
-// Null where the draft became a node, if that is of any use; else why units cannot read it.
-inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  engine& g = pass.graph();
+// The program of these arguments, of which the further results' values stay the same.
+inline scalar_program with_results(scalar_builder& builder, const scalar_program& program,
+                                   std::span<const scalar_ref> arguments, std::span<further_result> further) {
+  small_vector<scalar_ref, 4> results;
+  for (const further_result& each : further) results.push_back(builder.inlined(part(program, each.value), arguments));
+  results.push_back(builder.inlined(program, arguments));
+  scalar_program made = builder.finish(std::span(results.begin(), results.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < further.size(); ++i) further[i].value = results[i];
+  return made;
+}
+
+// The draft as `value`; or why there is no kernel of it.
+inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
+  const engine& g = pass.graph();
   nest& loops = draft.loops;
   // Threads of a product run along n: the group with the result's unit stride takes that place.
   bool unit_in_m = false;
   for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
   if (unit_in_m) {
-    if (!draft.start.is_empty()) return "the result lies along the rows";
+    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
     swap_sides(loops);
     std::swap(draft.operands[0], draft.operands[1]);
   }
   normalise(loops);
   if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
     fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
-         to_string(g.extents(g.find(owner))));
+         to_string(g.extents(g.find(draft.operands[0]))));
   }
-  matmul_attribute value;
   value.space = loops.space;
   value.batch_axes = loops.count(0);
   value.m_axes = loops.count(1);
@@ -178,13 +200,27 @@ inline const char* emit_matmul(implementation_pass& pass, class_id owner, produc
   value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
   value.start = std::move(draft.start);
   value.start.accesses.assign(prologue_begin, loops.accesses.end());
+  value.paired = draft.paired;
+  for (further_result& each : draft.further) {
+    each.output = value.output;
+    value.further.push_back(std::move(each));
+  }
   const dtype stored = g[g.find(draft.operands[0])].type;
-  value.schedule = pass.best(extents_of(value), stored).schedule;
+  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
     if (const char* problem = prologue_problem(value, loops, pass.device())) return problem;
   }
-  if (stored == dtype::f16 && !value.schedule.is_on_units()) return nullptr;
+  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
+  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
   if (stored == dtype::f16 && !is_read_in_eights(loops)) return "f16 operands would be read otherwise than they lie";
+  return nullptr;
+}
+
+// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
+inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
+  engine& g = pass.graph();
+  matmul_attribute value;
+  if (const char* problem = make_product(pass, draft, value)) return problem;
   for (class_id operand : draft.operands) {
     if (g.find(operand) == g.find(owner)) return nullptr;
   }
@@ -278,13 +314,14 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   product_draft draft{.loops = loops,
                       .operands = {g.operand(product, 0), g.operand(product, 1)},
                       .finish = made.finish.program,
+                      .paired = inner.paired,
                       .start = {inner.start.program, inner.start.statistic, {}},
                       .start_accesses = of_start,
                       .reasons = reasons_of_ending(g, region, product)};
   draft.operands.append(made.others.begin(), made.others.end());
-  const bool has_prologue = !inner.start.is_empty();  // adding a node moves attributes
+  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
   const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
-  return has_prologue ? problem : nullptr;
+  return has_guards ? problem : nullptr;
 }
 
 inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
@@ -292,32 +329,22 @@ inline kernel_time product_time(const matmul_attribute& product, const device_pr
   return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
 }
 
-// What a prologue adds, once for each tile of columns; adds what its operands read to `bytes`. A workgroup computes all
-// of its rows while its units wait, and the compiler of a driver hides half of that at best: measured on an H100 were
-// 38 to 70 ps an element of a normalisation, 240 of a gated unit (33 and 158 by this, which chooses best).
+// What a prologue adds; adds what its operands read to `bytes`.
 inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
   const auto& product = g.get<matmul_attribute>(id);
   if (product.start.is_empty()) return {};
-  double operations = program_cost(product.start.program, device);
-  if (!product.start.statistic.nodes.empty()) operations += program_cost(product.start.statistic, device) + 1;
   for (const index_map& read : product.start.accesses) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
     const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
     bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
-    operations += 2;  // its way there
   }
-  const product_extents p = extents_of(product);
-  const std::int64_t tiles = p.batch * ceil_div(p.m, product.schedule.tile_m) * ceil_div(p.n, product.schedule.tile_n);
-  const double tile = 1.5 * operations * static_cast<double>(product.schedule.tile_m) * static_cast<double>(p.k) /
-                      (device.scalar_flops / device.compute_units);
-  return {static_cast<double>(ceil_div(tiles, std::int64_t{device.compute_units})) * tile,
-          static_cast<double>(tiles) * tile / device.compute_units};
+  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
 }
 
 MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
                                                              const device_profile& device) {
   const auto& product = g.get<matmul_attribute>(id);
-  double bytes = bytes_of(g, g.find(g.node(id).owner));
+  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
   for (const index_map* read : {&product.a, &product.b}) {
     const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
     const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));

@@ -108,11 +108,12 @@ inline void check(const device_profile& device) {
 // The product with the schedule that was measured for it, if there is one: which products there are costs alone decide.
 inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what, const optimize_options& options) {
   const auto* product = std::get_if<matmul_attribute>(&what);
-  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half()) return {};
+  if (product == nullptr || !options.tuned || options.schedule || product->schedule.is_half() || product->paired)
+    return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
   if (tuned == nullptr ||
-      (!product->start.is_empty() && !(tuned->is_scaled() && fits_statistics(*tuned, options.device))))
+      (!product->start.is_empty() && !(tuned->is_scaled() && fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
@@ -160,7 +161,7 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   }
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue);
+               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results);
   }
   if (options.tolerance == exactness::exact)
     enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |

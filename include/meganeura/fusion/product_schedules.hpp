@@ -40,9 +40,12 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
-/// Whether there is room for a number of each row of a tile, too.
-[[nodiscard]] constexpr bool fits_statistics(const product_schedule& s, const device_profile& device) {
-  return shared_bytes_of(s, device.unit) + 4 * s.tile_m <= device.max_shared_bytes;
+/// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
+[[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
+                                         const device_profile& device) {
+  if (paired && s.subgroup_n % (2 * device.unit.n) != 0) return false;  // each subgroup has both sums of a result
+  const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
+  return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
 
 /// Results of a subgroup where operands are split: with more, registers run out.
@@ -244,11 +247,32 @@ struct product_choice {
   return {seconds / tiles.share * (1 + tiles.crowd * filled) + device.product_once, seconds / tiles.full_share};
 }
 
+/// What a product computes as it reads its first operand.
+struct product_start {
+  double operations = 0;  // of an element
+  bool statistics = false;
+  [[nodiscard]] constexpr bool is_empty() const { return operations == 0 && !statistics; }
+  friend auto operator<=>(const product_start&, const product_start&) = default;
+};
+/// What that adds, once for each tile of columns. A workgroup computes all of its rows while its units wait, and the
+/// compiler of a driver hides half of that at best: measured on an H100 were 38 to 70 ps an element of a normalisation,
+/// 240 of a gated unit (33 and 158 by this, which chooses best).
+[[nodiscard]] constexpr kernel_time start_time(const product_start& start, const product_schedule& s,
+                                               const product_extents& p, const device_profile& device) {
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const double tile = 1.5 * start.operations * static_cast<double>(s.tile_m) * static_cast<double>(p.k) /
+                      (device.scalar_flops / device.compute_units);
+  return {static_cast<double>(ceil_div(tiles, std::int64_t{device.compute_units})) * tile,
+          static_cast<double>(tiles) * tile / device.compute_units};
+}
+
 /// The quickest of an arithmetic of matrix units if it is quicker than `otherwise`.
 [[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
-                                                  const device_profile& device, product_choice otherwise) {
+                                                  const device_profile& device, product_choice otherwise,
+                                                  const product_start& start = {}) {
   for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
-    const double seconds = unit_time(s, p, device).alone;
+    if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
+    const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
     if (seconds < otherwise.seconds) otherwise = {s, seconds};
   }
   return otherwise;
@@ -287,6 +311,14 @@ struct product_choice {
   return best_product(p, arithmetic_of(wanted, p, device), device);
 }
 
+/// The quickest of what only matrix units compute of f32 operands; f32 multiply-add stands for none.
+[[nodiscard]] inline product_choice best_product_on_units(const product_extents& p, const product_start& start,
+                                                          precision wanted, const device_profile& device) {
+  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  const product_choice none{{}, std::numeric_limits<double>::infinity()};
+  return best_on_units(p, arithmetic_of(wanted, p, device), device, none, start);
+}
+
 /// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
 [[nodiscard]] inline product_choice best_half_product(const product_extents& p, const device_profile& device) {
   if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
@@ -297,6 +329,7 @@ struct product_choice {
 [[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
+  if (p.paired && !fits_beside(s, false, true, device)) return false;
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 

@@ -47,9 +47,11 @@ inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .ove
   return best;
 }
 
-/// `batch` products of [m, n] results, sums of k terms each.
+/// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
+/// second right operand, and a tile has as many of either.
 struct product_extents {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool paired = false;
   friend auto operator<=>(const product_extents&, const product_extents&) = default;
 };
 
@@ -112,8 +114,9 @@ struct vector_tiles {
   product_extents found;
   found.batch = extent(product.batch_axes);
   found.m = extent(product.m_axes);
-  found.n = extent(product.n_axes);
+  found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
   found.k = extent(product.k_axes);
+  found.paired = product.paired;
   return found;
 }
 

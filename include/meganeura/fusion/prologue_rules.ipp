@@ -136,7 +136,10 @@ class prologue_draft {
       rows = row_factors(region_.program).find();
       if (!rows) return "it is not elements times a number of each row";
     }
-    product_draft draft{.loops = to_nest(product_), .finish = product_.finish.program};
+    product_draft draft{.loops = to_nest(product_),
+                        .finish = product_.finish.program,
+                        .paired = product_.paired,
+                        .further = product_.further};
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
@@ -217,7 +220,7 @@ class prologue_draft {
     loops.accesses[1].source = 0;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       if (i == *main) continue;
-      const auto behind = draft.operands.begin() + 2;
+      const auto behind = draft.operands.begin() + 1 + static_cast<std::ptrdiff_t>(product_.sums());
       const auto known = std::find(behind, draft.operands.end(), source_of(i));
       reads[i].source = static_cast<int>(known - draft.operands.begin());
       if (known == draft.operands.end()) draft.operands.push_back(source_of(i));
@@ -252,13 +255,15 @@ class prologue_draft {
     const scalar_ref sum = builder.argument(static_cast<int>(before) + 1, dtype::f32);
     const scalar_ref factor = builder.inlined(rows.factor, std::span(&sum, 1));
     small_vector<scalar_ref, 16> arguments(before + 1);
-    arguments[0] = builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), factor);
     for (const scalar_node& node : product_.finish.program.nodes) {
       const auto number = static_cast<std::size_t>(node.value);
-      if (node.op == scalar_op::argument && number > 0)
-        arguments[number] = builder.argument(static_cast<int>(number), node.type);
+      if (node.op == scalar_op::argument) arguments[number] = builder.argument(static_cast<int>(number), node.type);
     }
-    draft.finish = builder.finish(builder.inlined(product_.finish.program, arguments));
+    for (std::size_t i = 0; i < product_.sums(); ++i) {
+      const scalar_ref found = builder.argument(static_cast<int>(i), dtype::f32);
+      arguments[i] = builder.binary(scalar_op::multiply, found, factor);
+    }
+    draft.finish = with_results(builder, product_.finish.program, arguments, draft.further);
   }
 
   implementation_pass& pass_;

@@ -29,6 +29,8 @@ enum class structural : std::uint8_t {
   skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
   matmul_view,
   matmul_prologue,  // what a product reads, computed as it is read
+  matmul_pair,      // two products of one left operand, and what is computed of both
+  matmul_results,   // a product that is stored, and what is computed of it
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -116,6 +118,15 @@ struct product_epilogue {
 struct product_prologue : structural_rule<structural::matmul_prologue, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A pointwise region over two products that share their left operand: one kernel adds up both sums of a result and
+// stores what the region makes of them, and of the products themselves those that something else reads, too.
+struct product_pair : structural_rule<structural::matmul_pair, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Pointwise regions over one product, of which each, or the product too, is read: results of one kernel.
+struct product_results : structural_rule<structural::matmul_results, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -170,7 +181,8 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations = rule_list<product_epilogue, fuse_attention, product_prologue>;
+using between_implementations =
+    rule_list<product_epilogue, product_pair, product_results, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ MEGANEURA_INLINE std::string to_string(attention_form value) {
 
 MEGANEURA_INLINE std::span<const further_result> further_results(const attribute& value) {
   if (const auto* region = std::get_if<region_attribute>(&value)) return region->further;
+  if (const auto* product = std::get_if<matmul_attribute>(&value)) return product->further;
   if (const auto* rows = std::get_if<attention_attribute>(&value)) return rows->further;
   return {};
 }
@@ -155,20 +156,24 @@ struct attribute_printer {
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
-  std::string operator()(const region_attribute& a) const {
+  static std::string program_text(const scalar_program& program, std::span<const further_result> further) {
     std::vector<scalar_ref> results;
-    for (const further_result& each : a.further) results.push_back(each.value);
-    if (!a.program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(a.program.nodes.size() - 1));
+    for (const further_result& each : further) results.push_back(each.value);
+    if (!program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(program.nodes.size() - 1));
+    return to_string(program, results);
+  }
+  std::string operator()(const region_attribute& a) const {
     return fmt::format("space=[{}] rows={}{} {}", fmt::join(a.space, ","), a.row_axes, a.per_row ? " per_row" : "",
-                       to_string(a.program, results));
+                       program_text(a.program, a.further));
   }
   std::string operator()(const matmul_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
     std::string start;
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
-    return fmt::format("space=[{}] b{}m{}n{}k{} {}{}{}", fmt::join(a.space, ","), a.batch_axes, a.m_axes, a.n_axes,
-                       a.k_axes, to_string(a.finish.program), start, schedule);
+    return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
+                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further), start,
+                       schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();

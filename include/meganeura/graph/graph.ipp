@@ -185,7 +185,8 @@ MEGANEURA_INLINE double graph::flops(node_id id) const {
   if (const auto* product = std::get_if<matmul_attribute>(&what)) {
     shape rows = product->space;
     for (int i = 0; i < product->n_axes; ++i) rows.set(product->batch_axes + product->m_axes + i, 1);
-    return 2 * static_cast<double>(product->space.elements()) + detail::program_flops(product->start.program, rows) +
+    const double terms = static_cast<double>(product->space.elements()) * static_cast<double>(product->sums());
+    return 2 * terms + detail::program_flops(product->start.program, rows) +
            detail::program_flops(product->start.statistic, rows) +
            detail::program_flops(product->finish.program, n.extents);
   }

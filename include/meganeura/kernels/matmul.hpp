@@ -80,9 +80,18 @@ struct matmul_prologue {
   std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
 };
 
+/// What is stored where a product has several sums of each result, or stores several values: each value, of one point
+/// or of four neighbours along n, of which there may be none (`fours`).
+struct matmul_several {
+  using values = std::vector<scalar_value>;
+  bool fours = false;
+  std::function<values(std::span<const scalar_value> sums, const matmul_point& first)> finish{};
+};
+
 /// What a product does besides.
 struct matmul_programs {
   matmul_epilogue finish{};
+  std::optional<matmul_several> several{};  // instead
   std::optional<matmul_prologue> start{};
   matmul_programs() = default;
   matmul_programs(matmul_epilogue last)  // NOLINT(google-explicit-constructor): that alone
@@ -98,7 +107,12 @@ struct matmul_problem {
   /// Called once, between the bindings of a, b and that of the result: declares further operands, which become bindings
   /// 2, 3, ..., and returns the functions to apply. Empty: the sum itself.
   std::function<matmul_programs(spirv::kernel&)> epilogue;
-  bool has_prologue = false;  // on matrix units alone
+  // On matrix units alone:
+  bool has_prologue = false;
+  std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
+  std::size_t results = 1;                       // bindings behind all operands
+  /// Right operands.
+  [[nodiscard]] std::uint32_t sums() const { return offset_second ? 2 : 1; }
 };
 
 [[nodiscard]] std::uint64_t extent_of(const std::vector<matmul_axis>& group);

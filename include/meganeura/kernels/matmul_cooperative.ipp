@@ -47,35 +47,35 @@ class cooperative_product {
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
         left_(k, plan_operand(problem, true), "a", s.tile_m, s, device),
-        right_(k, plan_operand(problem, false), "b", s.tile_n, s, device),
+        rights_(bind_rights(k, problem, s, device)),
         programs_(bind_programs(problem, k)),
-        staged_(
-            k.shared<Element>(std::max(left_.staged_size() + right_.staged_size(), exchange_size(s, wide, shape_)))) {
+        staged_(k.shared<Element>(
+            std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
-    if (problem.result == dtype::f32)
-      out_ = k.storage_buffer<spirv::f32>("out", spirv::access::write);
-    else
-      narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
+    if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
+    for (std::size_t i = 0; !narrow_ && i < problem.results; ++i)
+      out_.push_back(k.storage_buffer<spirv::f32>(i == 0 ? "out" : "out" + std::to_string(i), spirv::access::write));
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
-  [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, s_.tile_n); }
+  [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
   void emit(const tile_position& tile) {
-    batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * s_.tile_n;
+    batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
     left_.begin(staged_, 0, batch_, first_m_);
-    right_.begin(staged_, left_.staged_size(), batch_, first_n_);
+    for (std::uint32_t side = 0; side < sums(); ++side)
+      rights_[side].begin(staged_, left_.staged_size() + side * rights_[side].staged_size(), batch_, first_n_);
     left_.place();
-    right_.place();
+    for (auto& right : rights_) right.place();
     const std::uint32_t across = s_.tile_n / s_.subgroup_n, down = s_.tile_m / s_.subgroup_m;
     const spirv::u32 subgroup = unit_.subgroup();
     slice_ = s_.slices > 1 ? subgroup / (across * down) : spirv::u32(0);
     const spirv::u32 place = s_.slices > 1 ? subgroup % (across * down) : subgroup;
     row_ = place / across * s_.subgroup_m;
-    column_ = place % across * s_.subgroup_n;
+    column_ = place % across * (s_.subgroup_n / sums());
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
       if (s_.keeps_low()) low_.push_back(unit_.zero());
@@ -101,9 +101,26 @@ class cooperative_product {
 
  private:
   static constexpr std::uint32_t wide = Element::components;
-  using sums = typename Unit<Element>::sums;
+  using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
+  [[nodiscard]] static std::vector<cooperative_operand<Element>> bind_rights(spirv::kernel& k,
+                                                                             const matmul_problem& problem,
+                                                                             const product_schedule& s,
+                                                                             const device_profile& device) {
+    matmul_operand plan = plan_operand(problem, false);
+    std::vector<cooperative_operand<Element>> bound;
+    bound.emplace_back(k, plan, "b", s.tile_n / problem.sums(), s, device);
+    if (!problem.offset_second) return bound;
+    plan.offset = *problem.offset_second;
+    bound.emplace_back(k, plan, "second", s.tile_n / problem.sums(), s, device);
+    return bound;
+  }
+
+  // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
+  // of the other.
+  [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
+  [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
@@ -112,9 +129,15 @@ class cooperative_product {
   [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
   [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
 
+  // Each with the place of its rows among those that have factors.
+  template <class Function>
+  void for_rights(const Function& f) {
+    for (std::uint32_t side = 0; side < sums(); ++side) f(rights_[side], s_.tile_m + side * side_n());
+  }
+
   void fetch(std::uint32_t step) {
     left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
-    right_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+    for (auto& right : rights_) right.fetch(step % s_.depth, step * s_.tile_k, ends(step));
   }
   void fetch_first() {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
@@ -122,7 +145,7 @@ class cooperative_product {
 
   // What is under way is fetched; behind this all know the factors that it asks for, or that `whole` rows do.
   void find_scales(const spirv::boolean& whole) {
-    const bool alone = left_.knows_rows() && right_.knows_rows();
+    const bool alone = left_.knows_rows() && rights_[0].knows_rows();
     fetch_first();
     scales_->begin(whole);
     scales_->clear(alone ? row_scales::part::notes : row_scales::part::all);
@@ -130,12 +153,12 @@ class cooperative_product {
     if (!sees_all()) {
       k_.if_(whole, [&] {
         left_.find_whole_rows(*scales_, 0);
-        right_.find_whole_rows(*scales_, s_.tile_m);
+        for_rights([&](auto& right, std::uint32_t at) { right.find_whole_rows(*scales_, at); });
         fetch_first();
       });
     }
     left_.find_rows(*scales_, 0, steps_under_way());
-    right_.find_rows(*scales_, s_.tile_m, steps_under_way());
+    for_rights([&](auto& right, std::uint32_t at) { right.find_rows(*scales_, at, steps_under_way()); });
     if (!alone) k_.barrier();
   }
 
@@ -147,8 +170,8 @@ class cooperative_product {
                 tries = tries.load() + 1u;
                 k_.barrier();  // what was noted has been read
                 find_scales(whole.load() != 0u);
-                for (const sums& each : main_) unit_.clear(each);
-                for (const sums& each : low_) unit_.clear(each);
+                for (const fragment_sums& each : main_) unit_.clear(each);
+                for (const fragment_sums& each : low_) unit_.clear(each);
                 add_up();
                 scales_->prepare_inverses();
                 note_overflow();
@@ -163,7 +186,7 @@ class cooperative_product {
   // What overflows f16 is an infinity there, and then one or a NaN in the sums.
   void note_overflow() {
     spirv::u32 largest = 0;
-    for (const sums& each : main_) largest = max(largest, unit_.largest(each));
+    for (const fragment_sums& each : main_) largest = max(largest, unit_.largest(each));
     k_.if_(largest >= 0x7f800000u, [&] { scales_->note_overflow(); });
   }
 
@@ -171,7 +194,7 @@ class cooperative_product {
     if (statistics_) left_.begin_statistics();
     if (scales_) {
       left_.scale_by(*scales_, 0);
-      right_.scale_by(*scales_, s_.tile_m);
+      for_rights([&](auto& right, std::uint32_t at) { right.scale_by(*scales_, at); });
     }
     if (s_.depth > 1) {
       for (std::uint32_t step = 0; step < steps(); ++step) {
@@ -190,7 +213,7 @@ class cooperative_product {
             const spirv::u32 next = first_k + s_.tile_k;
             k_.if_(next < k_count_, [&] {
               left_.fetch(0, next, k_count_ % s_.tile_k != 0);
-              right_.fetch(0, next, k_count_ % s_.tile_k != 0);
+              for (auto& right : rights_) right.fetch(0, next, k_count_ % s_.tile_k != 0);
             });
             k_.barrier();
             if (scales_ && sees_all()) scales_->prepare_inverses();
@@ -208,7 +231,7 @@ class cooperative_product {
 
   void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     left_.stage(step, first_k, ends);
-    right_.stage(step, first_k, ends);
+    for (auto& right : rights_) right.stage(step, first_k, ends);
   }
 
   // Each slice its share of `terms`.
@@ -240,7 +263,9 @@ class cooperative_product {
     for (std::uint32_t d = 0; d < depth; ++d) {
       const auto of = [&](std::uint32_t term) {
         if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
-        return load(right_, term, column_ + at * shape_.n, kk + d * shape_.k, spirv::matrix_use::b);
+        const std::uint32_t a_side = columns() / sums();
+        return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
+                    spirv::matrix_use::b);
       };
       found.high.push_back(of(0));
       if (splits()) found.low.push_back(of(1));
@@ -260,7 +285,7 @@ class cooperative_product {
       unit_.multiply_add(low_[at], a.low[0], b.high[0]);
       return;
     }
-    const sums part = unit_.zero();
+    const fragment_sums part = unit_.zero();
     for (std::size_t d = 0; d < a.high.size(); ++d) {
       unit_.multiply_add(part, a.high[d], b.low[d]);
       unit_.multiply_add(part, a.low[d], b.high[d]);
@@ -288,7 +313,7 @@ class cooperative_product {
       const spirv::u32 m = first_m_ + row_ + i / columns() * shape_.m;
       const spirv::u32 n = first_n_ + column_ + i % columns() * shape_.n;
       const spirv::u32 offset = offset_of(plan_.batch, batch_) + m * plan_.m[0].stride + n + problem_.offset_out;
-      unit_.store(main_[i], *out_, offset, plan_.m[0].stride);
+      unit_.store(main_[i], out_[0], offset, plan_.m[0].stride);
     }
   }
 
@@ -297,12 +322,12 @@ class cooperative_product {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
-      const spirv::u32 n = column_ + i % columns() * shape_.n;
+      const spirv::u32 n = column_ * sums() + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
     store_area(
-        s_.tile_m, s_.tile_n, k_.local_index(), k_.local_size()[0], 0, 0,
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 0, 0,
         [&](const spirv::u32& at) { return at * stride; }, s_.slices, s_.tile_m * stride);
   }
 
@@ -316,14 +341,14 @@ class cooperative_product {
         unit_.store(main_[i * columns() + j], staged_, band + j * shape_.n / wide, stride);
       unit_.meet();
       store_area(
-          shape_.m, s_.subgroup_n, lane, device_.subgroup_size, row_ + i * shape_.m, column_,
+          shape_.m, s_.subgroup_n / sums(), lane, device_.subgroup_size, row_ + i * shape_.m, column_,
           [&](const spirv::u32& at) { return band + at * stride; }, 1, 0);
       unit_.meet();
     }
   }
 
-  // Rows and columns of an area of workgroup memory, shared out to `workers` invocations; the area stands at (m, n) of
-  // the tile, its rows where row_at says, and `parts` of it, `distance` apart, are added up.
+  // Rows and columns of results whose sums are in workgroup memory, shared out to `workers` invocations; they stand at
+  // (m, n) of the tile, their rows where row_at says, and `parts` of the sums, `distance` apart, are added up.
   template <class RowAt>
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
@@ -340,10 +365,16 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
         result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        for (std::uint32_t part = 0; part < parts; ++part) {
-          const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, column, width);
-          if (part == 0) group.sums = more;
-          for (std::uint32_t j = 0; part > 0 && j < width; ++j) group.sums[j] = group.sums[j] + more[j];
+        const std::uint32_t beside = s_.subgroup_n / sums();  // columns of a subgroup's first sums
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          const spirv::u32 stored =
+              sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
+          std::vector<spirv::f32> found = exchanged(row_at(row), stored, width);
+          for (std::uint32_t part = 1; part < parts; ++part) {
+            const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, stored, width);
+            for (std::uint32_t j = 0; j < width; ++j) found[j] = found[j] + more[j];
+          }
+          group.sums.push_back(std::move(found));
         }
         if (scales_) unscale(group);
         groups.push_back(group);
@@ -364,84 +395,113 @@ class cooperative_product {
     return found;
   }
 
-  // Neighbouring sums from (m, n) of the tile on.
+  // Neighbouring results from (m, n) of the tile on.
   struct result_group {
     spirv::u32 m, n;
-    spirv::boolean is_one;  // false: stands for another
-    std::vector<spirv::f32> sums;
+    spirv::boolean is_one;                      // false: stands for another
+    std::vector<std::vector<spirv::f32>> sums;  // of each right operand
+    std::vector<scalar_value> values{};         // finished: of each result, all of the group
   };
 
   void unscale(result_group& group) const {
-    std::vector<spirv::f32>& x = group.sums;
-    if (x.size() == 1) return static_cast<void>(x[0] = scales_->unscaled(x[0], group.m, group.n + s_.tile_m));
-    const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, group.n + s_.tile_m);
-    for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+    for (std::uint32_t side = 0; side < sums(); ++side) {
+      std::vector<spirv::f32>& x = group.sums[side];
+      const spirv::u32 right = group.n + (s_.tile_m + side * side_n());
+      if (x.size() == 1) {
+        x[0] = scales_->unscaled(x[0], group.m, right);
+        continue;
+      }
+      const spirv::f32x4 four = scales_->unscaled(vector(x[0], x[1], x[2], x[3]), group.m, right);
+      for (std::uint32_t i = 0; i < 4; ++i) x[i] = four[i];
+    }
+  }
+
+  void finish(result_group& group, const matmul_point& at) {
+    const auto together = [](const std::vector<spirv::f32>& x) -> scalar_value {
+      if (x.size() == 1) return x[0];
+      return vector(x[0], x[1], x[2], x[3]);
+    };
+    const std::vector<spirv::f32>& first = group.sums[0];
+    if (!programs_.several) {
+      if (first.size() == 1)
+        group.values = {programs_.finish(first[0], at)};
+      else
+        group.values = {programs_.finish(vector(first[0], first[1], first[2], first[3]), at)};
+      return;
+    }
+    std::vector<scalar_value> all;
+    if (first.size() == 1 || programs_.several->fours) {
+      for (const auto& each : group.sums) all.push_back(together(each));
+      group.values = programs_.several->finish(all, at);
+      return;
+    }
+    std::array<std::vector<scalar_value>, 4> parts;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      all.clear();
+      for (const auto& each : group.sums) all.push_back(each[i]);
+      parts[i] = programs_.several->finish(all, {at.batch, at.m, at.n + i, at.offset + i, at.statistic});
+    }
+    for (std::size_t i = 0; i < parts[0].size(); ++i)
+      group.values.push_back(grouped(k_, {parts[0][i], parts[1][i], parts[2][i], parts[3][i]}));
   }
 
   void store_results(std::vector<result_group>& groups) {
-    const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % s_.tile_n != 0;
+    const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % side_n() != 0;
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
+      const auto width = static_cast<std::uint32_t>(group.sums[0].size());
       spirv::u32 m = first_m_ + group.m, n = first_n_ + group.n;
       if (m_ends) group.is_one = group.is_one && m < m_count_, m = min(m, spirv::u32(m_count_ - 1));
-      if (n_ends) {
-        group.is_one = group.is_one && n < n_count_;
-        n = min(n, spirv::u32(n_count_ - static_cast<std::uint32_t>(group.sums.size())));
-      }
+      if (n_ends) group.is_one = group.is_one && n < n_count_, n = min(n, spirv::u32(n_count_ - width));
       offsets.push_back(offset_of(plan_.batch, batch_) + offset_of(plan_.m, m) + offset_of(plan_.n, n) +
                         problem_.offset_out);
-      std::vector<spirv::f32>& found = group.sums;
       matmul_point at{batch_, m, n, offsets.back()};
       if (statistics_) at.statistic = statistics_->load(group.m);
-      if (found.size() == 1) {
-        found[0] = programs_.finish(found[0], at);
-      } else {
-        const spirv::f32x4 four = programs_.finish(vector(found[0], found[1], found[2], found[3]), at);
-        for (std::uint32_t i = 0; i < 4; ++i) found[i] = four[i];
-      }
+      finish(group, at);
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
-        const std::vector<spirv::f32>& found = groups[i].sums;
-        if (found.size() == 1)
-          store_result(offsets[i], found[0]);
-        else
-          store_result(offsets[i] / 4, vector(found[0], found[1], found[2], found[3]));
+        for (std::size_t result = 0; result < groups[i].values.size(); ++result) {
+          if (groups[i].sums[0].size() == 1)
+            store_result(result, offsets[i], spirv::f32(groups[i].values[result]));
+          else
+            store_result(result, offsets[i] / 4, spirv::f32x4(groups[i].values[result]));
+        }
       });
     }
   }
 
   // One, or four of which `at` counts the groups.
   template <class Value>
-  void store_result(const spirv::u32& at, const Value& value) {
+  void store_result(std::size_t result, const spirv::u32& at, const Value& value) {
     if (narrow_)
       narrow_->store(at, scalar_value(value));
     else
-      k_.view<Value>(*out_)[at] = value;
+      k_.view<Value>(out_[result])[at] = value;
   }
 
   // In f32 from the operands themselves.
   void store_one_by_one() {
-    const std::uint32_t count = s_.tile_m * s_.tile_n;
+    const std::uint32_t count = s_.tile_m * side_n();
     k_.for_(
         0, count, k_.local_size()[0],
         [&](const spirv::u32& first) {
           const spirv::u32 place = min(first + k_.local_index(), spirv::u32(count - 1));
-          const spirv::u32 m = place / s_.tile_n, n = place % s_.tile_n;
+          const spirv::u32 m = place / side_n(), n = place % side_n();
           const spirv::u32 last_m = m_count_ - 1, last_n = n_count_ - 1;
-          std::vector<result_group> groups{{m,
-                                            n,
-                                            first + k_.local_index() < count,
-                                            {one_by_one(min(first_m_ + m, last_m), min(first_n_ + n, last_n))}}};
+          std::vector<result_group> groups{{m, n, first + k_.local_index() < count, {}}};
+          for (auto& right : rights_)
+            groups[0].sums.push_back({one_by_one(right, min(first_m_ + m, last_m), min(first_n_ + n, last_n))});
           store_results(groups);
         },
         spirv::unrolling::keep);
   }
 
-  [[nodiscard]] spirv::f32 one_by_one(const spirv::u32& m, const spirv::u32& n) {
+  [[nodiscard]] spirv::f32 one_by_one(const cooperative_operand<Element>& right, const spirv::u32& m,
+                                      const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right_.element(n, i), sum.load()); },
+        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right.element(n, i), sum.load()); },
         spirv::unrolling::keep);
     return sum.load();
   }
@@ -454,15 +514,16 @@ class cooperative_product {
   Unit<Element> unit_;
   matmul_result plan_;
   std::uint32_t m_count_, n_count_, k_count_;
-  cooperative_operand<Element> left_, right_;
+  cooperative_operand<Element> left_;
+  std::vector<cooperative_operand<Element>> rights_;
   matmul_programs programs_;
-  std::optional<spirv::memory<spirv::f32>> out_;
-  std::optional<bound_tensor> narrow_;  // instead, where results are not f32
+  std::vector<spirv::memory<spirv::f32>> out_;  // each result
+  std::optional<bound_tensor> narrow_;          // instead, where results are not f32
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
-  std::vector<sums> main_, low_;
+  std::vector<fragment_sums> main_, low_;
 };
 
 template <spirv::kernel_value Element, template <class> class Unit>
@@ -522,6 +583,14 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
          to_string(s));
   }
+  if (problem.offset_second &&
+      (!fusion::fits_beside(s, false, true, device) || (*problem.offset_second - problem.offset_b) % 8 != 0)) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': of a pair each subgroup has both sums of a result, and right operands lie alike",
+         to_string(s));
+  }
+  if (problem.results > 1 && problem.result != dtype::f32)
+    fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,
        "matmul schedule '{}': f16 operands need unit stride along k or along m and n, with extents, other strides and "

@@ -41,24 +41,30 @@ inline spirv::u32 epilogue_offset(const matmul_attribute& node, const index_map&
   return true;
 }
 
-/// The operands behind the first two, and a product's programs over them.
+/// The operands behind those that are multiplied, and a product's programs over them.
 class bound_programs {
  public:
-  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) : k_(k), node_(node) {
-    for (std::size_t i = 2; i < types.size(); ++i) operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
+  bound_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types)
+      : k_(k), node_(node), first_(1 + node.sums()) {
+    for (std::size_t i = first_; i < types.size(); ++i)
+      operands_.emplace_back(k, types[i], "operand" + std::to_string(i));
   }
 
-  /// The epilogue's over one finished sum, or over four.
-  [[nodiscard]] scalar_value finish(const scalar_value& sums, const matmul_point& first) const {
-    const scalar_value finished = emit(k_, node_.finish.program, [&](int argument) -> scalar_value {
-      if (argument == 0) return sums;
-      const index_map& map = node_.finish.accesses[static_cast<std::size_t>(argument) - 1];
-      if (map.source == index_map::statistic_source) return widened(*first.statistic, sums.type.components);
-      const int axis = sums.type.components == 4 ? last_column_of_fours(node_) : -1;
+  /// The epilogue's over one finished sum, or over four; of a pair's, over both. Each result's value.
+  [[nodiscard]] std::vector<scalar_value> finish(std::span<const scalar_value> sums, const matmul_point& first) const {
+    const int width = sums[0].type.components;
+    const std::vector<scalar_value> nodes = emit_nodes(k_, node_.finish.program, [&](int argument) -> scalar_value {
+      const auto number = static_cast<std::size_t>(argument);
+      if (number < sums.size()) return sums[number];
+      const index_map& map = node_.finish.accesses[number - 1];
+      if (map.source == index_map::statistic_source) return widened(*first.statistic, width);
+      const int axis = width == 4 ? last_column_of_fours(node_) : -1;
       const spirv::u32 offset = epilogue_offset(node_, map, first);
       return axis < 0 ? read(map, offset) : read_along(map, offset, axis);
     });
-    return widened(finished, sums.type.components);
+    std::vector<scalar_value> values = {widened(nodes.back(), width)};
+    for (const further_result& each : node_.further) values.push_back(widened(nodes[each.value], width));
+    return values;
   }
 
   // Of the prologue.
@@ -103,7 +109,7 @@ class bound_programs {
                 [&](int argument) { return argument == 0 ? of : reads[static_cast<std::size_t>(argument) - 1]; });
   }
   [[nodiscard]] const bound_tensor& operand_of(const index_map& map) const {
-    return operands_[static_cast<std::size_t>(map.source) - 2];
+    return operands_[static_cast<std::size_t>(map.source) - first_];
   }
   [[nodiscard]] scalar_value read(const index_map& map, const spirv::u32& offset) const {
     if (map.source == index_map::index_source) return spirv::bitcast<spirv::i32>(offset);
@@ -122,21 +128,31 @@ class bound_programs {
 
   spirv::kernel& k_;
   const matmul_attribute node_;
+  std::size_t first_;  // of these operands
   std::vector<bound_tensor> operands_;
 };
 
 // Declares the further operands in the kernel and returns what applies the programs.
 inline matmul_programs declare_programs(spirv::kernel& k, const matmul_attribute& node, std::span<const dtype> types) {
   const auto bound = std::make_shared<const bound_programs>(k, node, types);
+  const bool has_fours = last_column_of_fours(node) >= 0;
+  const auto finish_one = [bound](const scalar_value& sums, const matmul_point& first) {
+    return bound->finish(std::span(&sums, 1), first)[0];
+  };
   matmul_epilogue::of_four four;
-  if (last_column_of_fours(node) >= 0) {
-    four = [bound](const spirv::f32x4& sums, const matmul_point& first) {
-      return spirv::f32x4(bound->finish(sums, first));
+  if (has_fours) {
+    four = [finish_one](const spirv::f32x4& sums, const matmul_point& first) {
+      return spirv::f32x4(finish_one(sums, first));
     };
   }
   matmul_programs made(
-      {[bound](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(bound->finish(sum, point)); },
+      {[finish_one](const spirv::f32& sum, const matmul_point& point) { return spirv::f32(finish_one(sum, point)); },
        std::move(four)});
+  if (node.paired || !node.further.empty()) {
+    made.several = {has_fours, [bound](std::span<const scalar_value> sums, const matmul_point& first) {
+                      return bound->finish(sums, first);
+                    }};
+  }
   if (node.start.is_empty()) return made;
   using values = matmul_prologue::values;
   made.start = {
@@ -170,7 +186,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
                                                     dtype result) {
   const bool half = node.schedule.is_half();
   const dtype expected = half ? dtype::f16 : dtype::f32;
-  if (types[0] != expected || types[1] != expected || (result != dtype::f32 && (!half || result != dtype::f16))) {
+  const std::span<const dtype> multiplied = types.first(1 + node.sums());
+  if (std::ranges::any_of(multiplied, [&](dtype each) { return each != expected; }) ||
+      (result != dtype::f32 && (!half || result != dtype::f16))) {
     fail(error_category::unsupported,
          "a matrix product of {} and {} giving {} was asked for; there are those of f32 and, on matrix units, of f16: "
          "cast the operands",
@@ -198,7 +216,10 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_b = value(node.b.offset);
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
-  if (node.finish.program.is_identity() && !problem.has_prologue) return problem;
+  if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
+  problem.results += node.further.size();
+  const bool stores_sums = node.finish.program.is_identity() && !node.paired && node.further.empty();
+  if (stores_sums && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
   problem.epilogue = [node, kept](spirv::kernel& k) { return detail::declare_programs(k, node, kept); };
   return problem;
@@ -207,6 +228,9 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
 MEGANEURA_INLINE kernel_dispatch make_matmul(const matmul_attribute& node, std::span<const dtype> types, dtype result,
                                              const device_profile& on) {
   const matmul_problem problem = make_matmul_problem(node, types, result);
+  if ((node.paired || !node.further.empty()) && !node.schedule.is_on_units())
+    fail(error_category::internal,
+         "matmul: a pair or several results without matrix units; the rules must not do that");
   if (node.schedule.is_on_units()) return make_cooperative_matmul(problem, node.schedule, on);
   return make_best_matmul(problem, on);
 }

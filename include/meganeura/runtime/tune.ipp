@@ -37,11 +37,11 @@ struct tuned_size {
 };
 using tuned_sizes = std::map<fusion::product_extents, tuned_size>;
 
-// The product of f32 operands that a step computes.
+// The product of f32 operands that a step computes; schedules of pairs are not tuned.
 [[nodiscard]] inline const matmul_attribute* product_of(const plan::execution_plan& p, const plan::step& s) {
   if (s.kind != plan::step::kernel) return nullptr;
   const auto* found = std::get_if<matmul_attribute>(&p.implementation.attribute_of(s.node));
-  return found != nullptr && !found->schedule.is_half() ? found : nullptr;
+  return found != nullptr && !found->schedule.is_half() && !found->paired ? found : nullptr;
 }
 
 [[nodiscard]] inline tuned_sizes sizes_of(const plan::execution_plan& p, precision wanted, const device_profile& costs,

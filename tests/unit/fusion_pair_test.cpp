@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// Products with two right operands: which plans have them, and that they compute the same.
+#include <meganeura/fusion/optimize.hpp>
+
+#include <oracle/interpreter.hpp>
+#include <oracle/tolerance.hpp>
+#include <support/egraph_sample_graphs.hpp>
+#include <support/pair_samples.hpp>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace meganeura;
+using namespace meganeura::support;
+
+// As few kernels as can be, whatever they take.
+fusion::optimize_options options_of_launches() {
+  fusion::optimize_options options;
+  options.device.launch = {1, 1};
+  options.device.matrix_units = matrix_units::cooperative;
+  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+  options.schedule = 0;
+  options.disabled = {"split_sum"};
+  options.explain = true;
+  return options;
+}
+
+void expect_equal(const graph& plan, const graph& g, const std::string& what) {
+  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
+  const auto expected = oracle::interpreter<double>(g, leaves, {}).run();
+  const auto found = oracle::interpreter<double>(plan, leaves, {}).run();
+  for (const auto& [name, values] : expected) {
+    EXPECT_LE(oracle::relative_error(found.at(name).values, values.values), oracle::tolerance(dtype::f32))
+        << what << ' ' << name;
+  }
+}
+
+TEST(fusion_pair, spellings_are_one_kernel) {
+  for (const named_pair& each : pairs()) {
+    graph g;
+    each.make(g, {40, 64, 48});
+    fusion::optimize_report report;
+    const graph plan = fusion::optimize(g, options_of_launches(), &report);
+    ASSERT_EQ(products(plan).size(), 1u) << each.name << '\n' << report.explain;
+    const matmul_attribute& product = *products(plan)[0];
+    EXPECT_EQ(product.paired, each.is_paired) << each.name << '\n' << report.explain;
+    EXPECT_EQ(1 + product.further.size(), each.results) << each.name;
+    EXPECT_EQ(!product.start.is_empty(), each.has_prologue) << each.name << '\n' << report.explain;
+    expect_equal(plan, g, each.name);
+  }
+}
+
+// Gradients read both products, and what they store is read of one kernel.
+TEST(fusion_pair, of_a_training_step) {
+  for (const std::int64_t layers : {1, 3}) {
+    graph g;
+    node_value x = f32_input(g, "x", {40, 64});
+    std::vector<node_id> weights;
+    const auto weight = [&](const std::string& name, const shape& extents) {
+      weights.push_back(g.parameter(name, dtype::f32, extents));
+      return node_value(g, weights.back());
+    };
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const std::string number = std::to_string(i);
+      const node_value w = weight("w" + number, {64, 48}), v = weight("v" + number, {64, 48});
+      x = x + matmul(silu(matmul(x, w)) * matmul(x, v), weight("down" + number, {48, 64}));
+    }
+    const std::vector<node_id> slopes = gradients(g, sum(sum(square(x), 1), 0).id(), weights);
+    for (std::size_t i = 0; i < slopes.size(); ++i) g.add_output("d" + std::to_string(i), slopes[i]);
+    fusion::optimize_report report;
+    const graph plan = fusion::optimize(g, options_of_launches(), &report);
+    std::int64_t found = 0;
+    for (const matmul_attribute* product : products(plan)) found += product->paired && product->further.size() == 2;
+    EXPECT_EQ(found, layers) << report.explain;
+    expect_equal(plan, g, std::to_string(layers));
+  }
+}
+
+// Other left operands, another size, or read in another order.
+TEST(fusion_pair, look_alikes_are_not) {
+  const std::vector<std::pair<const char*, std::function<node_value(graph&)>>> all{
+      {"two left operands",
+       [](graph& g) {
+         const node_value x = f32_input(g, "x", {48, 64}), other = f32_input(g, "other", {48, 64});
+         return silu(matmul(x, f32_input(g, "w", {64, 48}))) * matmul(other, f32_input(g, "v", {64, 48}));
+       }},
+      {"a column",
+       [](graph& g) {
+         const node_value x = f32_input(g, "x", {48, 64});
+         return silu(matmul(x, f32_input(g, "w", {64, 48}))) * matmul(x, f32_input(g, "v", {64, 1}));
+       }},
+      {"transposed",
+       [](graph& g) {
+         const node_value x = f32_input(g, "x", {48, 64});
+         return silu(matmul(x, f32_input(g, "w", {64, 48}))) * transpose(matmul(x, f32_input(g, "v", {64, 48})));
+       }},
+      {"of another layout", [](graph& g) {
+         const node_value x = f32_input(g, "x", {48, 64});
+         return silu(matmul(x, f32_input(g, "w", {64, 48}))) * matmul(x, transpose(f32_input(g, "v", {48, 64})));
+       }}};
+  for (const auto& [name, make] : all) {
+    graph g;
+    g.add_output("y", make(g));
+    const graph plan = fusion::optimize(g, options_of_launches());
+    for (const matmul_attribute* product : products(plan)) EXPECT_FALSE(product->paired) << name;
+    expect_equal(plan, g, name);
+  }
+}
+
+// What is decided by a sum is decided by one kernel: what is kept could be added up by another one.
+TEST(fusion_pair, decisions_are_made_once) {
+  for (const bool is_kept : {false, true}) {
+    graph g;
+    const node_value x = f32_input(g, "x", {40, 64});
+    const node_value first = matmul(x, f32_input(g, "w", {64, 48})), second = matmul(x, f32_input(g, "v", {64, 48}));
+    g.add_output("y", select(less(0.0, first), second, second * 2.0));
+    if (is_kept) g.add_output("first", first);
+    const graph plan = fusion::optimize(g, options_of_launches());
+    for (const matmul_attribute* product : products(plan)) EXPECT_EQ(product->paired, !is_kept);
+    expect_equal(plan, g, is_kept ? "kept" : "alone");
+  }
+}
+
+TEST(fusion_pair, only_where_it_may) {
+  graph g;
+  pairs()[0].make(g, {40, 64, 48});
+  for (int i = 0; i < 4; ++i) {
+    fusion::optimize_options options = options_of_launches();
+    if (i == 0) options.fusion = false;
+    if (i == 1) options.matrix_units = false;
+    if (i == 2) options.disabled.push_back("matmul_pair");
+    if (i == 3) options.region.buffers = 2;
+    for (const matmul_attribute* product : products(fusion::optimize(g, options))) EXPECT_FALSE(product->paired) << i;
+  }
+}
+
+}  // namespace
