@@ -122,7 +122,7 @@ TEST(fusion_product_schedules, the_model_is_near_what_was_measured) {
     EXPECT_LT(modelled, each.microseconds * 1.5) << each.schedule;
     EXPECT_GT(modelled, each.microseconds / 1.5) << each.schedule;
     EXPECT_LE(each.microseconds, each.least * each.within) << each.schedule;
-    const auto& [batch, m, n, k] = each.extents;
+    const auto& [batch, m, n, k, paired] = each.extents;
     const double least = 2e6 * static_cast<double>(batch * m * n * k) / fusion::product_flops(arithmetic, on);
     EXPECT_LT(least, each.least) << each.schedule << " is quicker than the floor";
   }
