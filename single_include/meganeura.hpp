@@ -2479,10 +2479,13 @@ struct product_schedule {
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
 /// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
-/// along k. A `paired` product adds up as many sums of a second right operand: operand 2, which the epilogue's first
-/// access reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are
-/// stored where the first is, of its dtype, and the node is then no value itself (see region_attribute). On matrix
-/// units alone there are pairs, further results, and a prologue, over groups of four along k or m.
+/// along k. On matrix units alone:
+/// A prologue, over groups of four along k or m.
+/// A `paired` product adds up as many sums of a second right operand: operand 2, which the epilogue's first access
+/// reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are stored where
+/// the first is, of its dtype, and the node is then no value itself (see region_attribute). A paired product may
+/// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
+/// (below 0: before; 0: there is none) behind the last node's.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -2492,13 +2495,16 @@ struct matmul_attribute {
   product_schedule schedule;
   bool paired = false;
   std::vector<further_result> further{};
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
-        visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further);
+        visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
+        visit("half", self.half), visit("half_distance", self.half_distance);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };
@@ -21199,8 +21205,12 @@ struct attribute_printer {
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
-  static std::string program_text(const scalar_program& program, std::span<const further_result> further) {
-    std::vector<scalar_ref> results;
+  static std::vector<scalar_ref> halves(const matmul_attribute& a) {
+    return a.half_distance == 0 ? std::vector<scalar_ref>() : std::vector{a.half};
+  }
+  // results: behind the last node's.
+  static std::string program_text(const scalar_program& program, std::span<const further_result> further,
+                                  std::vector<scalar_ref> results = {}) {
     for (const further_result& each : further) results.push_back(each.value);
     if (!program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(program.nodes.size() - 1));
     return to_string(program, results);
@@ -21215,8 +21225,8 @@ struct attribute_printer {
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
     return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
-                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further), start,
-                       schedule);
+                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further, halves(a)),
+                       start, schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();
@@ -30736,12 +30746,16 @@ struct product_start {
   return best_product(p, arithmetic_of(wanted, p, device), device);
 }
 
-/// The quickest of what only matrix units compute of f32 operands; f32 multiply-add stands for none.
+/// The quickest of what only matrix units compute of f32 operands. f32 multiply-add stands for none: also where it is
+/// the quickest of the product alone, as of single rows.
 [[nodiscard]] inline product_choice best_product_on_units(const product_extents& p, const product_start& start,
                                                           precision wanted, const device_profile& device) {
-  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  product_extents alone = p;
+  alone.paired = false;
+  const product_choice plain = best_product(alone, wanted, device);
+  if (!plain.schedule.is_on_units()) return {};
   const product_choice none{{}, std::numeric_limits<double>::infinity()};
-  return best_on_units(p, arithmetic_of(wanted, p, device), device, none, start);
+  return best_on_units(p, plain.schedule.arithmetic, device, none, start);
 }
 
 /// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.
@@ -30938,6 +30952,7 @@ enum class structural : std::uint8_t {
   matmul_prologue,  // what a product reads, computed as it is read
   matmul_pair,      // two products of one left operand, and what is computed of both
   matmul_results,   // a product that is stored, and what is computed of it
+  matmul_rotary,    // a product whose columns are turned in pairs
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -31034,6 +31049,11 @@ struct product_pair : structural_rule<structural::matmul_pair, op::region> {
 struct product_results : structural_rule<structural::matmul_results, op::region> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A pointwise region that reads a product at both places along an axis of two, as rotary embeddings do: one kernel has
+// both sums, and stores both values.
+struct product_rotary : structural_rule<structural::matmul_rotary, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -31089,7 +31109,7 @@ struct rule_list {
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
 using between_implementations =
-    rule_list<product_epilogue, product_pair, product_results, fuse_attention, product_prologue>;
+    rule_list<product_epilogue, product_pair, product_results, product_rotary, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
@@ -31684,7 +31704,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   }
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results);
+               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results) |
+               bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
     enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
@@ -42048,6 +42069,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::matmul_prologue, "matmul_prologue"},
                                                           {structural::matmul_pair, "matmul_pair"},
                                                           {structural::matmul_results, "matmul_results"},
+                                                          {structural::matmul_rotary, "matmul_rotary"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
@@ -42466,6 +42488,10 @@ MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const 
   return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
 
+namespace detail {
+inline constexpr double long_program = 16;  // operations, as costs count them
+}
+
 MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
                                                                              bool deciding) const {
   producer result{.id = id};
@@ -42477,6 +42503,9 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
     result.conservative = result.greedy = result.other = choice::conservative;
+    // What takes long is worth a table, which all that reads it may share.
+    if (uses_[id] > 1 && program_cost(region.program, options_.device) > detail::long_program)
+      result.greedy = choice::leaf;
     return result;
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well
@@ -42990,20 +43019,23 @@ struct product_draft {
   scalar_program finish{};
   bool paired = false;
   std::vector<further_result> further{};  // whose outputs are the result's
-  prologue start{};                       // without its accesses
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
+  prologue start{};  // without its accesses
   std::size_t start_accesses = 0;
   rule_mask reasons{};
 };
 
-// The program of these arguments, of which the further results' values stay the same.
-inline scalar_program with_results(scalar_builder& builder, const scalar_program& program,
-                                   std::span<const scalar_ref> arguments, std::span<further_result> further) {
-  small_vector<scalar_ref, 4> results;
-  for (const further_result& each : further) results.push_back(builder.inlined(part(program, each.value), arguments));
-  results.push_back(builder.inlined(program, arguments));
-  scalar_program made = builder.finish(std::span(results.begin(), results.end()));  // the last one's node is the last
-  for (std::size_t i = 0; i < further.size(); ++i) further[i].value = results[i];
-  return made;
+// The draft's program of these arguments; further results and halves are of the same values.
+inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
+  small_vector<scalar_ref, 4> values;
+  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
+  for (const further_result& each : draft.further) add(each.value);
+  if (draft.half_distance != 0) add(draft.half);
+  values.push_back(builder.inlined(draft.finish, arguments));
+  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
+  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
 }
 
 // The draft as `value`; or why there is no kernel of it.
@@ -43044,6 +43076,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
     each.output = value.output;
     value.further.push_back(std::move(each));
   }
+  value.half = draft.half, value.half_distance = draft.half_distance;
   const dtype stored = g[g.find(draft.operands[0])].type;
   value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
@@ -43051,7 +43084,9 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   }
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
-  if (stored == dtype::f16 && !is_read_in_eights(loops)) return "f16 operands would be read otherwise than they lie";
+  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
+  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
+    return "f16 operands would be read otherwise than they lie";
   return nullptr;
 }
 
@@ -43142,6 +43177,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   const auto& inner = g.get<matmul_attribute>(product);
   const dtype type = g[g.find(g.node(region).owner)].type;
   if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
+  if (inner.half_distance != 0) return "the product is stored in halves";
   nest loops = to_nest(inner);
   epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
@@ -43191,7 +43227,16 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
   const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
-  return finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
+  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
+  if (product.schedule.is_on_units()) {
+    const product_schedule& s = product.schedule;
+    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
+    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
+    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
+  }
+  return all;
 }
 
 }  // namespace detail
@@ -43328,7 +43373,9 @@ class prologue_draft {
     product_draft draft{.loops = to_nest(product_),
                         .finish = product_.finish.program,
                         .paired = product_.paired,
-                        .further = product_.further};
+                        .further = product_.further,
+                        .half = product_.half,
+                        .half_distance = product_.half_distance};
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
@@ -43452,7 +43499,7 @@ class prologue_draft {
       const scalar_ref found = builder.argument(static_cast<int>(i), dtype::f32);
       arguments[i] = builder.binary(scalar_op::multiply, found, factor);
     }
-    draft.finish = with_results(builder, product_.finish.program, arguments, draft.further);
+    replace_arguments(draft, builder, arguments);
   }
 
   implementation_pass& pass_;
@@ -43641,11 +43688,58 @@ MEGANEURA_INLINE void iota_to_region::apply(implementation_pass& pass, enode_id 
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Rotary embeddings of a product: regions that read it at both places along an axis of two, as one paired product.
 // Products with two right operands, and products that store several values: what is computed of their sums at once.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
+
+// A product being written whose epilogue comes from several programs.
+class product_writer {
+ public:
+  product_draft draft;
+  scalar_builder builder;
+
+  void multiply(const index_map& output, const index_map& a, const index_map& b, class_id left, class_id right) {
+    draft.loops.accesses = {output, a, b};
+    draft.operands = {left, right};
+  }
+  void add_second(index_map read, class_id right) {
+    read.source = 2;
+    draft.loops.accesses.push_back(read);
+    draft.operands.push_back(right);
+    draft.paired = true;
+  }
+  [[nodiscard]] scalar_ref sum(int which) { return builder.argument(which, dtype::f32); }
+
+  // An argument of the epilogue that reads this; source: no_id where it reads no tensor.
+  scalar_ref add_read(index_map read, class_id source, dtype type) {
+    const std::ptrdiff_t multiplied = draft.paired ? 3 : 2;
+    class_list& operands = draft.operands;
+    if (source != no_id) {
+      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
+      read.source = static_cast<int>(known - operands.begin());
+      if (known == operands.end()) operands.push_back(source);
+    }
+    auto& accesses = draft.loops.accesses;
+    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
+    const auto number = static_cast<int>(same - accesses.begin()) - 2;
+    if (same == accesses.end()) accesses.push_back(read);
+    return builder.argument(number, type);
+  }
+  // `argument(number, dtype)`: what stands for each.
+  template <class Argument>
+  scalar_ref carried(const scalar_program& program, const Argument& argument) {
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(program.arguments(), 1)));
+    for (const scalar_node& node : program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      arguments[number] = argument(number, node.type);
+    }
+    return builder.inlined(program, arguments);
+  }
+};
 
 // From pointwise regions over one product, or over two of one left operand.
 class several_draft {
@@ -43686,10 +43780,9 @@ class several_draft {
       if (!(loops_.accesses[each.begin] == output)) return "the results lie differently";
     }
     if ((keeps(0) || keeps(1)) && !(loops_.accesses[0] == output)) return "the results lie differently";
-    draft_.loops = loops_;
-    draft_.loops.accesses = {output, loops_.accesses[1], loops_.accesses[2]};
-    draft_.operands = {g_.operand(products_[0], 0), g_.operand(products_[0], 1)};
-    const scalar_ref sum = builder_.argument(0, dtype::f32);
+    writer_.draft.loops = loops_;
+    writer_.multiply(output, loops_.accesses[1], loops_.accesses[2], g_.operand(products_[0], 0),
+                     g_.operand(products_[0], 1));
     if (second_) {
       const index_map stored = loops_.accesses[of_second + 1];
       for (const carried_region& each : carried_over) {
@@ -43698,24 +43791,22 @@ class several_draft {
             return "a product is read otherwise than it is stored";
         }
       }
-      draft_.loops.accesses.push_back(loops_.accesses[of_second]);
-      draft_.loops.accesses[3].source = 2;
-      draft_.operands.push_back(g_.operand(products_[1], 1));
+      writer_.add_second(loops_.accesses[of_second], g_.operand(products_[1], 1));
       const std::size_t reads = of_second + 2;
       second_value_ = carried(second_->finish.program, all().subspan(reads, second_->finish.accesses.size()),
-                              g_.operands(products_[1]).subspan(2), builder_.argument(1, dtype::f32));
+                              g_.operands(products_[1]).subspan(2), writer_.sum(1));
     }
     for (std::size_t i = 0; i < products_.size(); ++i) {
       if (!keeps(i)) continue;
       const scalar_ref value = i == 1 ? *second_value_
                                       : carried(first_.finish.program, all().subspan(3, first_.finish.accesses.size()),
-                                                g_.operands(products_[0]).subspan(2), sum);
+                                                g_.operands(products_[0]).subspan(2), writer_.sum(0));
       results_.push_back({owner(products_[i]), value});
     }
     any_kept_ = !results_.empty();
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       const carried_region& each = carried_over[i];
-      results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, sum)});
+      results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, writer_.sum(0))});
     }
     return emit();
   }
@@ -43771,36 +43862,19 @@ class several_draft {
   // An epilogue of a sum over the loops, with its reads among those of the draft.
   scalar_ref carried(const scalar_program& program, std::span<const index_map> reads, std::span<const class_id> others,
                      scalar_ref sum) {
-    small_vector<scalar_ref, 16> arguments(reads.size() + 1);
-    arguments[0] = sum;
-    for (const scalar_node& node : program.nodes) {
-      const auto number = static_cast<std::size_t>(node.value);
-      if (node.op != scalar_op::argument || number == 0) continue;
+    return writer_.carried(program, [&](std::size_t number, dtype type) {
+      if (number == 0) return sum;
       const index_map& read = reads[number - 1];
-      const bool is_known = second_value_ && is_second(read, others);
-      arguments[number] = is_known ? *second_value_ : add_read(read, source_of(read, others), node.type);
-    }
-    return builder_.inlined(program, arguments);
-  }
-  scalar_ref add_read(index_map read, class_id source, dtype type) {
-    class_list& operands = draft_.operands;
-    const std::ptrdiff_t multiplied = second_ ? 3 : 2;
-    if (source != no_id) {
-      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
-      read.source = static_cast<int>(known - operands.begin());
-      if (known == operands.end()) operands.push_back(source);
-    }
-    auto& accesses = draft_.loops.accesses;
-    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
-    const auto number = static_cast<int>(same - accesses.begin()) - 2;
-    if (same == accesses.end()) accesses.push_back(read);
-    return builder_.argument(number, type);
+      if (second_value_ && is_second(read, others)) return *second_value_;
+      return writer_.add_read(read, source_of(read, others), type);
+    });
   }
 
   const char* emit() {
-    if (draft_.operands.size() + results_.size() - 1 > pass_.limits().buffers) return "too many operands";
+    product_draft& draft = writer_.draft;
+    if (draft.operands.size() + results_.size() - 1 > pass_.limits().buffers) return "too many operands";
     for (const named_result& each : results_) {
-      if (std::ranges::any_of(draft_.operands, [&](class_id id) { return pass_.depth(id) >= pass_.depth(each.of); }))
+      if (std::ranges::any_of(draft.operands, [&](class_id id) { return pass_.depth(id) >= pass_.depth(each.of); }))
         return "it would read what is computed of its results";
     }
     small_vector<scalar_ref, 4> values;
@@ -43808,27 +43882,25 @@ class several_draft {
       if (std::find(values.begin(), values.end(), each.value) != values.end()) return "two results are the same";
       values.push_back(each.value);
     }
-    draft_.finish = builder_.finish(std::span(values.begin(), values.end()));
+    draft.finish = writer_.builder.finish(std::span(values.begin(), values.end()));
     // What is kept may still be taken from elsewhere, where it is added up in another order.
     const bool unstable[] = {true, true};
-    if (any_kept_ && trace_unstable(draft_.finish, std::span(unstable).first(products_.size())).decision)
+    if (any_kept_ && trace_unstable(draft.finish, std::span(unstable).first(products_.size())).decision)
       return "computed twice it could decide two ways";
-    draft_.paired = second_.has_value();
-    draft_.reasons = bit(rule_);
-    for (const enode_id region : regions_) draft_.reasons |= reasons_of_ending(g_, region, products_[0]);
-    for (const enode_id product : products_) draft_.reasons |= g_.node(product).reasons;
-    if (results_.size() == 1) return emit_matmul(pass_, results_[0].of, std::move(draft_));
+    draft.reasons = bit(rule_);
+    for (const enode_id region : regions_) draft.reasons |= reasons_of_ending(g_, region, products_[0]);
+    for (const enode_id product : products_) draft.reasons |= g_.node(product).reasons;
+    if (results_.size() == 1) return emit_matmul(pass_, results_[0].of, std::move(draft));
     // The program's last node is the first result.
     const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
     std::swap(results_[0], results_[first]), std::swap(values[0], values[first]);
     for (std::size_t i = 1; i < results_.size(); ++i)
-      draft_.further.push_back(
+      draft.further.push_back(
           {.value = values[i], .output = {}, .type = dtype::f32, .extents = g_.extents(results_[i].of)});
     matmul_attribute value;
-    if (const char* problem = make_product(pass_, draft_, value)) return problem;
-    const rule_mask reasons = draft_.reasons | pass_.reasons();
-    const class_id several =
-        g_.add(op::matmul, dtype::f32, g_.extents(results_[0].of), value, draft_.operands, reasons);
+    if (const char* problem = make_product(pass_, draft, value)) return problem;
+    const rule_mask reasons = draft.reasons | pass_.reasons();
+    const class_id several = g_.add(op::matmul, dtype::f32, g_.extents(results_[0].of), value, draft.operands, reasons);
     for (std::size_t i = 0; i < results_.size(); ++i) {
       g_.add_to(results_[i].of, op::result, result_attribute{i}, std::span(&several, 1), reasons);
       pass_.introduce(several, results_[i].of);
@@ -43847,8 +43919,7 @@ class several_draft {
   std::optional<scalar_ref> second_value_;
   small_vector<named_result, 4> results_;
   bool any_kept_ = false;  // of the products
-  product_draft draft_;
-  scalar_builder builder_;
+  product_writer writer_;
 };
 
 inline constexpr std::size_t tried_of_several = 2;  // forms of each product that are tried
@@ -43940,6 +44011,176 @@ MEGANEURA_INLINE void product_results::apply(implementation_pass& pass, enode_id
     }
     for (const several_draft::nodes& regions : all) {
       for (const enode_id product : products) try_several(pass, rule, regions, {product});
+    }
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// From a pointwise region and the product that it reads twice. With the axis of two left out both places are sums of
+// one result, and so are both values that the region makes of them.
+class rotary_draft {
+ public:
+  rotary_draft(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product)
+      : pass_(pass),
+        g_(pass.graph()),
+        region_id_(region),
+        product_id_(product),
+        operand_(operand),
+        region_(g_.get<region_attribute>(region)),
+        product_(g_.get<matmul_attribute>(product)) {}
+
+  // Why there is none, or null when a node was added.
+  const char* add() {
+    if (!find_reads()) return "it is not read at both places along an axis of two";
+    if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
+      return "elements of the product are left out or repeated";
+    loops_ = to_nest(product_);
+    if (!solve_index(loops_, 0, region_.space, region_.space.rank(), region_.accesses[straight_], true, map_))
+      return "the product's order is not affine in the region's loops";
+    if (!find_axis()) return "the axis of two is none of the product's columns";
+    index_map output;
+    if (!compose(region_.output, output) || output.strides[axis_] <= 0) return "the result would be stored backwards";
+    writer_.draft.loops = without_axis(loops_.space);
+    const std::span<const index_map> all = loops_.accesses;
+    writer_.multiply(at(output, 0), at(all[1], 0), at(all[2], 0), g_.operand(product_id_, 0),
+                     g_.operand(product_id_, 1));
+    writer_.add_second(at(all[2], 1), g_.operand(product_id_, 1));
+    scalar_ref values[2];
+    for (int place = 0; place < 2; ++place) {
+      const scalar_ref sums[] = {product_at(place), product_at(1 - place)};
+      bool fits = true;
+      values[place] = writer_.carried(region_.program, [&](std::size_t number, dtype type) {
+        if (number == straight_ || number == reversed_) return sums[number == straight_ ? 0 : 1];
+        const index_map& read = region_.accesses[number];
+        index_map composed;
+        fits = compose(read, composed) && is_forward(at(composed, place)) && fits;
+        const class_id source = read.source < 0
+                                    ? static_cast<class_id>(no_id)
+                                    : g_.find(g_.operand(region_id_, static_cast<std::size_t>(read.source)));
+        return writer_.add_read(at(composed, place), source, type);
+      });
+      if (!fits) return "an operand has a border, or would be read backwards";
+    }
+    return emit(values, output.strides[axis_]);
+  }
+
+ private:
+  // The two reads: along some axis of two elements one goes back where the other goes on.
+  bool find_reads() {
+    small_vector<std::size_t, 4> reads;
+    for (std::size_t i = 0; i < region_.accesses.size(); ++i) {
+      if (region_.accesses[i].source == static_cast<int>(operand_)) reads.push_back(i);
+    }
+    if (reads.size() != 2) return false;
+    for (int axis = 0; axis < region_.space.rank(); ++axis) {
+      for (std::size_t first = 0; first < 2 && region_.space[axis] == 2; ++first) {
+        const index_map& one = region_.accesses[reads[first]];
+        index_map other = region_.accesses[reads[1 - first]];
+        if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
+        other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
+        if (!(one == other)) continue;
+        straight_ = reads[first], reversed_ = reads[1 - first], region_axis_ = axis;
+        return true;
+      }
+    }
+    return false;
+  }
+  // The same axis of the product's loops.
+  bool find_axis() {
+    for (int k = 0; k < loops_.space.rank(); ++k) {
+      if (map_.step[region_axis_][k] == 0) continue;
+      if (axis_ >= 0) return false;
+      axis_ = k;
+    }
+    if (axis_ < 0 || loops_.space[axis_] != 2 || loops_.group[axis_] != 2 || map_.step[region_axis_][axis_] != 1 ||
+        map_.start[region_axis_] != 0)
+      return false;
+    for (int j = 0; j < region_.space.rank(); ++j) {
+      if (j != region_axis_ && map_.step[j][axis_] != 0) return false;
+    }
+    return loops_.accesses[1].strides[axis_] == 0;
+  }
+
+  bool compose(const index_map& read, index_map& composed) const {
+    return compose_access(read, region_.space.rank(), map_, loops_.accesses[0], loops_.space, composed) &&
+           composed.bounded == 0;
+  }
+  // What is read at a place, over the loops without the axis.
+  [[nodiscard]] index_map at(index_map read, int place) const {
+    read.offset += place * read.strides[axis_];
+    std::copy(read.strides + axis_ + 1, read.strides + max_rank, read.strides + axis_);
+    read.strides[max_rank - 1] = 0;
+    return read;
+  }
+  [[nodiscard]] nest without_axis(const shape& space) const {
+    nest made;
+    for (int k = 0; k < space.rank(); ++k) {
+      if (k == axis_) continue;
+      made.group[made.space.rank()] = loops_.group[k];
+      made.space.push_back(space[k]);
+    }
+    return made;
+  }
+  scalar_ref product_at(int place) {
+    return writer_.carried(product_.finish.program, [&](std::size_t number, dtype type) {
+      if (number == 0) return writer_.sum(place);
+      const index_map& read = loops_.accesses[2 + number];
+      const class_id source = read.source < 2 ? static_cast<class_id>(no_id)
+                                              : g_.find(g_.operand(product_id_, static_cast<std::size_t>(read.source)));
+      return writer_.add_read(at(read, place), source, type);
+    });
+  }
+
+  const char* emit(std::span<const scalar_ref, 2> values, std::int64_t distance) {
+    product_draft& draft = writer_.draft;
+    const class_id owner = g_.find(g_.node(region_id_).owner);
+    if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
+    if (values[0] == values[1]) return "both places have the same value";
+    scalar_ref results[] = {values[1], values[0]};
+    draft.finish = writer_.builder.finish(results);
+    // The program's last node is stored where the output says: the first value's, if the second one is not made of it.
+    const bool is_first = results[1] + std::size_t{1} == draft.finish.nodes.size();
+    draft.half = results[is_first ? 0 : 1], draft.half_distance = is_first ? distance : -distance;
+    if (!is_first) draft.loops.accesses[0].offset += distance;
+    draft.reasons = reasons_of_ending(g_, region_id_, product_id_) | bit(structural::matmul_rotary);
+    return emit_matmul(pass_, owner, std::move(draft));
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id region_id_, product_id_;
+  std::size_t operand_;
+  const region_attribute region_;
+  const matmul_attribute product_;
+  std::size_t straight_ = 0, reversed_ = 0;
+  int region_axis_ = -1, axis_ = -1;  // of the region's loops and of the product's
+  nest loops_;
+  axis_map map_;
+  product_writer writer_;
+};
+
+MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  if (g.get<region_attribute>(id).row_axes > 0) return;
+  const class_id owner = g.find(g.node(id).owner);
+  const class_list operands(g.operands(id).begin(), g.operands(id).end());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const class_id operand = g.find(operands[i]);
+    for (const enode_id product : products_of(g, owner, operand)) {
+      const char* problem = pass.serves_only(operand, std::span(&id, 1)) ? rotary_draft(pass, id, i, product).add()
+                                                                         : "the product has other consumers";
+      if (problem) {
+        pass.note_missed({owner, operand, rule, problem});
+      } else {
+        pass.note_applied(rule);
+      }
     }
   }
 }
@@ -46026,8 +46267,8 @@ struct matmul_prologue {
   std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
 };
 
-/// What is stored where a product has several sums of each result, or stores several values: each value, of one point
-/// or of four neighbours along n, of which there may be none (`fours`).
+/// What is stored where a product has several sums of each result, or stores several values: that of each of the
+/// problem's stores, of one point or of four neighbours along n, of which there may be none (`fours`).
 struct matmul_several {
   using values = std::vector<scalar_value>;
   bool fours = false;
@@ -46056,7 +46297,11 @@ struct matmul_problem {
   // On matrix units alone:
   bool has_prologue = false;
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
-  std::size_t results = 1;                       // bindings behind all operands
+  struct store {
+    std::size_t result = 0;      // of those whose bindings are behind all operands
+    std::uint32_t distance = 0;  // elements behind where the product's result is
+  };
+  std::vector<store> stores{{}};
   /// Right operands.
   [[nodiscard]] std::uint32_t sums() const { return offset_second ? 2 : 1; }
 };
@@ -54483,6 +54728,7 @@ class bound_programs {
     });
     std::vector<scalar_value> values = {widened(nodes.back(), width)};
     for (const further_result& each : node_.further) values.push_back(widened(nodes[each.value], width));
+    if (node_.half_distance != 0) values.push_back(widened(nodes[node_.half], width));
     return values;
   }
 
@@ -54636,7 +54882,8 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
-  problem.results += node.further.size();
+  for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
+  if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
   const bool stores_sums = node.finish.program.is_identity() && !node.paired && node.further.empty();
   if (stores_sums && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
@@ -57501,7 +57748,7 @@ class cooperative_product {
         device_(device),
         shape_(device.unit),
         unit_(k, device),
-        plan_(plan_result(problem)),
+        plan_(result_of(problem)),
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
@@ -57512,8 +57759,11 @@ class cooperative_product {
             std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
-    for (std::size_t i = 0; !narrow_ && i < problem.results; ++i)
-      out_.push_back(k.storage_buffer<spirv::f32>(i == 0 ? "out" : "out" + std::to_string(i), spirv::access::write));
+    for (const matmul_problem::store& each : problem.stores) {
+      if (narrow_ || each.result < out_.size()) continue;
+      const std::string name = each.result == 0 ? "out" : "out" + std::to_string(each.result);
+      out_.push_back(k.storage_buffer<spirv::f32>(name, spirv::access::write));
+    }
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
@@ -57563,6 +57813,14 @@ class cooperative_product {
   using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
+  // All stores are as wide.
+  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem) {
+    matmul_result plan = plan_result(problem);
+    for (const matmul_problem::store& each : problem.stores) {
+      if (each.distance % plan.width != 0) plan.width = 1;
+    }
+    return plan;
+  }
   [[nodiscard]] static std::vector<cooperative_operand<Element>> bind_rights(spirv::kernel& k,
                                                                              const matmul_problem& problem,
                                                                              const product_schedule& s,
@@ -57920,11 +58178,12 @@ class cooperative_product {
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
-        for (std::size_t result = 0; result < groups[i].values.size(); ++result) {
+        for (std::size_t j = 0; j < groups[i].values.size(); ++j) {
+          const auto& [result, distance] = problem_.stores[j];
           if (groups[i].sums[0].size() == 1)
-            store_result(result, offsets[i], spirv::f32(groups[i].values[result]));
+            store_result(result, offsets[i] + distance, spirv::f32(groups[i].values[j]));
           else
-            store_result(result, offsets[i] / 4, spirv::f32x4(groups[i].values[result]));
+            store_result(result, (offsets[i] + distance) / 4, spirv::f32x4(groups[i].values[j]));
         }
       });
     }
@@ -58006,7 +58265,8 @@ template <template <class> class Unit>
 }
 
 inline bool are_read_in_eights(const matmul_problem& problem) {
-  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8);
+  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8) &&
+         problem.offset_second.value_or(0) % 8 == 0;
 }
 
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
@@ -58042,13 +58302,12 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
          to_string(s));
   }
-  if (problem.offset_second &&
-      (!fusion::fits_beside(s, false, true, device) || (*problem.offset_second - problem.offset_b) % 8 != 0)) {
+  if (problem.offset_second && !fusion::fits_beside(s, false, true, device)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': of a pair each subgroup has both sums of a result, and right operands lie alike",
+         "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either",
          to_string(s));
   }
-  if (problem.results > 1 && problem.result != dtype::f32)
+  if (problem.stores.size() > 1 && problem.result != dtype::f32)
     fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,

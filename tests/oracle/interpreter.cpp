@@ -840,6 +840,11 @@ class interpreter<Real>::definitions {
       })[0];
       ++flat;
       write(id, results[0], attribute.output, index, space.rank(), value);
+      if (attribute.half_distance != 0) {
+        index_map other = attribute.output;
+        other.offset += attribute.half_distance;
+        write(id, results[0], other, index, space.rank(), machine.value(attribute.half)[0]);
+      }
       for (std::size_t i = 1; i < results.size(); ++i) {
         const further_result& more = attribute.further[i - 1];
         write(id, results[i], more.output, index, space.rank(), machine.value(more.value)[0]);

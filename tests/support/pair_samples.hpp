@@ -113,4 +113,41 @@ inline const std::vector<named_pair>& pairs() {
   return all;
 }
 
+// Rotary embeddings of a product: x [rows, terms] times [terms, columns], as `heads` heads.
+inline void add_rotary(graph& g, const sizes& size, std::int64_t heads, const rope_options& options,
+                       const std::function<node_value(node_value)>& before = {},
+                       const std::function<node_value(node_value)>& behind = {}) {
+  node_value x = f32_input(g, "x", {size.rows, size.terms});
+  if (before) x = before(x);
+  node_value q = matmul(x, f32_input(g, "w", {size.terms, size.columns}));
+  if (behind) q = behind(q);
+  g.add_output("y", rope(reshape(q, shape{size.rows, heads, size.columns / heads}), options));
+}
+
+inline const std::vector<named_pair>& rotary_products() {
+  static const std::vector<named_pair> all{
+      {"rotary", 1, false, true, [](graph& g, const sizes& size) { add_rotary(g, size, 2, {}); }},
+      {"one head", 1, false, true,
+       [](graph& g, const sizes& size) { add_rotary(g, size, 1, {.theta = 500, .type = rope_type::linear}); }},
+      {"interleaved", 1, false, true,
+       [](graph& g, const sizes& size) { add_rotary(g, size, 2, {.interleaved = true}); }},
+      {"of a norm", 1, true, true,
+       [](graph& g, const sizes& size) {
+         const node_value numbers = f32_input(g, "numbers", {size.terms});
+         add_rotary(g, size, 2, {}, [&](node_value x) { return spellings()[0].make(g, x, numbers); });
+       }},
+      {"with a bias", 1, false, true,
+       [](graph& g, const sizes& size) {
+         const node_value bias = f32_input(g, "bias", {size.columns});
+         add_rotary(g, size, 2, {}, {}, [&](node_value q) { return q + bias; });
+       }},
+      {"heads first", 1, false, true, [](graph& g, const sizes& size) {
+         const node_value x = f32_input(g, "x", {size.rows, size.terms});
+         const node_value q = matmul(x, f32_input(g, "w", {size.terms, size.columns}));
+         const node_value turned = rope(reshape(q, shape{size.rows, 2, size.columns / 2}), rope_options{});
+         g.add_output("y", permute(turned, 1, 0, 2));
+       }}};
+  return all;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::support

@@ -246,6 +246,24 @@ sample make_product_sample(std::uint64_t seed, std::int64_t most) {
     const node_id gate = pair.chance(0.5) ? g.map(scalar_op::tanh, {y}) : y;
     y = pair.chance(0.8) ? g.multiply(gate, beside) : g.add(beside, gate);
   }
+  // Its columns turned in pairs.
+  const auto n = static_cast<int>(of_y.find('n'));
+  if (beside == no_id && pair.chance(0.3) && extents['n'] % 2 == 0 && g[y].type == dtype::f32) {
+    const shape own = g[y].extents;
+    const bool is_last = pair.chance(0.3);  // the axis of two
+    shape split;
+    for (int axis = 0; axis < own.rank(); ++axis) {
+      if (axis != n) split.push_back(own[axis]);
+      if (axis == n) split.push_back(is_last ? own[n] / 2 : 2), split.push_back(is_last ? 2 : own[n] / 2);
+    }
+    const node_id halves = g.reshape(y, split);
+    const auto factor = [&](const char* name) {
+      made.leaves[name] = oracle::random_tensor(split, seed * 8 + *name % 4, -1, 1, dtype::f32);
+      return g.input(name, dtype::f32, split);
+    };
+    const node_id partner = g.flip(halves, is_last ? n + 1 : n);
+    y = g.reshape(g.add(g.multiply(halves, factor("cos")), g.multiply(partner, factor("sin"))), own);
+  }
   g.add_output("y", y);
   return made;
 }

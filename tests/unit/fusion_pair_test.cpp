@@ -56,6 +56,39 @@ TEST(fusion_pair, spellings_are_one_kernel) {
   }
 }
 
+// Both elements of each pair from one kernel.
+TEST(fusion_pair, rotary_embeddings_are_part_of_their_product) {
+  for (const named_pair& each : rotary_products()) {
+    for (const sizes& size : {sizes{40, 64, 48}, sizes{21, 36, 20}}) {
+      graph g;
+      each.make(g, size);
+      fusion::optimize_report report;
+      const graph plan = fusion::optimize(g, options_of_launches(), &report);
+      const std::string what = std::string(each.name) + " " + std::to_string(size.columns);
+      ASSERT_EQ(products(plan).size(), 1u) << what << '\n' << report.explain;
+      EXPECT_NE(products(plan)[0]->half_distance, 0) << what << '\n' << report.explain;
+      EXPECT_EQ(!products(plan)[0]->start.is_empty(), each.has_prologue) << what;
+      expect_equal(plan, g, what);
+    }
+  }
+}
+
+// What reads such a product does not become part of it again, nor what else reads the columns in pairs.
+TEST(fusion_pair, behind_and_beside_rotary_embeddings) {
+  for (int i = 0; i < 4; ++i) {
+    graph g;
+    const node_value x = f32_input(g, "x", {40, 64}), w = f32_input(g, "w", {64, 48});
+    const node_value q = matmul(x, w);
+    node_value y = rope(reshape(q, shape{40, 2, 24}), rope_options{});
+    if (i == 0) y = relu(y) * 0.5;
+    if (i == 1) g.add_output("q", q);
+    if (i == 2) y = matmul(reshape(y, shape{40, 48}), transpose(w));
+    if (i == 3) y = y + flip(reshape(q, shape{40, 2, 24}), 2);
+    g.add_output("y", y);
+    expect_equal(fusion::optimize(g, options_of_launches()), g, std::to_string(i));
+  }
+}
+
 // Gradients read both products, and what they store is read of one kernel.
 TEST(fusion_pair, of_a_training_step) {
   for (const std::int64_t layers : {1, 3}) {

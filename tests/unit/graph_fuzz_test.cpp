@@ -93,7 +93,7 @@ TEST(graph_fuzz, every_form_of_a_product_is_equal) {
     if (seed % 2) s.optimize.precision = precision::fast;
     return s;
   };
-  std::size_t prologues = 0, pairs = 0, kept = 0;
+  std::size_t prologues = 0, pairs = 0, kept = 0, turned = 0;
   const check run = [&](std::uint64_t seed, int, int, verdict& v) {
     const sample s = make(seed);
     check_forms(s, v);
@@ -102,6 +102,7 @@ TEST(graph_fuzz, every_form_of_a_product_is_equal) {
       if (chosen[id].kind != op::matmul) continue;
       const auto& product = chosen.get<matmul_attribute>(id);
       prologues += !product.start.is_empty(), pairs += product.paired, kept += !product.further.empty();
+      turned += product.half_distance != 0;
     }
     check_extracted(s, chosen, v);
   };
@@ -109,6 +110,7 @@ TEST(graph_fuzz, every_form_of_a_product_is_equal) {
   EXPECT_GT(prologues, 10u);
   EXPECT_GT(pairs, 10u);
   EXPECT_GT(kept, 2u);
+  EXPECT_GT(turned, 2u);
 }
 
 // ---- (b) the plan on bytes, bit by bit

@@ -94,6 +94,24 @@ TEST(runtime_pair, on_matrix_units) {
   }
 }
 
+TEST(runtime_pair, rotary_embeddings) {
+  std::vector<sizes> all{{21, 36, 20}, {24, 40, 48}};
+  if (has_units()) all.insert(all.end(), {{40, 200, 36}, {128, 576, 192}, {50, 720, 960}, {130, 1000, 72}});
+  for (const sizes& each : all) {
+    for (std::size_t i = 0; i < rotary_products().size(); ++i) {
+      const named_pair& form = rotary_products()[i];
+      graph g;
+      form.make(g, each);
+      const std::string what = std::string(form.name) + " " + std::to_string(each.columns);
+      for (const way& how : ways()) {
+        if (has_units() && (how.schedule + i) % rotary_products().size() != 0) continue;
+        if (!has_units() && (how.accuracy == precision::fast) != (i % 2 == 1)) continue;
+        expect_oracle(g, each.terms, what, how, 1, samples::random_leaves(g, -2, 2));
+      }
+    }
+  }
+}
+
 // Magnitudes that f16 does not hold, other ones in either right operand; rows of zeros.
 TEST(runtime_pair, extreme_values) {
   graph g;

@@ -31,6 +31,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::matmul_prologue, "matmul_prologue"},
                                                           {structural::matmul_pair, "matmul_pair"},
                                                           {structural::matmul_results, "matmul_results"},
+                                                          {structural::matmul_rotary, "matmul_rotary"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},

@@ -111,6 +111,10 @@ MEGANEURA_INLINE bool implementation_pass::has_node(class_id id, op kind) const 
   return std::ranges::any_of(g_[id].nodes, [&](enode_id node) { return g_.node(node).kind == kind; });
 }
 
+namespace detail {
+inline constexpr double long_program = 16;  // operations, as costs count them
+}
+
 MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(class_id id, const region_draft& base,
                                                                              bool deciding) const {
   producer result{.id = id};
@@ -122,6 +126,9 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
     result.conservative = result.greedy = result.other = choice::conservative;
+    // What takes long is worth a table, which all that reads it may share.
+    if (uses_[id] > 1 && program_cost(region.program, options_.device) > detail::long_program)
+      result.greedy = choice::leaf;
     return result;
   }
   if (detail::is_copy(region)) {  // reading through a view is free; what the view reads may be fused as well

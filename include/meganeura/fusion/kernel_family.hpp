@@ -141,6 +141,7 @@ void for_each_implementation(Function f) {
 #include <meganeura/fusion/matmul_rules.ipp>
 #include <meganeura/fusion/prologue_rules.ipp>
 #include <meganeura/fusion/region_rules.ipp>
+#include <meganeura/fusion/rotary_rules.ipp>
 #include <meganeura/fusion/several_rules.ipp>
 #include <meganeura/fusion/split_rules.ipp>
 #endif

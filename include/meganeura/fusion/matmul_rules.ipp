@@ -151,20 +151,23 @@ struct product_draft {
   scalar_program finish{};
   bool paired = false;
   std::vector<further_result> further{};  // whose outputs are the result's
-  prologue start{};                       // without its accesses
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
+  prologue start{};  // without its accesses
   std::size_t start_accesses = 0;
   rule_mask reasons{};
 };
 
-// The program of these arguments, of which the further results' values stay the same.
-inline scalar_program with_results(scalar_builder& builder, const scalar_program& program,
-                                   std::span<const scalar_ref> arguments, std::span<further_result> further) {
-  small_vector<scalar_ref, 4> results;
-  for (const further_result& each : further) results.push_back(builder.inlined(part(program, each.value), arguments));
-  results.push_back(builder.inlined(program, arguments));
-  scalar_program made = builder.finish(std::span(results.begin(), results.end()));  // the last one's node is the last
-  for (std::size_t i = 0; i < further.size(); ++i) further[i].value = results[i];
-  return made;
+// The draft's program of these arguments; further results and halves are of the same values.
+inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
+  small_vector<scalar_ref, 4> values;
+  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
+  for (const further_result& each : draft.further) add(each.value);
+  if (draft.half_distance != 0) add(draft.half);
+  values.push_back(builder.inlined(draft.finish, arguments));
+  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
+  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
 }
 
 // The draft as `value`; or why there is no kernel of it.
@@ -205,6 +208,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
     each.output = value.output;
     value.further.push_back(std::move(each));
   }
+  value.half = draft.half, value.half_distance = draft.half_distance;
   const dtype stored = g[g.find(draft.operands[0])].type;
   value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
@@ -212,7 +216,9 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   }
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
-  if (stored == dtype::f16 && !is_read_in_eights(loops)) return "f16 operands would be read otherwise than they lie";
+  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
+  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
+    return "f16 operands would be read otherwise than they lie";
   return nullptr;
 }
 
@@ -303,6 +309,7 @@ MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass
   const auto& inner = g.get<matmul_attribute>(product);
   const dtype type = g[g.find(g.node(region).owner)].type;
   if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
+  if (inner.half_distance != 0) return "the product is stored in halves";
   nest loops = to_nest(inner);
   epilogue_draft made(g, region, operand, product, pass.limits());
   if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
@@ -352,7 +359,16 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
   const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
-  return finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
+  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
+  if (product.schedule.is_on_units()) {
+    const product_schedule& s = product.schedule;
+    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
+    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
+    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
+  }
+  return all;
 }
 
 }  // namespace detail

@@ -161,7 +161,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   }
   if (!options.fusion) {
     enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results);
+               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results) |
+               bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
     enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |

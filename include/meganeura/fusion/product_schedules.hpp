@@ -311,12 +311,16 @@ struct product_start {
   return best_product(p, arithmetic_of(wanted, p, device), device);
 }
 
-/// The quickest of what only matrix units compute of f32 operands; f32 multiply-add stands for none.
+/// The quickest of what only matrix units compute of f32 operands. f32 multiply-add stands for none: also where it is
+/// the quickest of the product alone, as of single rows.
 [[nodiscard]] inline product_choice best_product_on_units(const product_extents& p, const product_start& start,
                                                           precision wanted, const device_profile& device) {
-  if (device.matrix_units != matrix_units::cooperative || !has_units(device)) return {};
+  product_extents alone = p;
+  alone.paired = false;
+  const product_choice plain = best_product(alone, wanted, device);
+  if (!plain.schedule.is_on_units()) return {};
   const product_choice none{{}, std::numeric_limits<double>::infinity()};
-  return best_on_units(p, arithmetic_of(wanted, p, device), device, none, start);
+  return best_on_units(p, plain.schedule.arithmetic, device, none, start);
 }
 
 /// The quickest of f16 operands, which only matrix units multiply: f32 multiply-add stands for none.

@@ -139,7 +139,9 @@ class prologue_draft {
     product_draft draft{.loops = to_nest(product_),
                         .finish = product_.finish.program,
                         .paired = product_.paired,
-                        .further = product_.further};
+                        .further = product_.further,
+                        .half = product_.half,
+                        .half_distance = product_.half_distance};
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
@@ -263,7 +265,7 @@ class prologue_draft {
       const scalar_ref found = builder.argument(static_cast<int>(i), dtype::f32);
       arguments[i] = builder.binary(scalar_op::multiply, found, factor);
     }
-    draft.finish = with_results(builder, product_.finish.program, arguments, draft.further);
+    replace_arguments(draft, builder, arguments);
   }
 
   implementation_pass& pass_;

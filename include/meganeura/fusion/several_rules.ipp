@@ -17,6 +17,52 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// A product being written whose epilogue comes from several programs.
+class product_writer {
+ public:
+  product_draft draft;
+  scalar_builder builder;
+
+  void multiply(const index_map& output, const index_map& a, const index_map& b, class_id left, class_id right) {
+    draft.loops.accesses = {output, a, b};
+    draft.operands = {left, right};
+  }
+  void add_second(index_map read, class_id right) {
+    read.source = 2;
+    draft.loops.accesses.push_back(read);
+    draft.operands.push_back(right);
+    draft.paired = true;
+  }
+  [[nodiscard]] scalar_ref sum(int which) { return builder.argument(which, dtype::f32); }
+
+  // An argument of the epilogue that reads this; source: no_id where it reads no tensor.
+  scalar_ref add_read(index_map read, class_id source, dtype type) {
+    const std::ptrdiff_t multiplied = draft.paired ? 3 : 2;
+    class_list& operands = draft.operands;
+    if (source != no_id) {
+      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
+      read.source = static_cast<int>(known - operands.begin());
+      if (known == operands.end()) operands.push_back(source);
+    }
+    auto& accesses = draft.loops.accesses;
+    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
+    const auto number = static_cast<int>(same - accesses.begin()) - 2;
+    if (same == accesses.end()) accesses.push_back(read);
+    return builder.argument(number, type);
+  }
+  // `argument(number, dtype)`: what stands for each.
+  template <class Argument>
+  scalar_ref carried(const scalar_program& program, const Argument& argument) {
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(program.arguments(), 1)));
+    for (const scalar_node& node : program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      const auto number = static_cast<std::size_t>(node.value);
+      arguments[number] = argument(number, node.type);
+    }
+    return builder.inlined(program, arguments);
+  }
+};
+
 // From pointwise regions over one product, or over two of one left operand.
 class several_draft {
  public:
@@ -56,10 +102,9 @@ class several_draft {
       if (!(loops_.accesses[each.begin] == output)) return "the results lie differently";
     }
     if ((keeps(0) || keeps(1)) && !(loops_.accesses[0] == output)) return "the results lie differently";
-    draft_.loops = loops_;
-    draft_.loops.accesses = {output, loops_.accesses[1], loops_.accesses[2]};
-    draft_.operands = {g_.operand(products_[0], 0), g_.operand(products_[0], 1)};
-    const scalar_ref sum = builder_.argument(0, dtype::f32);
+    writer_.draft.loops = loops_;
+    writer_.multiply(output, loops_.accesses[1], loops_.accesses[2], g_.operand(products_[0], 0),
+                     g_.operand(products_[0], 1));
     if (second_) {
       const index_map stored = loops_.accesses[of_second + 1];
       for (const carried_region& each : carried_over) {
@@ -68,24 +113,22 @@ class several_draft {
             return "a product is read otherwise than it is stored";
         }
       }
-      draft_.loops.accesses.push_back(loops_.accesses[of_second]);
-      draft_.loops.accesses[3].source = 2;
-      draft_.operands.push_back(g_.operand(products_[1], 1));
+      writer_.add_second(loops_.accesses[of_second], g_.operand(products_[1], 1));
       const std::size_t reads = of_second + 2;
       second_value_ = carried(second_->finish.program, all().subspan(reads, second_->finish.accesses.size()),
-                              g_.operands(products_[1]).subspan(2), builder_.argument(1, dtype::f32));
+                              g_.operands(products_[1]).subspan(2), writer_.sum(1));
     }
     for (std::size_t i = 0; i < products_.size(); ++i) {
       if (!keeps(i)) continue;
       const scalar_ref value = i == 1 ? *second_value_
                                       : carried(first_.finish.program, all().subspan(3, first_.finish.accesses.size()),
-                                                g_.operands(products_[0]).subspan(2), sum);
+                                                g_.operands(products_[0]).subspan(2), writer_.sum(0));
       results_.push_back({owner(products_[i]), value});
     }
     any_kept_ = !results_.empty();
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       const carried_region& each = carried_over[i];
-      results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, sum)});
+      results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, writer_.sum(0))});
     }
     return emit();
   }
@@ -141,36 +184,19 @@ class several_draft {
   // An epilogue of a sum over the loops, with its reads among those of the draft.
   scalar_ref carried(const scalar_program& program, std::span<const index_map> reads, std::span<const class_id> others,
                      scalar_ref sum) {
-    small_vector<scalar_ref, 16> arguments(reads.size() + 1);
-    arguments[0] = sum;
-    for (const scalar_node& node : program.nodes) {
-      const auto number = static_cast<std::size_t>(node.value);
-      if (node.op != scalar_op::argument || number == 0) continue;
+    return writer_.carried(program, [&](std::size_t number, dtype type) {
+      if (number == 0) return sum;
       const index_map& read = reads[number - 1];
-      const bool is_known = second_value_ && is_second(read, others);
-      arguments[number] = is_known ? *second_value_ : add_read(read, source_of(read, others), node.type);
-    }
-    return builder_.inlined(program, arguments);
-  }
-  scalar_ref add_read(index_map read, class_id source, dtype type) {
-    class_list& operands = draft_.operands;
-    const std::ptrdiff_t multiplied = second_ ? 3 : 2;
-    if (source != no_id) {
-      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
-      read.source = static_cast<int>(known - operands.begin());
-      if (known == operands.end()) operands.push_back(source);
-    }
-    auto& accesses = draft_.loops.accesses;
-    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
-    const auto number = static_cast<int>(same - accesses.begin()) - 2;
-    if (same == accesses.end()) accesses.push_back(read);
-    return builder_.argument(number, type);
+      if (second_value_ && is_second(read, others)) return *second_value_;
+      return writer_.add_read(read, source_of(read, others), type);
+    });
   }
 
   const char* emit() {
-    if (draft_.operands.size() + results_.size() - 1 > pass_.limits().buffers) return "too many operands";
+    product_draft& draft = writer_.draft;
+    if (draft.operands.size() + results_.size() - 1 > pass_.limits().buffers) return "too many operands";
     for (const named_result& each : results_) {
-      if (std::ranges::any_of(draft_.operands, [&](class_id id) { return pass_.depth(id) >= pass_.depth(each.of); }))
+      if (std::ranges::any_of(draft.operands, [&](class_id id) { return pass_.depth(id) >= pass_.depth(each.of); }))
         return "it would read what is computed of its results";
     }
     small_vector<scalar_ref, 4> values;
@@ -178,27 +204,25 @@ class several_draft {
       if (std::find(values.begin(), values.end(), each.value) != values.end()) return "two results are the same";
       values.push_back(each.value);
     }
-    draft_.finish = builder_.finish(std::span(values.begin(), values.end()));
+    draft.finish = writer_.builder.finish(std::span(values.begin(), values.end()));
     // What is kept may still be taken from elsewhere, where it is added up in another order.
     const bool unstable[] = {true, true};
-    if (any_kept_ && trace_unstable(draft_.finish, std::span(unstable).first(products_.size())).decision)
+    if (any_kept_ && trace_unstable(draft.finish, std::span(unstable).first(products_.size())).decision)
       return "computed twice it could decide two ways";
-    draft_.paired = second_.has_value();
-    draft_.reasons = bit(rule_);
-    for (const enode_id region : regions_) draft_.reasons |= reasons_of_ending(g_, region, products_[0]);
-    for (const enode_id product : products_) draft_.reasons |= g_.node(product).reasons;
-    if (results_.size() == 1) return emit_matmul(pass_, results_[0].of, std::move(draft_));
+    draft.reasons = bit(rule_);
+    for (const enode_id region : regions_) draft.reasons |= reasons_of_ending(g_, region, products_[0]);
+    for (const enode_id product : products_) draft.reasons |= g_.node(product).reasons;
+    if (results_.size() == 1) return emit_matmul(pass_, results_[0].of, std::move(draft));
     // The program's last node is the first result.
     const auto first = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
     std::swap(results_[0], results_[first]), std::swap(values[0], values[first]);
     for (std::size_t i = 1; i < results_.size(); ++i)
-      draft_.further.push_back(
+      draft.further.push_back(
           {.value = values[i], .output = {}, .type = dtype::f32, .extents = g_.extents(results_[i].of)});
     matmul_attribute value;
-    if (const char* problem = make_product(pass_, draft_, value)) return problem;
-    const rule_mask reasons = draft_.reasons | pass_.reasons();
-    const class_id several =
-        g_.add(op::matmul, dtype::f32, g_.extents(results_[0].of), value, draft_.operands, reasons);
+    if (const char* problem = make_product(pass_, draft, value)) return problem;
+    const rule_mask reasons = draft.reasons | pass_.reasons();
+    const class_id several = g_.add(op::matmul, dtype::f32, g_.extents(results_[0].of), value, draft.operands, reasons);
     for (std::size_t i = 0; i < results_.size(); ++i) {
       g_.add_to(results_[i].of, op::result, result_attribute{i}, std::span(&several, 1), reasons);
       pass_.introduce(several, results_[i].of);
@@ -217,8 +241,7 @@ class several_draft {
   std::optional<scalar_ref> second_value_;
   small_vector<named_result, 4> results_;
   bool any_kept_ = false;  // of the products
-  product_draft draft_;
-  scalar_builder builder_;
+  product_writer writer_;
 };
 
 inline constexpr std::size_t tried_of_several = 2;  // forms of each product that are tried

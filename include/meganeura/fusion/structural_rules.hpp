@@ -31,6 +31,7 @@ enum class structural : std::uint8_t {
   matmul_prologue,  // what a product reads, computed as it is read
   matmul_pair,      // two products of one left operand, and what is computed of both
   matmul_results,   // a product that is stored, and what is computed of it
+  matmul_rotary,    // a product whose columns are turned in pairs
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
@@ -127,6 +128,11 @@ struct product_pair : structural_rule<structural::matmul_pair, op::region> {
 struct product_results : structural_rule<structural::matmul_results, op::region> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A pointwise region that reads a product at both places along an axis of two, as rotary embeddings do: one kernel has
+// both sums, and stores both values.
+struct product_rotary : structural_rule<structural::matmul_rotary, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -182,7 +188,7 @@ struct rule_list {
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
 using between_implementations =
-    rule_list<product_epilogue, product_pair, product_results, fuse_attention, product_prologue>;
+    rule_list<product_epilogue, product_pair, product_results, product_rotary, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 

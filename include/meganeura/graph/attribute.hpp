@@ -227,10 +227,13 @@ struct product_schedule {
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
 /// in the order batch, m, n, k. a and b are operands 0 and 1 and are read through affine accesses over `space` (never
 /// bounded); epilogue accesses have stride 0 along k, the prologue's along n, and sources >= 2. `output` has stride 0
-/// along k. A `paired` product adds up as many sums of a second right operand: operand 2, which the epilogue's first
-/// access reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are
-/// stored where the first is, of its dtype, and the node is then no value itself (see region_attribute). On matrix
-/// units alone there are pairs, further results, and a prologue, over groups of four along k or m.
+/// along k. On matrix units alone:
+/// A prologue, over groups of four along k or m.
+/// A `paired` product adds up as many sums of a second right operand: operand 2, which the epilogue's first access
+/// reads as b's does b, with the same strides; the epilogue's argument 1 is the sum. `further` results are stored where
+/// the first is, of its dtype, and the node is then no value itself (see region_attribute). A paired product may
+/// instead store one result in two halves, each element of the epilogue's node `half` lying `half_distance` elements
+/// (below 0: before; 0: there is none) behind the last node's.
 struct matmul_attribute {
   shape space;
   int batch_axes = 0, m_axes = 0, n_axes = 0, k_axes = 0;
@@ -240,13 +243,16 @@ struct matmul_attribute {
   product_schedule schedule;
   bool paired = false;
   std::vector<further_result> further{};
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
   /// Right operands, which are operands 1, 2, ...
   [[nodiscard]] constexpr std::size_t sums() const { return paired ? 2 : 1; }
   static void each(auto& self, auto visit) {
     visit("space", self.space), visit("batch_axes", self.batch_axes), visit("m_axes", self.m_axes),
         visit("n_axes", self.n_axes), visit("k_axes", self.k_axes), visit("a", self.a), visit("b", self.b),
         visit("output", self.output), visit("start", self.start), visit("finish", self.finish),
-        visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further);
+        visit("schedule", self.schedule), visit("paired", self.paired), visit("further", self.further),
+        visit("half", self.half), visit("half_distance", self.half_distance);
   }
   friend bool operator==(const matmul_attribute&, const matmul_attribute&) = default;
 };

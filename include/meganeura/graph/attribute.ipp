@@ -156,8 +156,12 @@ struct attribute_printer {
                        list(a.stride, a.spatial), list(a.pad_low, a.spatial), list(a.pad_high, a.spatial));
   }
   std::string operator()(const optimizer_attribute& a) const { return a.name; }
-  static std::string program_text(const scalar_program& program, std::span<const further_result> further) {
-    std::vector<scalar_ref> results;
+  static std::vector<scalar_ref> halves(const matmul_attribute& a) {
+    return a.half_distance == 0 ? std::vector<scalar_ref>() : std::vector{a.half};
+  }
+  // results: behind the last node's.
+  static std::string program_text(const scalar_program& program, std::span<const further_result> further,
+                                  std::vector<scalar_ref> results = {}) {
     for (const further_result& each : further) results.push_back(each.value);
     if (!program.nodes.empty()) results.insert(results.begin(), static_cast<scalar_ref>(program.nodes.size() - 1));
     return to_string(program, results);
@@ -172,8 +176,8 @@ struct attribute_printer {
     if (!a.start.program.nodes.empty()) start += " of " + to_string(a.start.program);
     if (!a.start.statistic.nodes.empty()) start += " beside " + to_string(a.start.statistic);
     return fmt::format("{}space=[{}] b{}m{}n{}k{} {}{}{}", a.paired ? "pair " : "", fmt::join(a.space, ","),
-                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further), start,
-                       schedule);
+                       a.batch_axes, a.m_axes, a.n_axes, a.k_axes, program_text(a.finish.program, a.further, halves(a)),
+                       start, schedule);
   }
   std::string operator()(const attention_attribute& a) const {
     const std::string schedule = a.schedule.is_on_units() ? " " + meganeura::to_string(a.schedule) : std::string();

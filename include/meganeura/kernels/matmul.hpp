@@ -80,8 +80,8 @@ struct matmul_prologue {
   std::function<scalar_value(const scalar_value& element, values reads)> statistic{};  // empty: none
 };
 
-/// What is stored where a product has several sums of each result, or stores several values: each value, of one point
-/// or of four neighbours along n, of which there may be none (`fours`).
+/// What is stored where a product has several sums of each result, or stores several values: that of each of the
+/// problem's stores, of one point or of four neighbours along n, of which there may be none (`fours`).
 struct matmul_several {
   using values = std::vector<scalar_value>;
   bool fours = false;
@@ -110,7 +110,11 @@ struct matmul_problem {
   // On matrix units alone:
   bool has_prologue = false;
   std::optional<std::uint32_t> offset_second{};  // of a second right operand, which lies as b does: binding 2
-  std::size_t results = 1;                       // bindings behind all operands
+  struct store {
+    std::size_t result = 0;      // of those whose bindings are behind all operands
+    std::uint32_t distance = 0;  // elements behind where the product's result is
+  };
+  std::vector<store> stores{{}};
   /// Right operands.
   [[nodiscard]] std::uint32_t sums() const { return offset_second ? 2 : 1; }
 };

@@ -42,7 +42,7 @@ class cooperative_product {
         device_(device),
         shape_(device.unit),
         unit_(k, device),
-        plan_(plan_result(problem)),
+        plan_(result_of(problem)),
         m_count_(plan_operand(problem, true).row_count),
         n_count_(plan_operand(problem, false).row_count),
         k_count_(plan_operand(problem, true).k_count),
@@ -53,8 +53,11 @@ class cooperative_product {
             std::max(left_.staged_size() + sums() * rights_[0].staged_size(), exchange_size(s, wide, shape_)))) {
     if (device.subgroup_shuffle && device.subgroup_arithmetic) k.require_subgroup_size(device.subgroup_size);
     if (problem.result != dtype::f32) narrow_.emplace(k, problem.result, "out", static_cast<int>(plan_.width));
-    for (std::size_t i = 0; !narrow_ && i < problem.results; ++i)
-      out_.push_back(k.storage_buffer<spirv::f32>(i == 0 ? "out" : "out" + std::to_string(i), spirv::access::write));
+    for (const matmul_problem::store& each : problem.stores) {
+      if (narrow_ || each.result < out_.size()) continue;
+      const std::string name = each.result == 0 ? "out" : "out" + std::to_string(each.result);
+      out_.push_back(k.storage_buffer<spirv::f32>(name, spirv::access::write));
+    }
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
@@ -104,6 +107,14 @@ class cooperative_product {
   using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
 
+  // All stores are as wide.
+  [[nodiscard]] static matmul_result result_of(const matmul_problem& problem) {
+    matmul_result plan = plan_result(problem);
+    for (const matmul_problem::store& each : problem.stores) {
+      if (each.distance % plan.width != 0) plan.width = 1;
+    }
+    return plan;
+  }
   [[nodiscard]] static std::vector<cooperative_operand<Element>> bind_rights(spirv::kernel& k,
                                                                              const matmul_problem& problem,
                                                                              const product_schedule& s,
@@ -461,11 +472,12 @@ class cooperative_product {
     }
     for (std::size_t i = 0; i < groups.size(); ++i) {
       k_.if_(groups[i].is_one, [&] {
-        for (std::size_t result = 0; result < groups[i].values.size(); ++result) {
+        for (std::size_t j = 0; j < groups[i].values.size(); ++j) {
+          const auto& [result, distance] = problem_.stores[j];
           if (groups[i].sums[0].size() == 1)
-            store_result(result, offsets[i], spirv::f32(groups[i].values[result]));
+            store_result(result, offsets[i] + distance, spirv::f32(groups[i].values[j]));
           else
-            store_result(result, offsets[i] / 4, spirv::f32x4(groups[i].values[result]));
+            store_result(result, (offsets[i] + distance) / 4, spirv::f32x4(groups[i].values[j]));
         }
       });
     }
@@ -547,7 +559,8 @@ template <template <class> class Unit>
 }
 
 inline bool are_read_in_eights(const matmul_problem& problem) {
-  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8);
+  return strides_allow(plan_operand(problem, true), 8) && strides_allow(plan_operand(problem, false), 8) &&
+         problem.offset_second.value_or(0) % 8 == 0;
 }
 
 inline void check_cooperative(const matmul_problem& problem, const product_schedule& s, const device_profile& device) {
@@ -583,13 +596,12 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': what is computed before it is multiplied is of f32 and lies in groups of four",
          to_string(s));
   }
-  if (problem.offset_second &&
-      (!fusion::fits_beside(s, false, true, device) || (*problem.offset_second - problem.offset_b) % 8 != 0)) {
+  if (problem.offset_second && !fusion::fits_beside(s, false, true, device)) {
     fail(error_category::invalid_argument,
-         "matmul schedule '{}': of a pair each subgroup has both sums of a result, and right operands lie alike",
+         "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either",
          to_string(s));
   }
-  if (problem.results > 1 && problem.result != dtype::f32)
+  if (problem.stores.size() > 1 && problem.result != dtype::f32)
     fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));
   if (!s.is_half() || are_read_in_eights(problem)) return;
   fail(error_category::invalid_argument,

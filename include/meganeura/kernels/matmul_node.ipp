@@ -64,6 +64,7 @@ class bound_programs {
     });
     std::vector<scalar_value> values = {widened(nodes.back(), width)};
     for (const further_result& each : node_.further) values.push_back(widened(nodes[each.value], width));
+    if (node_.half_distance != 0) values.push_back(widened(nodes[node_.half], width));
     return values;
   }
 
@@ -217,7 +218,8 @@ MEGANEURA_INLINE matmul_problem make_matmul_problem(const matmul_attribute& node
   problem.offset_out = value(node.output.offset);
   problem.has_prologue = !node.start.is_empty();
   if (node.paired) problem.offset_second = value(node.finish.accesses.at(0).offset);
-  problem.results += node.further.size();
+  for (std::size_t i = 0; i < node.further.size(); ++i) problem.stores.push_back({i + 1, 0});
+  if (node.half_distance != 0) problem.stores.push_back({0, value(node.half_distance)});
   const bool stores_sums = node.finish.program.is_identity() && !node.paired && node.further.empty();
   if (stores_sums && !problem.has_prologue) return problem;
   const std::vector<dtype> kept(types.begin(), types.end());
