@@ -196,9 +196,11 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  return {
-      costs.once + code * costs.code + rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together),
-      static_cast<double>(tiles) / device.compute_units * shared(beside)};
+  // Of split pairs those whose subgroups have one fragment of columns of either side are slower than others as large.
+  const double narrow = p.paired && split && s.subgroup_n == 2 * unit.n ? 1.1 : 1;
+  return {narrow * (costs.once + code * costs.code +
+                    rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+          static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
 /// Operations per second at most: 2 a term of a result, of a product so large that nothing else counts. The shares are
