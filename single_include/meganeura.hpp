@@ -42505,8 +42505,11 @@ MEGANEURA_INLINE implementation_pass::producer implementation_pass::consider(cla
   const bool reads_memory = g_.node(f.conservative).operand_count > 0;
   if (!reads_memory && region.row_axes == 0) {  // a function of the index alone, e.g. an iota
     result.conservative = result.greedy = result.other = choice::conservative;
-    // What takes long is worth a table, which all that reads it may share.
-    if (uses_[id] > 1 && program_cost(region.program, options_.device) > detail::long_program)
+    // What takes long is worth a table, which all that reads it may share: before it is repeated, if it is.
+    const bool repeats = f.greedy != no_id && detail::is_copy(g_.get<region_attribute>(f.greedy));
+    if (repeats)
+      result.greedy = choice::greedy;
+    else if (uses_[id] > 1 && program_cost(region.program, options_.device) > detail::long_program)
       result.greedy = choice::leaf;
     return result;
   }

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -71,6 +72,30 @@ TEST(fusion_pair, rotary_embeddings_are_part_of_their_product) {
       expect_equal(plan, g, what);
     }
   }
+}
+
+// Sines and cosines of all layers and heads are two tables of one head.
+TEST(fusion_pair, rotary_embeddings_share_tables) {
+  graph g;
+  node_value x = matmul(f32_input(g, "x", {128, 576}), f32_input(g, "first", {576, 576}));  // beside the tables
+  for (int i = 0; i < 12; ++i) {
+    const node_value w = f32_input(g, ("w" + std::to_string(i)).c_str(), {576, 576});
+    x = reshape(rope(reshape(matmul(x, w), shape{128, 9, 64}), rope_options{}), shape{128, 576});
+  }
+  g.add_output("y", x);
+  fusion::optimize_options options = options_of_launches();
+  options.device.launch = fusion::optimize_options().device.launch;
+  options.schedule.reset();
+  fusion::optimize_report report;
+  const graph plan = fusion::optimize(g, options, &report);
+  std::size_t tables = 0;
+  for (node_id id{0}; id < plan.size(); ++id) {
+    if (plan[id].kind != op::region) continue;
+    ++tables;
+    EXPECT_LE(plan[id].extents.elements(), 128 * 64) << report.explain;
+  }
+  EXPECT_EQ(tables, 2u) << report.explain;
+  EXPECT_EQ(std::ranges::count(products(plan), 0, &matmul_attribute::half_distance), 1) << report.explain;
 }
 
 // What reads such a product does not become part of it again, nor what else reads the columns in pairs.
