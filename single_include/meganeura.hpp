@@ -30770,7 +30770,6 @@ struct product_start {
 [[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
-  if (p.paired && !fits_beside(s, false, true, device)) return false;
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
@@ -43007,13 +43006,11 @@ inline product_start start_of(const matmul_attribute& product, const device_prof
 }
 
 // Why there is no kernel of a product with this prologue.
-inline const char* prologue_problem(const matmul_attribute& product, const nest& loops, const device_profile& device) {
+inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
   if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() && !fits_beside(product.schedule, true, product.paired, device))
-    return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }
 
@@ -43085,7 +43082,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   const dtype stored = g[g.find(draft.operands[0])].type;
   value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
-    if (const char* problem = prologue_problem(value, loops, pass.device())) return problem;
+    if (const char* problem = prologue_problem(value, loops)) return problem;
   }
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
@@ -43760,6 +43757,7 @@ class several_draft {
         products_(products),
         first_(g_.get<matmul_attribute>(products[0])) {
     if (products.size() > 1) second_ = g_.get<matmul_attribute>(products[1]);
+    for (const enode_id each : products) is_kept_.push_back(!pass_.serves_only(owner(each), regions_));
   }
 
   // Why there is none, or null when a node was added.
@@ -43786,7 +43784,7 @@ class several_draft {
     for (const carried_region& each : carried_over) {
       if (!(loops_.accesses[each.begin] == output)) return "the results lie differently";
     }
-    if ((keeps(0) || keeps(1)) && !(loops_.accesses[0] == output)) return "the results lie differently";
+    if (keeps_any() && !(loops_.accesses[0] == output)) return "the results lie differently";
     writer_.draft.loops = loops_;
     writer_.multiply(output, loops_.accesses[1], loops_.accesses[2], g_.operand(products_[0], 0),
                      g_.operand(products_[0], 1));
@@ -43804,13 +43802,12 @@ class several_draft {
                               g_.operands(products_[1]).subspan(2), writer_.sum(1));
     }
     for (std::size_t i = 0; i < products_.size(); ++i) {
-      if (!keeps(i)) continue;
+      if (!is_kept_[i]) continue;
       const scalar_ref value = i == 1 ? *second_value_
                                       : carried(first_.finish.program, all().subspan(3, first_.finish.accesses.size()),
                                                 g_.operands(products_[0]).subspan(2), writer_.sum(0));
       results_.push_back({owner(products_[i]), value});
     }
-    any_kept_ = !results_.empty();
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       const carried_region& each = carried_over[i];
       results_.push_back({owner(regions_[i]), carried(each.program, reads_of(each), each.others, writer_.sum(0))});
@@ -43835,10 +43832,7 @@ class several_draft {
     const auto is_product = [&](class_id id) { return g_.find(id) == owner(products_[0]); };
     return static_cast<std::size_t>(std::ranges::find_if(operands, is_product) - operands.begin());
   }
-  // Whether something else reads the product.
-  [[nodiscard]] bool keeps(std::size_t product) const {
-    return product < products_.size() && !pass_.serves_only(owner(products_[product]), regions_);
-  }
+  [[nodiscard]] bool keeps_any() const { return std::ranges::find(is_kept_, true) != is_kept_.end(); }
   [[nodiscard]] std::span<const index_map> all() const { return loops_.accesses; }
   [[nodiscard]] std::span<const index_map> reads_of(const carried_region& each) const {
     return all().subspan(each.begin + 1, each.reads);
@@ -43892,7 +43886,7 @@ class several_draft {
     draft.finish = writer_.builder.finish(std::span(values.begin(), values.end()));
     // What is kept may still be taken from elsewhere, where it is added up in another order.
     const bool unstable[] = {true, true};
-    if (any_kept_ && trace_unstable(draft.finish, std::span(unstable).first(products_.size())).decision)
+    if (keeps_any() && trace_unstable(draft.finish, std::span(unstable).first(products_.size())).decision)
       return "computed twice it could decide two ways";
     draft.reasons = bit(rule_);
     for (const enode_id region : regions_) draft.reasons |= reasons_of_ending(g_, region, products_[0]);
@@ -43920,12 +43914,12 @@ class several_draft {
   engine& g_;
   structural rule_;
   nodes regions_, products_;
+  small_vector<bool, 2> is_kept_;  // of the products: something else reads it
   const matmul_attribute first_;
   std::optional<matmul_attribute> second_;
   nest loops_;  // of the products, with what all of it reads
   std::optional<scalar_ref> second_value_;
   small_vector<named_result, 4> results_;
-  bool any_kept_ = false;  // of the products
   product_writer writer_;
 };
 

@@ -2,9 +2,11 @@
 // Products of what a kernel may compute as it reads: spellings and sizes.
 #pragma once
 #include <meganeura/meganeura.hpp>
+#include <meganeura/runtime/measured_rates.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::support {
@@ -23,6 +25,17 @@ inline node_value f32_input(graph& g, const char* name, const shape& extents) {
 
 inline node_value sum_along(node_value x, int axis) { return unsqueeze(sum(x, axis), axis); }
 inline node_value mean_along(node_value x, int axis) { return unsqueeze(mean(x, axis), axis); }
+
+// Few kernels, whatever they take, with this one of the schedules that there are.
+inline program_options options_of_one_product(const device& gpu, precision accuracy,
+                                              std::optional<std::size_t> schedule) {
+  program_options options{.precision = accuracy, .device_costs = false, .checks = checks::none};
+  options.optimize.device = profile_of(gpu);
+  options.optimize.device.launch = {1, 1};
+  options.optimize.disabled = {"split_sum"};
+  options.optimize.schedule = schedule;
+  return options;
+}
 
 // Spellings of what is multiplied, over x [rows, terms]; `numbers` of a column.
 using spelling = std::function<node_value(graph&, node_value x, node_value numbers)>;

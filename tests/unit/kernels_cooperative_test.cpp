@@ -50,6 +50,16 @@ std::vector<device_profile> units_of_other_shapes() {
   return all;
 }
 
+// One that need not be here.
+device_profile graphics_processor() {
+  device_profile on;
+  on.matrix_units = matrix_units::cooperative;
+  on.f16 = true;
+  on.max_shared_bytes = 49152;
+  on.max_invocations = 1024;
+  return on;
+}
+
 std::string described(const product_schedule& s, const device_profile& on) {
   return to_string(s) + " on " + std::to_string(on.unit.m) + "x" + std::to_string(on.unit.n) + "x" +
          std::to_string(on.unit.k);
@@ -145,13 +155,9 @@ void expect_right(const operands& in) {
   }
 }
 
-// Those of a graphics processor, which need not be here.
+// Those of a graphics processor.
 TEST(kernels_cooperative, modules_of_all_schedules_are_valid) {
-  device_profile on;
-  on.matrix_units = matrix_units::cooperative;
-  on.f16 = true;
-  on.max_shared_bytes = 49152;
-  on.max_invocations = 1024;
+  device_profile on = graphics_processor();
   struct hardware {
     matrix_shape unit;
     std::uint32_t lanes;
@@ -220,11 +226,7 @@ TEST(kernels_cooperative, pairs) {
 }
 
 TEST(kernels_cooperative, pairs_take_no_more_memory_than_foretold) {
-  device_profile on;
-  on.matrix_units = matrix_units::cooperative;
-  on.f16 = true;
-  on.max_shared_bytes = 49152;
-  on.max_invocations = 1024;
+  device_profile on = graphics_processor();
   std::size_t made = 0;
   for (const layout lies : {layout{}, layout{true, false}, layout{false, true}}) {
     const matmul_problem p = pair_of(operands{136, 72, 200, lies, {}, {}});

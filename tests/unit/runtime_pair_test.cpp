@@ -45,13 +45,8 @@ using named_values = std::map<std::string, std::vector<double>>;
 named_values on_device(const graph& g, const oracle::tensors<double>& leaves, const way& how, std::size_t results,
                        bool is_paired = true) {
   const device& gpu = support::shared_unit_device<matrix_shape{8, 8, 8}>();
-  program_options options{.precision = how.accuracy, .device_costs = false, .checks = checks::none};
-  options.optimize.device = profile_of(gpu);
-  options.optimize.device.launch = {1, 1};
-  options.optimize.disabled = {"split_sum"};
-  options.optimize.schedule = how.schedule;
   const parameters weights(gpu, g);
-  program run(gpu, g, weights, options);
+  program run(gpu, g, weights, options_of_one_product(gpu, how.accuracy, how.schedule));
   const auto made = products(run.plan().implementation);
   EXPECT_EQ(made.size(), 1u) << to_text(run.plan());
   EXPECT_EQ(made[0]->paired, is_paired) << to_text(run.plan());

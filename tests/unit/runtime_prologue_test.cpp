@@ -44,13 +44,8 @@ std::vector<way> ways() {
 std::vector<double> on_device(const graph& g, const oracle::tensors<double>& leaves, const way& how) {
   const device& gpu =
       how.small_units ? support::shared_unit_device<matrix_shape{8, 8, 8}>() : support::shared_unit_device();
-  program_options options{.precision = how.accuracy, .device_costs = false, .checks = checks::none};
-  options.optimize.device = profile_of(gpu);
-  options.optimize.device.launch = {1, 1};
-  options.optimize.disabled = {"split_sum"};
-  options.optimize.schedule = how.schedule;
   const parameters weights(gpu, g);
-  program run(gpu, g, weights, options);
+  program run(gpu, g, weights, options_of_one_product(gpu, how.accuracy, how.schedule));
   std::size_t found = 0;
   for (const matmul_attribute* product : products(run.plan().implementation)) found += !product->start.is_empty();
   EXPECT_EQ(found, 1u) << to_text(run.plan());

@@ -134,13 +134,11 @@ inline product_start start_of(const matmul_attribute& product, const device_prof
 }
 
 // Why there is no kernel of a product with this prologue.
-inline const char* prologue_problem(const matmul_attribute& product, const nest& loops, const device_profile& device) {
+inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
   if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
   const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
                                                                : lies_in_groups(4, loops, product.a, {3});
   if (!lies_well) return "the operand does not lie in groups of four";
-  if (!product.start.statistic.nodes.empty() && !fits_beside(product.schedule, true, product.paired, device))
-    return "there is no workgroup memory for the rows' sums";
   return nullptr;
 }
 
@@ -212,7 +210,7 @@ inline const char* make_product(implementation_pass& pass, product_draft& draft,
   const dtype stored = g[g.find(draft.operands[0])].type;
   value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
   if (!value.start.is_empty()) {
-    if (const char* problem = prologue_problem(value, loops, pass.device())) return problem;
+    if (const char* problem = prologue_problem(value, loops)) return problem;
   }
   const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
   if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";

@@ -335,7 +335,6 @@ struct product_start {
 [[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
-  if (p.paired && !fits_beside(s, false, true, device)) return false;
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
 
