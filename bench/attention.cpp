@@ -249,7 +249,7 @@ class bench {
   }
 
   [[nodiscard]] nlohmann::json kernels_of(const pass& of, const mn::parameters& weights, mn::program_options how) {
-    how.duration = false, how.profile = true;
+    how.duration = false, how.profile = mn::profiling::dispatches;
     mn::program run(gpu_, of.graph, weights, how);
     std::map<std::string, std::vector<double>> all;
     for (int i = 0; i < 9; ++i) {

@@ -100,11 +100,14 @@ mn::fusion::optimize_options on_device(const options& asked, const std::string& 
   return made;
 }
 
-nlohmann::json planned(const mn::graph& g, mn::graph chosen, const mn::fusion::optimize_report& report) {
-  const auto plan = mn::plan::make_plan(std::move(chosen), mn::plan::make_layout(g));
+nlohmann::json planned(const mn::graph& g, mn::graph chosen, const mn::fusion::optimize_report& report,
+                       const mn::launch_time& launch) {
+  const auto plan =
+      mn::plan::make_plan(std::move(chosen), mn::plan::make_layout(g), {.times = report.times, .launch = launch});
   return {{"groups", plan.groups},
           {"dispatches", plan.steps.size()},
           {"predicted_ms", 1e3 * report.predicted_seconds},
+          {"balanced_ms", 1e3 * plan.predicted_seconds},
           {"planned_bytes", plan.peak_bytes()}};
 }
 
@@ -117,7 +120,7 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
     const std::size_t before = most_bytes = live_bytes.load();
     mn::graph chosen = mn::fusion::optimize(g, how, &report);
     most = std::max(most, most_bytes - before);
-    if (result.is_null()) result = planned(g, std::move(chosen), report);
+    if (result.is_null()) result = planned(g, std::move(chosen), report, how.device.launch);
   }
   std::ranges::sort(reports, {}, &mn::fusion::optimize_report::total_ms);
   const mn::fusion::optimize_report& report = reports[reports.size() / 2];
@@ -135,7 +138,7 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
     each.leave_out(without);
     mn::fusion::optimize_report made;
     mn::graph chosen = mn::fusion::optimize(g, without, &made);
-    result["without"][each.name] = planned(g, std::move(chosen), made);
+    result["without"][each.name] = planned(g, std::move(chosen), made, without.device.launch);
     result["without"][each.name]["optimize_ms"] = made.total_ms;
   }
   if (explain != nullptr) {

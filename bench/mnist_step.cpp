@@ -74,8 +74,8 @@ nlohmann::json measure(const options& o) {
   const bool replayed = after.allocations == before.allocations && after.pipelines == before.pipelines &&
                         after.recordings == before.recordings;
 
-  mn::trainer<model, mn::cross_entropy<"label">> profiled(gpu, mn::adam{}, {{"batch", o.batch}},
-                                                          {.program = {.profile = true}}, run.parameters());
+  mn::trainer<model, mn::cross_entropy<"label">> profiled(
+      gpu, mn::adam{}, {{"batch", o.batch}}, {.program = {.profile = mn::profiling::dispatches}}, run.parameters());
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   profiled.step(mn::bind<"image">(images), mn::bind<"label">(labels)).wait();
   nlohmann::json kernels = nlohmann::json::array();

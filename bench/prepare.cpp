@@ -47,7 +47,8 @@ nlohmann::json prepare(const wanted& asked, std::string* text, std::string* expl
   mn::graph chosen = mn::fusion::optimize(g, options, &report);
   const auto optimised = std::chrono::steady_clock::now();
   const auto weights = mn::plan::make_layout(g);
-  const auto plan = mn::plan::make_plan(std::move(chosen), weights);
+  const auto plan =
+      mn::plan::make_plan(std::move(chosen), weights, {.times = report.times, .launch = options.device.launch});
   const auto planned = std::chrono::steady_clock::now();
   if (text) *text = mn::plan::to_text(plan);
   if (explain) *explain = report.explain;

@@ -17267,6 +17267,8 @@ struct command_list;
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
+  /// Measures what lies between barriers, as it runs: a timestamp for each, which delays little.
+  bool group_timestamps = false;
   /// Measures the whole, from what was submitted before to the end of the last command.
   bool duration = false;
 };
@@ -17289,6 +17291,10 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// Nanoseconds of each group of commands, in order, of the last submission, which is waited for: from the end of the
+  /// group before it to its own. A group is what lies between barriers, empty ones too.
+  /// errors: invalid_argument when recorded without group timestamps or never submitted.
+  [[nodiscard]] std::vector<double> group_times() const;
   /// When the first dispatch of the last submission, which is waited for, began: nanoseconds of CLOCK_MONOTONIC, read
   /// beside the device's clock where the device writes a trace and `device_facts::has_calibrated_timestamps`, and
   /// otherwise one within `seen` and behind what the device did before. errors: as timings.
@@ -17773,8 +17779,9 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
-  layout inputs, parameters;  // states are among the parameters
-  layout training;            // states of the training alone
+  double predicted_seconds = 0;  // of a step, group by group; 0 where plan_options::times are not known
+  layout inputs, parameters;     // states are among the parameters
+  layout training;               // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;  // rank-0 f32 ones lie in the area `results`
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
@@ -17792,6 +17799,9 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
+  bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
+  std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
+  launch_time launch{};              // beside these
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:
@@ -18341,6 +18351,7 @@ struct optimize_report {
   int iterations = 0, repair_passes = 0;
   double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;
+  std::vector<kernel_time> times;  // of each node of the result
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
   std::string
@@ -18543,8 +18554,15 @@ std::string moment_name(std::string_view moment, std::string_view parameter);
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// One dispatch of a step. Each runs alone while it is measured, so that all together take longer than a step that is
-/// not. Times are nanoseconds of the device.
+/// What a program measures of its steps beside their results.
+enum class profiling {
+  none,
+  dispatches,  // each by itself, between barriers: all together take longer than a step that is not measured
+  groups,      // of dispatches that may run side by side, one timestamp a group: as they follow each other in a step
+};
+
+/// One dispatch of a step, or a group of them: then the module is the first's, texts stand behind each other, "3 x"
+/// before what is there three times, and work and floors are sums. Times are nanoseconds of the device.
 struct profiled_dispatch {
   std::string module{};    // "layers.3.mlp", "layers.3.mlp backward"; empty for what no module made
   std::string text{};      // "matmul 128x576x576 split 32x32x144 16x16 slices 3": plan::description and the schedule
@@ -18574,7 +18592,8 @@ struct profile_row {
   [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
 };
 
-/// The dispatches of one step in their order; copies are not measured.
+/// The dispatches of one step in their order, or the groups; copies are not measured, but for the time that they take
+/// in a group.
 class step_profile {
  public:
   step_profile() = default;
@@ -18609,6 +18628,10 @@ namespace detail {
 [[nodiscard]] std::vector<profiled_dispatch> dispatches_of(const plan::execution_plan& p, const device_profile& rates);
 /// And these.
 void set_times(std::span<profiled_dispatch> dispatches, std::span<const vulkan::timing> timings);
+/// The groups of a plan of these dispatches. `times`: of each group, behind those of copies of inputs if there are any.
+[[nodiscard]] std::vector<profiled_dispatch> groups_of(const plan::execution_plan& p,
+                                                       std::span<const profiled_dispatch> dispatches,
+                                                       std::span<const double> times);
 
 }  // namespace detail
 
@@ -18621,9 +18644,9 @@ struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
   plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has
   meganeura::precision precision = meganeura::precision::exact;  // of products
-  bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone; on where a trace is written
-  bool duration = false;     // two timestamps around each step, which cost little
+  bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
+  profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
+  bool duration = false;                // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -18733,8 +18756,8 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// What each dispatch of the latest step took and had to do, by the rates of the device's profile; waits for it.
-  /// errors: invalid_argument unless built with `profile`, and before the first step.
+  /// What each dispatch of the latest step, or each group of them, took and had to do, by the rates of the device's
+  /// profile; waits for it. errors: invalid_argument unless built with `profile`, and before the first step.
   [[nodiscard]] step_profile profile() const;
   /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
   [[nodiscard]] double duration() const;
@@ -18802,7 +18825,8 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
-  bool profiled_ = false, timed_ = false;
+  profiling profiled_ = profiling::none;
+  bool timed_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
   std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing
@@ -26841,8 +26865,9 @@ struct recording_state {
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, if these are measured, then two of the whole
+  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, one before and one behind each group, two of the whole
   recording_options measured;
+  std::size_t group_queries = 0, groups_begin = 0;  // of these where those of groups are
   std::vector<VkBufferView> views;
   last_use used;
 
@@ -26871,8 +26896,9 @@ class recording_writer {
   device_state& device_;
   std::shared_ptr<recording_state> state_;
   void write_timestamp(std::size_t query);
+  void write_group_timestamp();
 
-  std::uint32_t query_count_ = 0;
+  std::uint32_t query_count_ = 0, groups_ended_ = 0;
   // What the recording does, what it has done where it is being written, and what is still to come.
   memory_scope all_, before_;
   std::span<const command> rest_;
@@ -27088,7 +27114,7 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
 
 MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options) try
     : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
-  if ((options.timestamps || options.duration) && on.facts().timestamp_bits == 0) {
+  if ((options.timestamps || options.group_timestamps || options.duration) && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
   }
@@ -27359,6 +27385,9 @@ struct draft {
 /// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:
 /// those of make_plan for a node.
 void schedule(draft& all);
+/// Of kernels whose times are known: another level where the step gets quicker by that, with as much memory and as many
+/// levels.
+void balance(draft& all);
 /// errors: invalid_argument for a parameter or a state that is missing or has another shape.
 void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
@@ -30173,6 +30202,59 @@ struct stability {
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 // Extraction: one node for each needed class, with shared values counted once.
+// Kernels side by side, and how long they take together.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+/// A group as long as the longest of its kernels, and as the work of all of them, which waits for the first one's data.
+struct kernel_group {
+  /// Numbers in their order: groups are of few kernels.
+  struct sorted_numbers {
+    small_vector<double, 8> all;
+    void insert(double number) {
+      all.push_back(number);
+      for (std::size_t i = all.size() - 1; i > 0 && all[i] < all[i - 1]; --i) std::swap(all[i], all[i - 1]);
+    }
+    void remove(double number) {
+      std::size_t at = 0;
+      while (at + 1 < all.size() && all[at] != number) ++at;
+      for (; at + 1 < all.size(); ++at) all[at] = all[at + 1];
+      all.resize(all.size() - 1);
+    }
+  };
+
+  sorted_numbers alone, idle;
+  double busy = 0;
+
+  [[nodiscard]] bool empty() const { return alone.all.empty(); }
+  void add(const kernel_time& kernel) {
+    alone.insert(kernel.alone);
+    idle.insert(kernel.alone - kernel.busy);
+    busy += kernel.busy;
+  }
+  void remove(const kernel_time& kernel) {
+    alone.remove(kernel.alone);
+    idle.remove(kernel.alone - kernel.busy);
+    busy -= kernel.busy;
+  }
+  [[nodiscard]] double seconds(const launch_time& launch) const {
+    return empty() ? 0 : launched(launch, alone.all.size(), alone.all.back(), busy + idle.all[0]);
+  }
+  /// With one kernel more.
+  [[nodiscard]] double seconds_with(const kernel_time& kernel, const launch_time& launch) const {
+    const double longest = empty() ? kernel.alone : std::max(kernel.alone, alone.all.back());
+    const double first = kernel.alone - kernel.busy;
+    return launched(launch, alone.all.size() + 1, longest,
+                    busy + kernel.busy + (empty() ? first : std::min(first, idle.all[0])));
+  }
+
+ private:
+  static double launched(const launch_time& launch, std::size_t kernels, double longest, double work) {
+    return launch.group + static_cast<double>(kernels) * launch.dispatch + std::max(longest, work);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -30631,10 +30713,11 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  // Of split pairs those whose subgroups have one fragment of columns of either side are slower than others as large.
-  const double narrow = p.paired && split && s.subgroup_n == 2 * unit.n ? 1.1 : 1;
-  return {narrow * (costs.once + code * costs.code +
-                    rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+  // Split pairs whose subgroups have one fragment of either side take longer than products as large, and
+  // others less: 128x3072x576 19.5 us in 64x32, 13.8 in 64x64.
+  const double pair = !p.paired || !split ? 1 : s.subgroup_m == unit.m && s.subgroup_n == 2 * unit.n ? 1.1 : 0.75;
+  return {pair * (costs.once + code * costs.code +
+                  rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
@@ -31666,7 +31749,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
 }
 
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
-                          const optimize_options& options) {
+                          const optimize_options& options, std::vector<kernel_time>& times) {
   const engine& e = from.graph;
   graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
@@ -31687,10 +31770,13 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const auto tuned = with_tuned_schedule(e.attribute_of(chosen), options);
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
                                tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
+    times.resize(result.size());
+    times.back() = node_time(e, chosen, options.device);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
   }
+  times.resize(result.size());
   return result;
 }
 
@@ -31901,7 +31987,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan, options);
+  graph result = detail::export_graph(g, all, plan, options, r.times);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();
@@ -32281,11 +32367,51 @@ MEGANEURA_INLINE void set_times(std::span<profiled_dispatch> dispatches, std::sp
   }
 }
 
-inline void add_work(profile_row& to, const auto& more) {
+inline void add_work(auto& to, const auto& more) {
   to.nanoseconds += more.nanoseconds;
   to.bytes += more.bytes;
   to.flops += more.flops;
   to.floor += more.floor;
+}
+
+// "region 128x576", "3 x matmul 128x576x576", in the order of their first.
+inline std::string counted_text(std::span<const std::string> kernels) {
+  std::vector<std::pair<std::string_view, int>> counts;
+  for (const std::string& each : kernels) {
+    const auto known = std::ranges::find(counts, each, &std::pair<std::string_view, int>::first);
+    known == counts.end() ? static_cast<void>(counts.emplace_back(each, 1)) : static_cast<void>(++known->second);
+  }
+  std::string text;
+  for (const auto& [kernel, count] : counts) {
+    if (!text.empty()) text += " + ";
+    text += count == 1 ? std::string(kernel) : fmt::format("{} x {}", count, kernel);
+  }
+  return text;
+}
+
+MEGANEURA_INLINE std::vector<profiled_dispatch> groups_of(const plan::execution_plan& p,
+                                                          std::span<const profiled_dispatch> dispatches,
+                                                          std::span<const double> times) {
+  std::vector<profiled_dispatch> groups;
+  std::vector<std::vector<std::string>> kernels;
+  std::size_t next = 0;
+  for (const plan::step& s : p.steps) {
+    if (groups.size() <= s.group) groups.resize(s.group + 1), kernels.resize(s.group + 1);
+    if (s.kind == plan::step::copy) continue;
+    const profiled_dispatch& each = dispatches[next++];
+    profiled_dispatch& group = groups[s.group];
+    if (kernels[s.group].empty()) group.module = each.module;
+    kernels[s.group].push_back(each.text);
+    add_work(group, each);
+  }
+  double begin = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].text = kernels[i].empty() ? "copies" : counted_text(kernels[i]);
+    groups[i].begin = begin;
+    groups[i].nanoseconds = times[times.size() - groups.size() + i];
+    begin += groups[i].nanoseconds;
+  }
+  return groups;
 }
 
 // Or as many as stand before the point.
@@ -32649,7 +32775,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile || (detail::has_trace(on) && on.facts().timestamp_bits != 0)),
+      profiled_(detail::has_trace(on) && on.facts().timestamp_bits != 0 ? profiling::dispatches : options.profile),
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
@@ -32670,6 +32796,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.saturate = report_.saturate_ms;
   times_.implement = report_.implement_ms;
   times_.extract = watch.lap() - times_.saturate - times_.implement;
+  planning.times = report_.times;
+  planning.launch = optimization.device.launch;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -32694,8 +32822,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
-    trace_ = std::make_unique<detail::program_trace>(
-        on, profiled_ ? detail::dispatches_of(plan_, profile_of(on)) : std::vector<profiled_dispatch>());
+    trace_ = std::make_unique<detail::program_trace>(on, profiled_ == profiling::dispatches
+                                                             ? detail::dispatches_of(plan_, profile_of(on))
+                                                             : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
@@ -32817,7 +32946,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
                                       const program_options& options) const {
-  vulkan::recorder commands(device_, {.timestamps = profiled_, .duration = options.duration});
+  vulkan::recorder commands(device_, {.timestamps = profiled_ == profiling::dispatches,
+                                      .group_timestamps = profiled_ == profiling::groups,
+                                      .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -33059,12 +33190,15 @@ MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std:
 }
 
 MEGANEURA_INLINE step_profile program::profile() const try {
-  if (!alive().profiled_) {
+  if (alive().profiled_ == profiling::none) {
     fail(error_category::invalid_argument,
-         "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
+         "profile was asked of a program without timestamps; build it with program_options{{.profile = "
+         "profiling::dispatches}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, profile_of(device_));
+  if (profiled_ == profiling::groups)
+    return step_profile(detail::groups_of(plan_, all, latest().commands.group_times()));
   if (!all.empty()) detail::set_times(all, latest().commands.timings());
   return step_profile(std::move(all));
 } catch (...) {
@@ -37430,14 +37564,28 @@ MEGANEURA_INLINE std::int64_t recording::begin_on_host(const host_interval& seen
   rethrow_as_error("placing timings on the host's clock");
 }
 
+MEGANEURA_INLINE std::vector<double> recording::group_times() const try {
+  if (state_ == nullptr || !state_->measured.group_timestamps || state_->used == 0) {
+    fail(error_category::invalid_argument,
+         "times of groups were asked of a recording that has none; record with recording_options::group_timestamps and "
+         "submit it first");
+  }
+  const std::vector<std::uint64_t> ticks = state_->read_ticks(state_->groups_begin, state_->group_queries);
+  const detail::tick_length unit(state_->device->facts);
+  std::vector<double> result;
+  for (std::size_t i = 1; i < ticks.size(); ++i) result.push_back(unit.nanoseconds(ticks[i - 1], ticks[i]));
+  return result;
+} catch (...) {
+  rethrow_as_error("reading times of groups");
+}
+
 MEGANEURA_INLINE double recording::duration() const try {
   if (state_ == nullptr || !state_->measured.duration || state_->used == 0) {
     fail(error_category::invalid_argument,
          "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
          "first");
   }
-  const std::vector<std::uint64_t> ticks =
-      state_->read_ticks(state_->measured.timestamps ? 2 * state_->dispatches.size() : 0, 2);
+  const std::vector<std::uint64_t> ticks = state_->read_ticks(state_->groups_begin + state_->group_queries, 2);
   return detail::tick_length(state_->device->facts).nanoseconds(ticks[0], ticks[1]);
 } catch (...) {
   rethrow_as_error("reading a duration");
@@ -37471,7 +37619,7 @@ MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
 }
 
 MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
-  std::uint32_t dispatches = 0, sets = 0;
+  std::uint32_t dispatches = 0, sets = 0, barriers = 0;
   std::vector<VkDescriptorPoolSize> sizes;  // an empty kind may not be listed
   const auto count = [&](VkDescriptorType type) {
     for (VkDescriptorPoolSize& size : sizes) {
@@ -37480,6 +37628,7 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
     sizes.push_back({type, 1});
   };
   for (const command& item : state_->commands) {
+    if (std::holds_alternative<barrier_command>(item)) ++barriers;
     const auto* launch = std::get_if<dispatch_command>(&item);
     if (launch == nullptr) continue;
     ++dispatches;
@@ -37498,7 +37647,10 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
     device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
                   "vkCreateDescriptorPool");
   }
-  query_count_ = (list_.options.timestamps ? 2 * dispatches : 0) + (list_.options.duration ? 2 : 0);
+  if (list_.options.timestamps) state_->groups_begin = 2 * std::size_t{dispatches};
+  if (list_.options.group_timestamps) state_->group_queries = 2 + barriers;
+  query_count_ = static_cast<std::uint32_t>(state_->groups_begin + state_->group_queries);
+  if (list_.options.duration) query_count_ += 2;
   if (query_count_ == 0) return;
   VkQueryPoolCreateInfo queries{};
   queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
@@ -37511,6 +37663,10 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
 MEGANEURA_INLINE void recording_writer::write_timestamp(std::size_t query) {
   device_.call.CmdWriteTimestamp(state_->handle, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state_->queries,
                                  static_cast<std::uint32_t>(query));
+}
+
+MEGANEURA_INLINE void recording_writer::write_group_timestamp() {
+  if (list_.options.group_timestamps) write_timestamp(state_->groups_begin + groups_ended_++);
 }
 
 MEGANEURA_INLINE void recording_writer::create_command_buffer() {
@@ -37570,12 +37726,14 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
   if (list_.options.duration) write_timestamp(query_count_ - 2);
+  write_group_timestamp();
   const std::span<const command> commands = state_->commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     rest_ = commands.subspan(i + 1);
     std::visit([this](const auto& one) { write(one); }, commands[i]);
     before_ |= scope_of(commands[i]);
   }
+  write_group_timestamp();
   if (std::any_of(commands.begin(), commands.end(), reaches_host))
     add_barrier(device_.call, state_->handle, before_, scope::host);
   if (list_.options.duration) write_timestamp(query_count_ - 1);
@@ -37696,6 +37854,7 @@ MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
 // From all that was written so far, not by the last commands alone: a kernel may read what a copy wrote two barriers
 // ago.
 MEGANEURA_INLINE void recording_writer::write(const barrier_command&) {
+  write_group_timestamp();
   const memory_scope behind = scope_behind(rest_);
   if (before_.stages != 0 && behind.stages != 0) add_barrier(device_.call, state_->handle, before_, behind);
 }
@@ -37947,6 +38106,147 @@ class arena_placer {
 };
 
 MEGANEURA_INLINE void place_in_arena(draft& all) { arena_placer(all).run(); }
+
+}  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
+// The planner's balance: kernels that nobody waits for run beside those that leave the device idle.
+
+namespace meganeura::inline MEGANEURA_ABI::plan::detail {
+
+// Moves kernels between levels, each to where the step gets quickest by the kernels' times, until none is left to move.
+// Nothing else waits: the number of levels stays, and so does the most memory that values of one level take.
+class balancer {
+ public:
+  explicit balancer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
+
+  void run() {
+    find_groups();
+    if (draft_.options.balance) improve_all();
+    for (const kernel_group& each : groups_) draft_.result.predicted_seconds += each.seconds(draft_.options.launch);
+  }
+
+ private:
+  void improve_all() {
+    find_memory();
+    constexpr int most_passes = 4;
+    for (int pass = 0, moved = 1; pass < most_passes && moved > 0; ++pass) {
+      moved = 0;
+      for (node_id id = static_cast<node_id>(g_.size()); id-- > 0;) moved += improve(id);
+    }
+  }
+  [[nodiscard]] bool is_kernel(node_id id) const {
+    return !draft_.is_leaf(id) && !draft_.is_effect(id) && g_[id].kind != op::result;
+  }
+  [[nodiscard]] const kernel_time& time(node_id id) const { return draft_.options.times[id]; }
+
+  void find_groups() {
+    std::uint32_t last = 0;
+    for (const placement& each : places_) last = std::max(last, each.level);
+    groups_.resize(last + 1);
+    for (node_id id{0}; id < g_.size(); ++id) {
+      if (is_kernel(id)) groups_[places_[id].level].add(time(id));
+    }
+  }
+
+  // ---- memory, as if no two values shared any
+
+  void find_memory() {
+    live_.resize(groups_.size());
+    for (node_id id{0}; id < g_.size(); ++id) count(id, 1);
+    most_ = std::ranges::max(live_);
+  }
+  [[nodiscard]] std::uint32_t last_use(node_id value) const {
+    const auto last = static_cast<std::uint32_t>(groups_.size() - 1);
+    if (draft_.is_output[value] || draft_.read_by_effect[value]) return last;
+    std::uint32_t level = places_[value].level;
+    for (node_id reader : draft_.readers[value]) level = std::max(level, places_[reader].level);
+    return level;
+  }
+  // Adds a value's bytes, or takes them away, wherever it lives. Returns the most that a level has then.
+  std::int64_t count(node_id value, std::int64_t sign) {
+    if (draft_.is_leaf(value) || draft_.is_effect(value) || g_.has_several_results(value)) return 0;
+    const std::int64_t bytes = sign * static_cast<std::int64_t>(tensor_bytes(g_[value]));
+    std::int64_t most = 0;
+    for (std::uint32_t level = places_[value].level, last = last_use(value); level <= last; ++level)
+      most = std::max(most, live_[level] += bytes);
+    return most;
+  }
+  // Moves a kernel if no level has more memory then than the fullest had before.
+  bool move(node_id id, std::uint32_t to) {
+    const std::uint32_t from = places_[id].level;
+    const draft::node_list values = draft_.values_of(id);
+    const auto set = [&](std::uint32_t level) {
+      places_[id].level = level;
+      for (node_id value : values) {
+        if (value != no_id) places_[value].level = level;
+      }
+    };
+    draft::node_list touched;
+    for (const std::span<const node_id> some : {std::span<const node_id>(values), g_.operands(id)}) {
+      for (node_id value : some) {
+        if (value != no_id && std::ranges::find(touched, value) == touched.end()) touched.push_back(value);
+      }
+    }
+    const auto place = [&](std::uint32_t level) {
+      std::int64_t most = 0;
+      for (node_id value : touched) count(value, -1);
+      set(level);
+      for (node_id value : touched) most = std::max(most, count(value, 1));
+      return most;
+    };
+    if (place(to) <= most_) return true;
+    place(from);
+    return false;
+  }
+
+  // ---- time
+
+  bool improve(node_id id) {
+    if (!is_kernel(id)) return false;
+    const std::uint32_t from = places_[id].level;
+    std::uint32_t earliest = 0, latest = static_cast<std::uint32_t>(groups_.size() - 1);
+    for (node_id operand : g_.operands(id)) earliest = std::max(earliest, places_[operand].level + 1);
+    for (node_id value : draft_.values_of(id)) {
+      if (value == no_id) continue;
+      for (node_id reader : draft_.readers[value]) latest = std::min(latest, places_[reader].level - 1);
+    }
+    earliest = std::max({earliest, std::uint32_t{1}, from - std::min(from, reach)});
+    latest = std::min(latest, from + reach);
+    if (earliest >= latest) return false;
+    groups_[from].remove(time(id));
+    const auto added = [&](std::uint32_t level) {
+      const kernel_group& group = groups_[level];
+      return group.seconds_with(time(id), draft_.options.launch) - group.seconds(draft_.options.launch);
+    };
+    constexpr double least_gain = 0.2e-6;  // less than what a prediction means
+    double least = added(from) - least_gain;
+    std::uint32_t to = from;
+    for (std::uint32_t level = earliest; level <= latest; ++level) {
+      const double seconds = level == from ? least : added(level);
+      if (seconds < least) least = seconds, to = level;
+    }
+    if (to != from && !move(id, to)) to = from;
+    groups_[to].add(time(id));
+    return to != from;
+  }
+
+  static constexpr std::uint32_t reach = 32;  // levels
+  draft& draft_;
+  const graph& g_;
+  std::vector<placement>& places_;
+  std::vector<kernel_group> groups_;  // by level
+  std::vector<std::int64_t> live_;    // bytes, by level
+  std::int64_t most_ = 0;
+};
+
+MEGANEURA_INLINE void balance(draft& all) {
+  if (all.options.times.empty()) return;
+  if (all.options.times.size() != all.g().size()) {
+    fail(error_category::invalid_argument,
+         "plan_options::times has {} entries and the graph {} nodes; optimize_report::times has one for each",
+         all.options.times.size(), all.g().size());
+  }
+  balancer(all).run();
+}
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
 // Definitions for plan/draft.hpp: who reads, makes and overwrites what, and the places of leaves.
@@ -38241,16 +38541,35 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
   return found;
 }
 
+namespace detail {
+
+inline execution_plan planned(graph g, const layout& parameters, const plan_options& options,
+                              std::uint64_t page_bytes) {
+  draft all(std::move(g), parameters, options, page_bytes);
+  schedule(all);
+  balance(all);
+  place_leaves(all);
+  place_effects(all);
+  place_results(all);
+  place_in_arena(all);
+  write_steps(all);
+  return std::move(all.result);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
                                           std::uint64_t page_bytes) {
-  detail::draft all(std::move(g), parameters, options, page_bytes);
-  detail::schedule(all);
-  detail::place_leaves(all);
-  detail::place_effects(all);
-  detail::place_results(all);
-  detail::place_in_arena(all);
-  detail::write_steps(all);
-  return std::move(all.result);
+  if (options.times.empty() || !options.balance) return detail::planned(std::move(g), parameters, options, page_bytes);
+  // What shares memory is known last.
+  constexpr double most_memory = 1.01;
+  plan_options early = options;
+  early.balance = false;
+  execution_plan as_early = detail::planned(g, parameters, early, page_bytes);
+  execution_plan balanced = detail::planned(std::move(g), parameters, options, page_bytes);
+  const auto most = most_memory * static_cast<double>(as_early.peak_bytes());
+  const bool is_better = balanced.predicted_seconds < as_early.predicted_seconds;
+  return is_better && static_cast<double>(balanced.peak_bytes()) <= most ? balanced : as_early;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -39372,41 +39691,6 @@ class extractor {
     finished_.clear();
   }
 
-  // Numbers in their order. Groups are of few kernels.
-  struct sorted_numbers {
-    small_vector<double, 8> all;
-    void insert(double number) {
-      all.push_back(number);
-      for (std::size_t i = all.size() - 1; i > 0 && all[i] < all[i - 1]; --i) std::swap(all[i], all[i - 1]);
-    }
-    void remove(double number) {
-      std::size_t at = 0;
-      while (at + 1 < all.size() && all[at] != number) ++at;
-      for (; at + 1 < all.size(); ++at) all[at] = all[at + 1];
-      all.resize(all.size() - 1);
-    }
-  };
-  // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
-  // the first one's data.
-  struct group {
-    sorted_numbers alone, idle;
-    double busy = 0;
-    void add(const kernel_time& kernel) {
-      alone.insert(kernel.alone);
-      idle.insert(kernel.alone - kernel.busy);
-      busy += kernel.busy;
-    }
-    void remove(const kernel_time& kernel) {
-      alone.remove(kernel.alone);
-      idle.remove(kernel.alone - kernel.busy);
-      busy -= kernel.busy;
-    }
-    [[nodiscard]] double seconds(const launch_time& launch) const {
-      if (alone.all.empty()) return 0;
-      const auto dispatches = static_cast<double>(alone.all.size()) * launch.dispatch;
-      return launch.group + dispatches + std::max(alone.all.back(), busy + idle.all[0]);
-    }
-  };
   // Of one step as it is chosen now; infinite where a kernel would wait for itself.
   [[nodiscard]] double step_seconds() {
     forget_levels();
@@ -39418,7 +39702,7 @@ class extractor {
       if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
     }
     double seconds = 0;
-    for (const group& each : groups_) seconds += each.seconds(launch_);
+    for (const kernel_group& each : groups_) seconds += each.seconds(launch_);
     return seconds;
   }
 
@@ -39577,13 +39861,13 @@ class extractor {
     std::ranges::stable_sort(differences_, {}, &difference::level);
     for (const difference& each : differences_) {
       if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
-      const group& known = known_groups_[each.level];
+      const kernel_group& known = known_groups_[each.level];
       if (times.empty() || times.back().level != each.level)
         times.push_back({each.level, known.seconds(launch_), known.busy});
     }
     const auto apply = [&](bool forward) {
       for (const difference& each : differences_) {
-        group& changed = known_groups_[each.level];
+        kernel_group& changed = known_groups_[each.level];
         each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
       }
     };
@@ -39597,7 +39881,7 @@ class extractor {
       apply(false);
       for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
     }
-    while (known_groups_.size() > 1 && known_groups_.back().alone.all.empty()) known_groups_.pop_back();
+    while (known_groups_.size() > 1 && known_groups_.back().empty()) known_groups_.pop_back();
     depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
     return is_kept;
   }
@@ -39746,7 +40030,7 @@ class extractor {
   std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
-  std::vector<group> groups_, known_groups_;         // by level
+  std::vector<kernel_group> groups_, known_groups_;  // by level
   std::vector<class_id> turned_;                     // became live or no longer are by the last change
   std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
   std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others

@@ -222,13 +222,17 @@ class bench {
       found.allocated_bytes = gpu.allocated_bytes() - before;
       if (options_.slowest > 0 && how.rounds > 0) {
         building = chosen;
-        building.profile = true;
-        mn::program profiled(gpu, made.made.graph, weights, building);
-        for (int i = 0; i < 3; ++i) {
-          bind(profiled, made.made);
-          profiled.wait(profiled.submit(made.numbers));
-        }
-        found.slowest = slowest_kernels(profiled, static_cast<std::size_t>(options_.slowest));
+        const auto slowest = [&](mn::profiling what) {
+          building.profile = what;
+          mn::program profiled(gpu, made.made.graph, weights, building);
+          for (int i = 0; i < 3; ++i) {
+            bind(profiled, made.made);
+            profiled.wait(profiled.submit(made.numbers));
+          }
+          return slowest_rows(profiled, static_cast<std::size_t>(options_.slowest));
+        };
+        found.slowest = slowest(mn::profiling::dispatches);
+        found.slowest_groups = slowest(mn::profiling::groups);
       }
       done(which, found, run);
     }
@@ -314,7 +318,8 @@ int main(int argc, char** argv) try {
   app.add_option("--warm-ups", asked.measure.warm_ups)->check(CLI::NonNegativeNumber);
   app.add_flag("!--no-timing", asked.is_timed, "check alone");
   app.add_flag("!--no-cold", asked.is_cold, "do not build everything once without compiled pipelines");
-  app.add_option("--profile", asked.slowest, "so many of the slowest kernels of each task")->check(CLI::PositiveNumber);
+  app.add_option("--profile", asked.slowest, "so many of the slowest kernels, and groups of them, of each task")
+      ->check(CLI::PositiveNumber);
   app.add_option("--reference", asked.reference, "float64 figures")->check(CLI::ExistingFile);
   app.add_option("--against", asked.against, "pytorch_inferena.json")->check(CLI::ExistingFile);
   app.add_option("--json", asked.json, "file, or - for standard output");

@@ -130,7 +130,7 @@ measurement measure(mn::program& run, const prepared& from, const measure_option
   return result;
 }
 
-std::vector<mn::profile_row> slowest_kernels(const mn::program& run, std::size_t count) {
+std::vector<mn::profile_row> slowest_rows(const mn::program& run, std::size_t count) {
   std::vector<mn::profile_row> all = run.profile().by_kernel();
   all.resize(std::min(all.size(), count));
   return all;

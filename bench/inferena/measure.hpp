@@ -41,8 +41,8 @@ struct measurement {
   double back_to_back = 0;  // ms a step of several that are submitted without a wait, inputs written for each
   std::size_t dispatches = 0;
   std::uint32_t groups = 0;
-  std::uint64_t predicted_bytes = 0, allocated_bytes = 0;  // of the device: weights, what the plan has
-  std::vector<meganeura::profile_row> slowest{};           // if asked for
+  std::uint64_t predicted_bytes = 0, allocated_bytes = 0;           // of the device: weights, what the plan has
+  std::vector<meganeura::profile_row> slowest{}, slowest_groups{};  // if asked for
 };
 
 struct measure_options {
@@ -58,8 +58,8 @@ struct measure_options {
 /// Sets every input.
 void bind(meganeura::program& run, const pass& of);
 
-/// Kernels of a step by time, each alone on the device, those of one size in all layers together. `run` was built with
-/// `profile`.
-[[nodiscard]] std::vector<meganeura::profile_row> slowest_kernels(const meganeura::program& run, std::size_t count);
+/// Kernels of a step by time, each alone on the device, or groups as they follow each other, those of one size in all
+/// layers together. `run` was built with `profile`.
+[[nodiscard]] std::vector<meganeura::profile_row> slowest_rows(const meganeura::program& run, std::size_t count);
 
 }  // namespace inferena

@@ -164,14 +164,18 @@ nlohmann::json to_json(const measurement& of) {
     result["processor_ms"] = to_json(of.processor);
     result["back_to_back_ms"] = of.back_to_back;
   }
-  for (const meganeura::profile_row& each : of.slowest) {
-    result["slowest"].push_back({{"kernel", each.text},
-                                 {"count", each.count},
-                                 {"us", each.nanoseconds / 1e3},
-                                 {"floor_us", each.floor / 1e3},
-                                 {"bytes", each.bytes},
-                                 {"flops", each.flops}});
-  }
+  const auto add_rows = [&](const char* to, const std::vector<meganeura::profile_row>& rows) {
+    for (const meganeura::profile_row& each : rows) {
+      result[to].push_back({{"kernel", each.text},
+                            {"count", each.count},
+                            {"us", each.nanoseconds / 1e3},
+                            {"floor_us", each.floor / 1e3},
+                            {"bytes", each.bytes},
+                            {"flops", each.flops}});
+    }
+  };
+  add_rows("slowest", of.slowest);
+  add_rows("slowest_groups", of.slowest_groups);
   return result;
 }
 

@@ -17,7 +17,7 @@ using model = mn::model<network, mn::input<"x", mn::dtype::f32, mn::dims<16, 32>
 
 int main() {
   const mn::device gpu({.trace = "trace.json"});  // or MEGANEURA_TRACE=trace.json for every device
-  mn::session<model> s(gpu, {}, {.program = {.profile = true}});
+  mn::session<model> s(gpu, {}, {.program = {.profile = mn::profiling::dispatches}});
   s.parameters().init({.seed = 1});
   (void)s.run(mn::bind<"x">(std::vector<float>(16 * 32, 0.5f)));
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Plans of hand-made implementation graphs: groups, lifetimes, in-place results, gradients at their parameter's offset.
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/kernel_group.hpp>
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/graph/view_map.hpp>
 #include <meganeura/plan/plan.hpp>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <random>
@@ -153,6 +155,86 @@ TEST(plan_plan, a_chain_needs_the_memory_of_one_tensor_in_place_and_two_otherwis
   EXPECT_EQ(arena({}), 4096u);
   EXPECT_EQ(arena({.share_memory = true, .late_scheduling = true, .in_place = false}), 2 * 4096u);
   EXPECT_EQ(arena({.share_memory = false, .late_scheduling = true, .in_place = false}), 6 * 4096u);
+}
+
+struct balanced_chain {
+  plan::execution_plan early, balanced;
+  std::uint32_t side = 0;  // the group of what nobody waits for, with the second plan
+};
+// Links of a chain take so many us each, nearly all work or, below zero, nearly all waiting. Beside them `side`, 9 us,
+// of which 8 are work; the end reads it, if it is read. With room for what it reads: something else takes more memory
+// at once.
+balanced_chain chain_beside(const std::vector<double>& links, bool is_read, bool has_room) {
+  graph g;
+  const node_id wide = sum(g, {g.input("wide", dtype::f32, {1000})});
+  node_id chain = sum(g, {g.input("x", dtype::f32, {1000})});
+  const node_id side = sum(g, {chain, wide});
+  std::vector<kernel_time> times(g.size());
+  times[chain] = times[wide] = {1e-6, 0.5e-6};
+  times[side] = {9e-6, 8e-6};
+  for (const double us : links) {
+    chain = sum(g, {chain});
+    times.resize(g.size());
+    times[chain] = {std::abs(us) * 1e-6, us > 0 ? us * 0.9e-6 : 0.1e-6};
+  }
+  g.add_output("y", chain);
+  g.add_output("side", is_read ? sum(g, {chain, side}) : side);
+  if (has_room) g.add_output("large", sum(g, {sum(g, {g.input("z", dtype::f32, {100'000})})}));
+  times.resize(g.size());
+  plan::plan_options options{.in_place = false, .times = times, .launch = {1e-6, 0.1e-6}};
+  balanced_chain made{.early = {}, .balanced = plan::make_plan(g, {}, options)};
+  options.balance = false;
+  made.early = plan::make_plan(g, {}, options);
+  for (const plan::execution_plan* each : {&made.early, &made.balanced}) plan::verify(*each);
+  made.side = std::ranges::find(made.balanced.steps, side, &plan::step::node)->group;
+  return made;
+}
+
+TEST(plan_plan, what_nobody_waits_for_runs_where_it_costs_least) {
+  for (const bool is_read : {false, true}) {
+    const balanced_chain made = chain_beside({8, 7, 10, -9, 1}, is_read, true);
+    EXPECT_EQ(made.early.groups, made.balanced.groups);
+    // Beside 8 us of work it costs 8 more, beside those that wait next to nothing.
+    EXPECT_EQ(made.side, 4u) << plan::to_text(made.balanced);
+    EXPECT_LT(made.balanced.predicted_seconds, made.early.predicted_seconds);
+    EXPECT_LE(made.balanced.peak_bytes(), made.early.peak_bytes() + made.early.peak_bytes() / 100);
+  }
+  const balanced_chain best = chain_beside({-9, 8, 7}, true, true);
+  EXPECT_EQ(best.side, 1u) << "it is best where it was";
+  EXPECT_EQ(best.balanced.predicted_seconds, best.early.predicted_seconds);
+}
+
+// It would keep what it reads, beside all the memory that there is.
+TEST(plan_plan, nothing_waits_at_the_price_of_memory) {
+  const balanced_chain made = chain_beside({8, 7, 10, -9, 1}, false, false);
+  EXPECT_EQ(made.side, 1u);
+  EXPECT_EQ(made.balanced.peak_bytes(), made.early.peak_bytes());
+}
+
+TEST(plan_plan, times_are_of_every_node) {
+  graph g;
+  g.add_output("y", sum(g, {g.input("x", dtype::f32, {8})}));
+  EXPECT_EQ(support::sentence_of([&] { (void)plan::make_plan(g, {}, {.times = std::vector<kernel_time>(3)}); }),
+            "plan_options::times has 3 entries and the graph 2 nodes; optimize_report::times has one for each");
+}
+
+TEST(plan_plan, one_kernel_more_takes_a_group_as_long_as_if_it_was_added) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> seconds(0, 1e-5);
+  const launch_time launch{1e-6, 1e-7};
+  kernel_group group;
+  EXPECT_EQ(group.seconds(launch), 0);
+  std::vector<kernel_time> all;
+  for (int i = 0; i < 20; ++i) {
+    const double alone = seconds(random);
+    all.push_back({alone, alone * std::uniform_real_distribution<double>(0, 1)(random)});
+    const double foretold = group.seconds_with(all.back(), launch);
+    group.add(all.back());
+    EXPECT_DOUBLE_EQ(group.seconds(launch), foretold);
+    EXPECT_GE(foretold, alone + launch.alone());
+  }
+  for (const kernel_time& each : all) group.remove(each);
+  EXPECT_TRUE(group.empty());
 }
 
 // What is needed much later is computed then; what is needed soon beside the others that could be.

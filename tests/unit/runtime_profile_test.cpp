@@ -40,7 +40,7 @@ program profiled_step(const device& gpu, const program_options& options) {
 }
 
 TEST(runtime_profile, a_profile_has_the_dispatches_of_the_plan) {
-  const program run = profiled_step(support::shared_device(), {.profile = true});
+  const program run = profiled_step(support::shared_device(), {.profile = profiling::dispatches});
   std::vector<std::string> planned, timed;
   for (const plan::step& s : run.plan().steps) {
     if (s.kind != plan::step::copy) planned.push_back(plan::label(run.plan(), s));
@@ -62,6 +62,49 @@ TEST(runtime_profile, a_profile_has_the_dispatches_of_the_plan) {
   EXPECT_NE(std::ranges::find(timed, "fc1: matmul 16x17x8"), timed.end());
 }
 
+TEST(runtime_profile, groups_have_what_their_dispatches_have) {
+  const program run = profiled_step(support::shared_device(), {.profile = profiling::groups, .duration = true});
+  const step_profile groups = run.profile();
+  ASSERT_EQ(groups.size(), run.plan().groups);
+  const auto dispatches = detail::dispatches_of(run.plan(), profile_of(support::shared_device()));
+  std::vector<std::string> texts(groups.size());
+  double flops = 0, begin = 0;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    const std::size_t group = run.plan().steps[i].group;
+    texts[group] += dispatches[i].text + "\n", flops += dispatches[i].flops, bytes += dispatches[i].bytes;
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    EXPECT_EQ(groups[i].text.find('\n'), std::string::npos);
+    if (texts[i].find('\n') + 1 == texts[i].size()) {
+      EXPECT_EQ(groups[i].text + "\n", texts[i]);
+    }
+    EXPECT_GT(groups[i].nanoseconds, 0);
+    EXPECT_EQ(groups[i].begin, begin);
+    EXPECT_GT(groups[i].floor, 0);
+    begin += groups[i].nanoseconds;
+  }
+  EXPECT_EQ(groups.total().flops, flops);
+  EXPECT_EQ(groups.total().bytes, bytes);
+  EXPECT_LE(groups.total().nanoseconds, run.duration()) << "of the whole step, with the copies of inputs";
+}
+
+TEST(runtime_profile, kernels_that_a_group_has_twice_are_counted) {
+  const device& gpu = support::shared_device();
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {16, 8}), w = g.parameter("w", dtype::f32, {8, 17});
+  const node_id v = g.parameter("v", dtype::f32, {8, 17}), u = g.parameter("u", dtype::f32, {8, 5});
+  for (const auto& [name, weight] : {std::pair("y", w), {"z", u}, {"t", v}})
+    g.add_output(name, g.contract(x, weight, "mk", "kn", "mn"));
+  parameters weights(gpu, g);
+  weights.init();
+  program run(gpu, g, weights, {.profile = profiling::groups});
+  run.wait(run.submit(kernels::step_values{}, std::array{input_values("x", support::uniform(16 * 8, 2))}));
+  const step_profile found = run.profile();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].text, "2 x matmul 16x17x8 + matmul 16x5x8");
+}
+
 // Operands and results as they lie in memory, two operations for each of the 16 x 17 x 8 terms; the floor by the rates
 // that kernels are chosen by.
 TEST(runtime_profile, a_product_has_its_bytes_its_flops_and_its_floor) {
@@ -74,7 +117,7 @@ TEST(runtime_profile, a_product_has_its_bytes_its_flops_and_its_floor) {
   }
   parameters weights(gpu, g);
   weights.set("w", support::uniform(8 * 17, 1));
-  program run(gpu, g, weights, {.profile = true});
+  program run(gpu, g, weights, {.profile = profiling::dispatches});
   EXPECT_EQ(support::sentence_of([&] { (void)run.profile(); }),
             "profile was read before the first run; run the model first");
   run.wait(run.submit(kernels::step_values{}, std::array{input_values("x", support::uniform(16 * 8, 2))}));
@@ -91,7 +134,7 @@ TEST(runtime_profile, a_product_has_its_bytes_its_flops_and_its_floor) {
 }
 
 TEST(runtime_profile, a_product_on_matrix_units_says_its_schedule) {
-  program_options options{.profile = true};
+  program_options options{.profile = profiling::dispatches};
   options.optimize.schedule = 0;
   const program run = profiled_step(support::shared_unit_device(), options);
   std::size_t on_units = 0;
@@ -108,14 +151,14 @@ TEST(runtime_profile, a_program_without_dispatches_has_an_empty_profile) {
   const device& gpu = support::shared_device();
   graph g;
   g.add_output("y", g.input("x", dtype::f32, {4}));
-  program run(gpu, g, parameters(gpu, g), {.profile = true});
+  program run(gpu, g, parameters(gpu, g), {.profile = profiling::dispatches});
   run.wait(run.submit(kernels::step_values{}, std::array{input_values("x", support::uniform(4, 2))}));
   EXPECT_TRUE(run.profile().empty());
   EXPECT_EQ(run.profile().total().nanoseconds, 0);
 }
 
 TEST(runtime_profile, groups_are_sorted_and_sum_up) {
-  const step_profile found = profiled_step(support::shared_device(), {.profile = true}).profile();
+  const step_profile found = profiled_step(support::shared_device(), {.profile = profiling::dispatches}).profile();
   const profile_row total = found.total();
   EXPECT_EQ(total.count, found.size());
   for (const std::vector<profile_row>& rows :

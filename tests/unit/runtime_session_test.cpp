@@ -337,7 +337,8 @@ TEST(runtime_session, each_way_to_misread_a_program_has_a_sentence_of_its_own) {
                                          " is not kept; those of the two latest steps are, and the latest is 3");
   }
   EXPECT_EQ(support::sentence_of([&] { (void)sums.profile(); }),
-            "profile was asked of a program without timestamps; build it with program_options{.profile = true}");
+            "profile was asked of a program without timestamps; build it with program_options{.profile = "
+            "profiling::dispatches}");
   EXPECT_EQ(support::sentence_of([&] { sums.wait(4); }),
             "wait for step 4: the latest step submitted is 3; submit it first");
   for (std::uint64_t number = 0; number < 4; ++number) EXPECT_NO_THROW(sums.wait(number));

@@ -272,7 +272,8 @@ TEST(runtime_trace, without_one_nothing_is_measured) {
   run.parameters().init();
   (void)run.run(bind<"x">(support::uniform(2 * 8, 1)));
   EXPECT_EQ(support::sentence_of([&] { (void)run.program().profile(); }),
-            "profile was asked of a program without timestamps; build it with program_options{.profile = true}");
+            "profile was asked of a program without timestamps; build it with program_options{.profile = "
+            "profiling::dispatches}");
 }
 
 }  // namespace

@@ -175,6 +175,33 @@ TEST_F(vulkan_recording, its_duration_is_no_less_than_the_longest_of_its_dispatc
   EXPECT_EQ(thrown_by([&] { (void)untimed.duration(); }), error_category::invalid_argument);
 }
 
+TEST_F(vulkan_recording, each_group_has_a_time_as_it_follows_the_one_before) {
+  if (gpu->facts().timestamp_bits == 0) GTEST_SKIP() << "this queue has no timestamps";
+  const vulkan::pipeline advance = gpu->create_pipeline(advance_kernel());
+  const vulkan::buffer memory = gpu->allocate(64 << 20);
+  vulkan::recorder commands(*gpu, {.timestamps = true, .group_timestamps = true, .duration = true});
+  commands.dispatch(advance, {{memory, 0, 256}}, {1, 1, 1});
+  commands.barrier();
+  commands.dispatch(advance, {{memory}}, {65535, 1, 1});
+  commands.dispatch(advance, {{memory}}, {65535, 1, 1});
+  commands.barrier();
+  commands.barrier();
+  const vulkan::recording step = commands.finish();
+  EXPECT_EQ(thrown_by([&] { (void)step.group_times(); }), error_category::invalid_argument) << "not submitted yet";
+  gpu->submit(step);
+  const std::vector<double> times = step.group_times();
+  ASSERT_EQ(times.size(), 3U) << "two barriers in a row are one";
+  const std::vector<vulkan::timing> dispatches = step.timings();
+  EXPECT_GT(times[1], dispatches[1].nanoseconds + dispatches[2].nanoseconds);
+  EXPECT_LT(times[2], times[1]);
+  EXPECT_LE(times[0] + times[1] + times[2], step.duration());
+  vulkan::recorder plain(*gpu, {.timestamps = true});
+  plain.dispatch(advance, {{memory, 0, 256}}, {1, 1, 1});
+  const vulkan::recording without = plain.finish();
+  gpu->submit(without);
+  EXPECT_EQ(thrown_by([&] { (void)without.group_times(); }), error_category::invalid_argument);
+}
+
 TEST_F(vulkan_recording, it_keeps_what_it_uses_alive) {
   vulkan::recording step;
   vulkan::read_back_ticket ticket;

@@ -2,6 +2,7 @@
 // Extraction: one node for each needed class, with shared values counted once.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/kernel_group.hpp>
 #include <meganeura/core/kernel_time.hpp>
 #include <meganeura/egraph/egraph.hpp>
 

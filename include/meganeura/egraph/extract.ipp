@@ -255,41 +255,6 @@ class extractor {
     finished_.clear();
   }
 
-  // Numbers in their order. Groups are of few kernels.
-  struct sorted_numbers {
-    small_vector<double, 8> all;
-    void insert(double number) {
-      all.push_back(number);
-      for (std::size_t i = all.size() - 1; i > 0 && all[i] < all[i - 1]; --i) std::swap(all[i], all[i - 1]);
-    }
-    void remove(double number) {
-      std::size_t at = 0;
-      while (at + 1 < all.size() && all[at] != number) ++at;
-      for (; at + 1 < all.size(); ++at) all[at] = all[at + 1];
-      all.resize(all.size() - 1);
-    }
-  };
-  // Kernels side by side, each by its times: as long as the longest of them, and as the work of all, which waits for
-  // the first one's data.
-  struct group {
-    sorted_numbers alone, idle;
-    double busy = 0;
-    void add(const kernel_time& kernel) {
-      alone.insert(kernel.alone);
-      idle.insert(kernel.alone - kernel.busy);
-      busy += kernel.busy;
-    }
-    void remove(const kernel_time& kernel) {
-      alone.remove(kernel.alone);
-      idle.remove(kernel.alone - kernel.busy);
-      busy -= kernel.busy;
-    }
-    [[nodiscard]] double seconds(const launch_time& launch) const {
-      if (alone.all.empty()) return 0;
-      const auto dispatches = static_cast<double>(alone.all.size()) * launch.dispatch;
-      return launch.group + dispatches + std::max(alone.all.back(), busy + idle.all[0]);
-    }
-  };
   // Of one step as it is chosen now; infinite where a kernel would wait for itself.
   [[nodiscard]] double step_seconds() {
     forget_levels();
@@ -301,7 +266,7 @@ class extractor {
       if (launches(live_[id].node)) groups_[levels_[id]].add(time_[live_[id].node]);
     }
     double seconds = 0;
-    for (const group& each : groups_) seconds += each.seconds(launch_);
+    for (const kernel_group& each : groups_) seconds += each.seconds(launch_);
     return seconds;
   }
 
@@ -460,13 +425,13 @@ class extractor {
     std::ranges::stable_sort(differences_, {}, &difference::level);
     for (const difference& each : differences_) {
       if (known_groups_.size() <= each.level) known_groups_.resize(each.level + 1);
-      const group& known = known_groups_[each.level];
+      const kernel_group& known = known_groups_[each.level];
       if (times.empty() || times.back().level != each.level)
         times.push_back({each.level, known.seconds(launch_), known.busy});
     }
     const auto apply = [&](bool forward) {
       for (const difference& each : differences_) {
-        group& changed = known_groups_[each.level];
+        kernel_group& changed = known_groups_[each.level];
         each.is_new == forward ? changed.add(time_[each.node]) : changed.remove(time_[each.node]);
       }
     };
@@ -480,7 +445,7 @@ class extractor {
       apply(false);
       for (const known_time& each : times) known_groups_[each.level].busy = each.busy;
     }
-    while (known_groups_.size() > 1 && known_groups_.back().alone.all.empty()) known_groups_.pop_back();
+    while (known_groups_.size() > 1 && known_groups_.back().empty()) known_groups_.pop_back();
     depth_ = static_cast<std::uint32_t>(known_groups_.size()) - 1;
     return is_kept;
   }
@@ -629,7 +594,7 @@ class extractor {
   std::vector<std::uint32_t> levels_, known_, after_;  // of classes; known: before the change that is looked at
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
-  std::vector<group> groups_, known_groups_;         // by level
+  std::vector<kernel_group> groups_, known_groups_;  // by level
   std::vector<class_id> turned_;                     // became live or no longer are by the last change
   std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
   std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others

@@ -65,6 +65,7 @@ struct optimize_report {
   int iterations = 0, repair_passes = 0;
   double saturate_ms = 0, implement_ms = 0, extract_ms = 0, total_ms = 0;
   double predicted_seconds = 0;
+  std::vector<kernel_time> times;  // of each node of the result
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
   std::string

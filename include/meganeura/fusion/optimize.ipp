@@ -122,7 +122,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
 }
 
 inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
-                          const optimize_options& options) {
+                          const optimize_options& options, std::vector<kernel_time>& times) {
   const engine& e = from.graph;
   graph result(g.paths());
   std::vector<node_id> made(e.class_slots(), no_id);
@@ -143,10 +143,13 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     const auto tuned = with_tuned_schedule(e.attribute_of(chosen), options);
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
                                tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
+    times.resize(result.size());
+    times.back() = node_time(e, chosen, options.device);
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
   }
+  times.resize(result.size());
   return result;
 }
 
@@ -357,7 +360,7 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan, options);
+  graph result = detail::export_graph(g, all, plan, options, r.times);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
   r.nodes_out = result.size();

@@ -86,6 +86,9 @@ struct draft {
 /// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:
 /// those of make_plan for a node.
 void schedule(draft& all);
+/// Of kernels whose times are known: another level where the step gets quicker by that, with as much memory and as many
+/// levels.
+void balance(draft& all);
 /// errors: invalid_argument for a parameter or a state that is missing or has another shape.
 void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
@@ -102,6 +105,7 @@ void write_steps(draft& all);
 
 #if MEGANEURA_HEADER_ONLY
 #include <meganeura/plan/arena.ipp>
+#include <meganeura/plan/balance.ipp>
 #include <meganeura/plan/draft.ipp>
 #include <meganeura/plan/effects.ipp>
 #include <meganeura/plan/plan.ipp>

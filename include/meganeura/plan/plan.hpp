@@ -2,6 +2,7 @@
 // From an implementation graph to dispatches with memory, barrier groups and lifetimes: data, printable.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/kernel_time.hpp>
 #include <meganeura/graph/graph.hpp>
 #include <meganeura/plan/layout.hpp>
 
@@ -72,8 +73,9 @@ struct execution_plan {
   graph implementation;
   std::vector<step> steps;
   std::uint32_t groups = 0;
-  layout inputs, parameters;  // states are among the parameters
-  layout training;            // states of the training alone
+  double predicted_seconds = 0;  // of a step, group by group; 0 where plan_options::times are not known
+  layout inputs, parameters;     // states are among the parameters
+  layout training;               // states of the training alone
   layout updated;  // parameters that an optimizer updates, as gradients and moments lie in each of their areas
   std::vector<named_range> outputs;  // rank-0 f32 ones lie in the area `results`
   std::vector<std::uint64_t> area_bytes = std::vector<std::uint64_t>(index_of(area::moments));  // by index_of
@@ -91,6 +93,9 @@ struct plan_options {
   std::uint64_t max_tensor_bytes = 0xffffffff;   // a longer tensor is refused
   std::uint64_t max_binding_bytes = 0xffffffff;  // a longer run of parameters is updated in pieces
   bool in_place = true;                          // a pointwise kernel may overwrite an operand it is the last to read
+  bool balance = true;               // run a node where the step gets quickest by `times`, in about as much memory
+  std::vector<kernel_time> times{};  // of each node of the graph, see optimize_report; empty if not known
+  launch_time launch{};              // beside these
 };
 
 /// A state and a parameter are read as they were before the step, whoever reads them and whatever overwrites them:

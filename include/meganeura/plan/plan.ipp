@@ -30,16 +30,35 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
   return found;
 }
 
+namespace detail {
+
+inline execution_plan planned(graph g, const layout& parameters, const plan_options& options,
+                              std::uint64_t page_bytes) {
+  draft all(std::move(g), parameters, options, page_bytes);
+  schedule(all);
+  balance(all);
+  place_leaves(all);
+  place_effects(all);
+  place_results(all);
+  place_in_arena(all);
+  write_steps(all);
+  return std::move(all.result);
+}
+
+}  // namespace detail
+
 MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
                                           std::uint64_t page_bytes) {
-  detail::draft all(std::move(g), parameters, options, page_bytes);
-  detail::schedule(all);
-  detail::place_leaves(all);
-  detail::place_effects(all);
-  detail::place_results(all);
-  detail::place_in_arena(all);
-  detail::write_steps(all);
-  return std::move(all.result);
+  if (options.times.empty() || !options.balance) return detail::planned(std::move(g), parameters, options, page_bytes);
+  // What shares memory is known last.
+  constexpr double most_memory = 1.01;
+  plan_options early = options;
+  early.balance = false;
+  execution_plan as_early = detail::planned(g, parameters, early, page_bytes);
+  execution_plan balanced = detail::planned(std::move(g), parameters, options, page_bytes);
+  const auto most = most_memory * static_cast<double>(as_early.peak_bytes());
+  const bool is_better = balanced.predicted_seconds < as_early.predicted_seconds;
+  return is_better && static_cast<double>(balanced.peak_bytes()) <= most ? balanced : as_early;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan

@@ -15,8 +15,15 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// One dispatch of a step. Each runs alone while it is measured, so that all together take longer than a step that is
-/// not. Times are nanoseconds of the device.
+/// What a program measures of its steps beside their results.
+enum class profiling {
+  none,
+  dispatches,  // each by itself, between barriers: all together take longer than a step that is not measured
+  groups,      // of dispatches that may run side by side, one timestamp a group: as they follow each other in a step
+};
+
+/// One dispatch of a step, or a group of them: then the module is the first's, texts stand behind each other, "3 x"
+/// before what is there three times, and work and floors are sums. Times are nanoseconds of the device.
 struct profiled_dispatch {
   std::string module{};    // "layers.3.mlp", "layers.3.mlp backward"; empty for what no module made
   std::string text{};      // "matmul 128x576x576 split 32x32x144 16x16 slices 3": plan::description and the schedule
@@ -46,7 +53,8 @@ struct profile_row {
   [[nodiscard]] double percent_of_floor() const { return nanoseconds > 0 ? 100 * floor / nanoseconds : 0; }
 };
 
-/// The dispatches of one step in their order; copies are not measured.
+/// The dispatches of one step in their order, or the groups; copies are not measured, but for the time that they take
+/// in a group.
 class step_profile {
  public:
   step_profile() = default;
@@ -81,6 +89,10 @@ namespace detail {
 [[nodiscard]] std::vector<profiled_dispatch> dispatches_of(const plan::execution_plan& p, const device_profile& rates);
 /// And these.
 void set_times(std::span<profiled_dispatch> dispatches, std::span<const vulkan::timing> timings);
+/// The groups of a plan of these dispatches. `times`: of each group, behind those of copies of inputs if there are any.
+[[nodiscard]] std::vector<profiled_dispatch> groups_of(const plan::execution_plan& p,
+                                                       std::span<const profiled_dispatch> dispatches,
+                                                       std::span<const double> times);
 
 }  // namespace detail
 

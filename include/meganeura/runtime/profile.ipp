@@ -51,11 +51,51 @@ MEGANEURA_INLINE void set_times(std::span<profiled_dispatch> dispatches, std::sp
   }
 }
 
-inline void add_work(profile_row& to, const auto& more) {
+inline void add_work(auto& to, const auto& more) {
   to.nanoseconds += more.nanoseconds;
   to.bytes += more.bytes;
   to.flops += more.flops;
   to.floor += more.floor;
+}
+
+// "region 128x576", "3 x matmul 128x576x576", in the order of their first.
+inline std::string counted_text(std::span<const std::string> kernels) {
+  std::vector<std::pair<std::string_view, int>> counts;
+  for (const std::string& each : kernels) {
+    const auto known = std::ranges::find(counts, each, &std::pair<std::string_view, int>::first);
+    known == counts.end() ? static_cast<void>(counts.emplace_back(each, 1)) : static_cast<void>(++known->second);
+  }
+  std::string text;
+  for (const auto& [kernel, count] : counts) {
+    if (!text.empty()) text += " + ";
+    text += count == 1 ? std::string(kernel) : fmt::format("{} x {}", count, kernel);
+  }
+  return text;
+}
+
+MEGANEURA_INLINE std::vector<profiled_dispatch> groups_of(const plan::execution_plan& p,
+                                                          std::span<const profiled_dispatch> dispatches,
+                                                          std::span<const double> times) {
+  std::vector<profiled_dispatch> groups;
+  std::vector<std::vector<std::string>> kernels;
+  std::size_t next = 0;
+  for (const plan::step& s : p.steps) {
+    if (groups.size() <= s.group) groups.resize(s.group + 1), kernels.resize(s.group + 1);
+    if (s.kind == plan::step::copy) continue;
+    const profiled_dispatch& each = dispatches[next++];
+    profiled_dispatch& group = groups[s.group];
+    if (kernels[s.group].empty()) group.module = each.module;
+    kernels[s.group].push_back(each.text);
+    add_work(group, each);
+  }
+  double begin = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].text = kernels[i].empty() ? "copies" : counted_text(kernels[i]);
+    groups[i].begin = begin;
+    groups[i].nanoseconds = times[times.size() - groups.size() + i];
+    begin += groups[i].nanoseconds;
+  }
+  return groups;
 }
 
 // Or as many as stand before the point.

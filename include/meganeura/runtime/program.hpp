@@ -32,9 +32,9 @@ struct program_options {
   fusion::optimize_options optimize{};  // which rules may change the graph, and how far the search goes
   plan::plan_options plan{};            // order and memory; its limits are lowered to what the device has
   meganeura::precision precision = meganeura::precision::exact;  // of products
-  bool device_costs = true;  // weigh kernels by the device; false: by optimize.device as it is
-  bool profile = false;      // a timestamp around every dispatch: each then runs alone; on where a trace is written
-  bool duration = false;     // two timestamps around each step, which cost little
+  bool device_costs = true;             // weigh kernels by the device; false: by optimize.device as it is
+  profiling profile = profiling::none;  // what program::profile tells of; of dispatches where a trace is written
+  bool duration = false;                // two timestamps around each step, which cost little
   meganeura::checks checks = meganeura::checks::automatic;  // what inputs are looked at for; on in debug builds
   name_patterns taps{};  // which of the graph's taps can be read, "layers.*.hidden"; each is stored then, the others
                          // cost nothing
@@ -144,8 +144,8 @@ class program {
   [[nodiscard]] const build_times& times() const { return alive().times_; }
   /// Those that are made: never `automatic`.
   [[nodiscard]] meganeura::checks checks() const { return alive().checks_; }
-  /// What each dispatch of the latest step took and had to do, by the rates of the device's profile; waits for it.
-  /// errors: invalid_argument unless built with `profile`, and before the first step.
+  /// What each dispatch of the latest step, or each group of them, took and had to do, by the rates of the device's
+  /// profile; waits for it. errors: invalid_argument unless built with `profile`, and before the first step.
   [[nodiscard]] step_profile profile() const;
   /// Device nanoseconds of the latest step, all of it; errors: invalid_argument unless built with `duration`.
   [[nodiscard]] double duration() const;
@@ -213,7 +213,8 @@ class program {
   std::vector<std::string> parameter_names_;  // of those that a step reads
   bool weights_have_values_ = false;
   meganeura::checks checks_;
-  bool profiled_ = false, timed_ = false;
+  profiling profiled_ = profiling::none;
+  bool timed_ = false;
   std::vector<detail::index_check> index_checks_;
   std::vector<bool> input_set_, input_bound_;       // by slot: before the step, and with it
   std::vector<const plan::named_tensor*> targets_;  // of a step's inputs; kept, so that a step allocates nothing

@@ -102,7 +102,7 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
       moments_(std::move(moments)),
       weights_(weights),
       checks_(detail::resolved(options.checks)),
-      profiled_(options.profile || (detail::has_trace(on) && on.facts().timestamp_bits != 0)),
+      profiled_(detail::has_trace(on) && on.facts().timestamp_bits != 0 ? profiling::dispatches : options.profile),
       timed_(options.duration) {
   detail::check_same_device(on, weights.on());
   g.layers().check();
@@ -123,6 +123,8 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   times_.saturate = report_.saturate_ms;
   times_.implement = report_.implement_ms;
   times_.extract = watch.lap() - times_.saturate - times_.implement;
+  planning.times = report_.times;
+  planning.launch = optimization.device.launch;
   plan_ = plan::make_plan(std::move(implementation), weights.layout(), planning, page_bytes);
   times_.plan = watch.lap();
   // Whatever the device cannot do is known before anything is allocated or compiled.
@@ -147,8 +149,9 @@ MEGANEURA_INLINE program::program(const device& on, const graph& g, const parame
   input_set_.assign(plan_.inputs.tensors.size(), false);
   if (includes(checks_, meganeura::checks::indices)) index_checks_ = detail::index_checks(g);
   if (begin != 0) {
-    trace_ = std::make_unique<detail::program_trace>(
-        on, profiled_ ? detail::dispatches_of(plan_, profile_of(on)) : std::vector<profiled_dispatch>());
+    trace_ = std::make_unique<detail::program_trace>(on, profiled_ == profiling::dispatches
+                                                             ? detail::dispatches_of(plan_, profile_of(on))
+                                                             : std::vector<profiled_dispatch>());
     trace_->built(begin, times_);
   }
   write_log(on.log(), log_level::info, "{} dispatches are ready after {}", plan_.steps.size(), to_line(times_));
@@ -270,7 +273,9 @@ MEGANEURA_INLINE void program::create_pipelines(generated& kernels) const {
 
 MEGANEURA_INLINE void program::record(slot& s, std::span<const prepared> kernels,
                                       const program_options& options) const {
-  vulkan::recorder commands(device_, {.timestamps = profiled_, .duration = options.duration});
+  vulkan::recorder commands(device_, {.timestamps = profiled_ == profiling::dispatches,
+                                      .group_timestamps = profiled_ == profiling::groups,
+                                      .duration = options.duration});
   const area_memory& inputs = s.areas[plan::index_of(plan::area::input)];
   for (std::size_t page = 0; page < inputs.pages().size(); ++page) {
     const vulkan::buffer &from = s.inputs.pages()[page], &to = inputs.pages()[page];
@@ -512,12 +517,15 @@ MEGANEURA_INLINE void program::copy_output(const plan::named_range& output, std:
 }
 
 MEGANEURA_INLINE step_profile program::profile() const try {
-  if (!alive().profiled_) {
+  if (alive().profiled_ == profiling::none) {
     fail(error_category::invalid_argument,
-         "profile was asked of a program without timestamps; build it with program_options{{.profile = true}}");
+         "profile was asked of a program without timestamps; build it with program_options{{.profile = "
+         "profiling::dispatches}}");
   }
   if (steps_ == 0) fail(error_category::invalid_argument, "profile was read before the first run; run the model first");
   std::vector<profiled_dispatch> all = detail::dispatches_of(plan_, profile_of(device_));
+  if (profiled_ == profiling::groups)
+    return step_profile(detail::groups_of(plan_, all, latest().commands.group_times()));
   if (!all.empty()) detail::set_times(all, latest().commands.timings());
   return step_profile(std::move(all));
 } catch (...) {

@@ -115,7 +115,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
          how.candidates, how.rounds, most_rounds);
   }
   program_options measuring = options;
-  measuring.profile = true;
+  measuring.profile = profiling::dispatches;
   measuring.optimize.tuned = nullptr;  // what is known already is measured again
   detail::tuned_sizes sizes;
   std::size_t most = 1;
@@ -143,7 +143,7 @@ MEGANEURA_INLINE tuning_result tune(const device& on, const graph& g, const prog
   }
   // The whole step, in turn; what is not quicker is not kept.
   program_options timing = options;
-  timing.profile = false, timing.duration = true, timing.optimize.tuned = nullptr;
+  timing.profile = profiling::none, timing.duration = true, timing.optimize.tuned = nullptr;
   detail::tuned_step before(on, g, timing);
   timing.optimize.tuned = quicker;
   std::vector<detail::tuned_step*> both{&before};

@@ -224,7 +224,7 @@ MEGANEURA_INLINE std::uint64_t device::submit(const recording& commands) const t
 
 MEGANEURA_INLINE recorder::recorder(const device& on, recording_options options) try
     : commands_(std::make_shared<detail::command_list>(detail::command_list{on.state(), options, {}})) {
-  if ((options.timestamps || options.duration) && on.facts().timestamp_bits == 0) {
+  if ((options.timestamps || options.group_timestamps || options.duration) && on.facts().timestamp_bits == 0) {
     fail(error_category::unsupported, "timestamps were asked for and the compute queue of {} has none",
          on.facts().name);
   }

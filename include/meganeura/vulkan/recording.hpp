@@ -28,6 +28,8 @@ struct command_list;
 struct recording_options {
   /// Measures every dispatch. Each then runs alone, between barriers: the sum is more than an unmeasured run takes.
   bool timestamps = false;
+  /// Measures what lies between barriers, as it runs: a timestamp for each, which delays little.
+  bool group_timestamps = false;
   /// Measures the whole, from what was submitted before to the end of the last command.
   bool duration = false;
 };
@@ -50,6 +52,10 @@ class recording {
   /// One entry a dispatch, in order, of the last submission, which is waited for.
   /// errors: invalid_argument when recorded without timestamps or never submitted.
   [[nodiscard]] std::vector<timing> timings() const;
+  /// Nanoseconds of each group of commands, in order, of the last submission, which is waited for: from the end of the
+  /// group before it to its own. A group is what lies between barriers, empty ones too.
+  /// errors: invalid_argument when recorded without group timestamps or never submitted.
+  [[nodiscard]] std::vector<double> group_times() const;
   /// When the first dispatch of the last submission, which is waited for, began: nanoseconds of CLOCK_MONOTONIC, read
   /// beside the device's clock where the device writes a trace and `device_facts::has_calibrated_timestamps`, and
   /// otherwise one within `seen` and behind what the device did before. errors: as timings.

@@ -174,14 +174,28 @@ MEGANEURA_INLINE std::int64_t recording::begin_on_host(const host_interval& seen
   rethrow_as_error("placing timings on the host's clock");
 }
 
+MEGANEURA_INLINE std::vector<double> recording::group_times() const try {
+  if (state_ == nullptr || !state_->measured.group_timestamps || state_->used == 0) {
+    fail(error_category::invalid_argument,
+         "times of groups were asked of a recording that has none; record with recording_options::group_timestamps and "
+         "submit it first");
+  }
+  const std::vector<std::uint64_t> ticks = state_->read_ticks(state_->groups_begin, state_->group_queries);
+  const detail::tick_length unit(state_->device->facts);
+  std::vector<double> result;
+  for (std::size_t i = 1; i < ticks.size(); ++i) result.push_back(unit.nanoseconds(ticks[i - 1], ticks[i]));
+  return result;
+} catch (...) {
+  rethrow_as_error("reading times of groups");
+}
+
 MEGANEURA_INLINE double recording::duration() const try {
   if (state_ == nullptr || !state_->measured.duration || state_->used == 0) {
     fail(error_category::invalid_argument,
          "the duration was asked of a recording that has none; record with recording_options::duration and submit it "
          "first");
   }
-  const std::vector<std::uint64_t> ticks =
-      state_->read_ticks(state_->measured.timestamps ? 2 * state_->dispatches.size() : 0, 2);
+  const std::vector<std::uint64_t> ticks = state_->read_ticks(state_->groups_begin + state_->group_queries, 2);
   return detail::tick_length(state_->device->facts).nanoseconds(ticks[0], ticks[1]);
 } catch (...) {
   rethrow_as_error("reading a duration");
@@ -215,7 +229,7 @@ MEGANEURA_INLINE recording_writer::recording_writer(command_list& list)
 }
 
 MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
-  std::uint32_t dispatches = 0, sets = 0;
+  std::uint32_t dispatches = 0, sets = 0, barriers = 0;
   std::vector<VkDescriptorPoolSize> sizes;  // an empty kind may not be listed
   const auto count = [&](VkDescriptorType type) {
     for (VkDescriptorPoolSize& size : sizes) {
@@ -224,6 +238,7 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
     sizes.push_back({type, 1});
   };
   for (const command& item : state_->commands) {
+    if (std::holds_alternative<barrier_command>(item)) ++barriers;
     const auto* launch = std::get_if<dispatch_command>(&item);
     if (launch == nullptr) continue;
     ++dispatches;
@@ -242,7 +257,10 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
     device_.check(device_.call.CreateDescriptorPool(device_.handle, &pool, nullptr, &state_->descriptors),
                   "vkCreateDescriptorPool");
   }
-  query_count_ = (list_.options.timestamps ? 2 * dispatches : 0) + (list_.options.duration ? 2 : 0);
+  if (list_.options.timestamps) state_->groups_begin = 2 * std::size_t{dispatches};
+  if (list_.options.group_timestamps) state_->group_queries = 2 + barriers;
+  query_count_ = static_cast<std::uint32_t>(state_->groups_begin + state_->group_queries);
+  if (list_.options.duration) query_count_ += 2;
   if (query_count_ == 0) return;
   VkQueryPoolCreateInfo queries{};
   queries.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
@@ -255,6 +273,10 @@ MEGANEURA_INLINE void recording_writer::create_descriptor_pool() {
 MEGANEURA_INLINE void recording_writer::write_timestamp(std::size_t query) {
   device_.call.CmdWriteTimestamp(state_->handle, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, state_->queries,
                                  static_cast<std::uint32_t>(query));
+}
+
+MEGANEURA_INLINE void recording_writer::write_group_timestamp() {
+  if (list_.options.group_timestamps) write_timestamp(state_->groups_begin + groups_ended_++);
 }
 
 MEGANEURA_INLINE void recording_writer::create_command_buffer() {
@@ -314,12 +336,14 @@ MEGANEURA_INLINE std::shared_ptr<recording_state> recording_writer::write() {
     device_.call.CmdResetQueryPool(state_->handle, state_->queries, 0, query_count_);
   }
   if (list_.options.duration) write_timestamp(query_count_ - 2);
+  write_group_timestamp();
   const std::span<const command> commands = state_->commands;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     rest_ = commands.subspan(i + 1);
     std::visit([this](const auto& one) { write(one); }, commands[i]);
     before_ |= scope_of(commands[i]);
   }
+  write_group_timestamp();
   if (std::any_of(commands.begin(), commands.end(), reaches_host))
     add_barrier(device_.call, state_->handle, before_, scope::host);
   if (list_.options.duration) write_timestamp(query_count_ - 1);
@@ -440,6 +464,7 @@ MEGANEURA_INLINE void recording_writer::write(const fill_command& item) {
 // From all that was written so far, not by the last commands alone: a kernel may read what a copy wrote two barriers
 // ago.
 MEGANEURA_INLINE void recording_writer::write(const barrier_command&) {
+  write_group_timestamp();
   const memory_scope behind = scope_behind(rest_);
   if (before_.stages != 0 && behind.stages != 0) add_barrier(device_.call, state_->handle, before_, behind);
 }

@@ -58,8 +58,9 @@ struct recording_state {
   VkCommandPool pool = VK_NULL_HANDLE;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
-  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, if these are measured, then two of the whole
+  VkQueryPool queries = VK_NULL_HANDLE;  // two a dispatch, one before and one behind each group, two of the whole
   recording_options measured;
+  std::size_t group_queries = 0, groups_begin = 0;  // of these where those of groups are
   std::vector<VkBufferView> views;
   last_use used;
 
@@ -88,8 +89,9 @@ class recording_writer {
   device_state& device_;
   std::shared_ptr<recording_state> state_;
   void write_timestamp(std::size_t query);
+  void write_group_timestamp();
 
-  std::uint32_t query_count_ = 0;
+  std::uint32_t query_count_ = 0, groups_ended_ = 0;
   // What the recording does, what it has done where it is being written, and what is still to come.
   memory_scope all_, before_;
   std::span<const command> rest_;
