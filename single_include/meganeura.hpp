@@ -2445,10 +2445,12 @@ enum class product_arithmetic : std::uint8_t {
 /// tile_m x tile_n results and stages tile_k terms of them at a time; each of its subgroups adds up one of `slices`
 /// equal parts of these terms for subgroup_m x subgroup_n results. Its share is a multiple of what a unit of the device
 /// computes at once, each way. `depth` steps of tile_k terms are on their way at once; of more than one, the loop over
-/// k is written out.
+/// k is written out. Of `parts` workgroups each adds up an equal part of k for the same results, whole steps of it; the
+/// last of them to arrive adds these up, in their order.
 struct product_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t tile_m = 0, tile_n = 0, tile_k = 0, subgroup_m = 0, subgroup_n = 0, slices = 1, depth = 1;
+  std::uint32_t parts = 1;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   /// Of f16 in memory.
@@ -2469,11 +2471,11 @@ struct product_schedule {
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("tile_m", self.tile_m), visit("tile_n", self.tile_n),
         visit("tile_k", self.tile_k), visit("subgroup_m", self.subgroup_m), visit("subgroup_n", self.subgroup_n),
-        visit("slices", self.slices), visit("depth", self.depth);
+        visit("slices", self.slices), visit("depth", self.depth), visit("parts", self.parts);
   }
   friend bool operator==(const product_schedule&, const product_schedule&) = default;
 };
-/// "split 32x32x128 16x16 slices 4 depth 2"; "fma".
+/// "split 32x32x128 16x16 slices 4 depth 2 parts 3"; "fma".
 [[nodiscard]] std::string to_string(const product_schedule& value);
 
 /// out[b, m, n] = epilogue(sum over k of prologue(a[b, m, k]) * b[b, n, k]): each letter is a group of axes of `space`,
@@ -16826,6 +16828,7 @@ struct device_profile {
   bool f16 = false;
   meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
   matrix_shape unit{};                 // where there are any
+  bool device_scope = true;            // atomics and barriers of all workgroups
   bool fragments_by_rows = false;      // their results lie in lanes as kernels/matrix_rows.hpp says; found by a trial
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 
@@ -17540,6 +17543,7 @@ inline void set_units(device_profile& device, const device_facts& facts, bool su
   const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
+  device.device_scope = facts.has_device_scope;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
   detail::set_units(device, facts, subgroups);
   detail::set_rates(device, facts);
@@ -17722,9 +17726,20 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment, `results` what the host reads of every step, `training` what make_training_layout has; as many as
-/// an optimiser keeps moments follow.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, results, training, moments };
+/// tensor_alignment, `results` what the host reads of every step, `arrivals` numbers that are zero between kernels, of
+/// those that count their workgroups, `training` what make_training_layout has; as many as an optimiser keeps moments
+/// follow.
+enum class area : std::uint32_t {
+  input,
+  parameter,
+  gradient,
+  arena,
+  step_values,
+  results,
+  arrivals,
+  training,
+  moments
+};
 /// Steps of a program that may be under way at one time.
 inline constexpr std::size_t steps_in_flight = 2;
 /// Whether the host writes or reads it with every step: each step in flight has one of its own.
@@ -17756,7 +17771,8 @@ struct binding {
   usage how = usage::read;
 };
 
-/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, then results.
+/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, results, and what it needs
+/// besides: a random one the step's values, a product of several parts their sums and arrivals.
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;
@@ -21119,8 +21135,9 @@ MEGANEURA_INLINE std::string to_string(const product_schedule& value) {
   const auto more = [](const char* what, std::uint32_t count) {
     return count > 1 ? fmt::format(" {} {}", what, count) : std::string();
   };
-  return fmt::format("{} {}x{}x{} {}x{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
-                     value.subgroup_n, more("slices", value.slices), more("depth", value.depth));
+  return fmt::format("{} {}x{}x{} {}x{}{}{}{}", name, value.tile_m, value.tile_n, value.tile_k, value.subgroup_m,
+                     value.subgroup_n, more("slices", value.slices), more("depth", value.depth),
+                     more("parts", value.parts));
 }
 
 namespace detail {
@@ -27309,6 +27326,163 @@ MEGANEURA_INLINE layout make_training_layout(const graph& g) { return detail::la
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
 // A plan in the making, and the parts of the planner, each of which adds to what those before it found.
+// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
+/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
+/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
+struct product_tiles {
+  std::int64_t side = 16, count = 1;
+  double share = 1;
+  std::int64_t overhead = 0;
+  double full_share = share;  // the same where others fill the last round
+  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
+};
+
+/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
+/// an H200.
+inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
+                                               {.side = 64, .share = 0.78, .overhead = 110},
+                                               {.side = 32, .share = 0.41, .overhead = 32},
+                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
+
+/// The best of them for `batch` products of [m, n] results, sums of k terms each.
+[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k, std::int64_t compute_units) {
+  product_tiles best{.share = 0};
+  for (product_tiles tiles : tile_sizes) {
+    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
+    tiles.count = batch * down * across;
+    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
+    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
+    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
+    tiles.full_share = tiles.share * filled * adding;
+    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
+    if (tiles.share > best.share) best = tiles;
+  }
+  return best;
+}
+
+/// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
+/// second right operand, and a tile has as many of either.
+struct product_extents {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool paired = false;
+  friend auto operator<=>(const product_extents&, const product_extents&) = default;
+};
+
+/// Rows that share one reading of the other operand, the matrix.
+inline constexpr std::int64_t most_vector_rows = 8;
+inline constexpr std::uint32_t vector_reads = 8;  // of 16 bytes, on an invocation's way together
+inline constexpr double vector_share = 0.5;       // of a device's best rate, as product_tiles::share
+
+/// How columns and terms of the matrix lie on invocations.
+struct vector_tiles {
+  std::int64_t columns = 4;  // of an invocation
+  std::int64_t lanes = 32;   // that share columns, each with a part of the terms
+  std::int64_t beside = 4;   // such groups of lanes in a workgroup
+};
+
+[[nodiscard]] constexpr bool has_few_rows(const product_extents& p) { return std::min(p.m, p.n) <= most_vector_rows; }
+
+/// `along_k`: neighbouring terms of the matrix are neighbours in memory, else neighbouring columns are. So many lanes
+/// that the device is filled, for several rows four times over, unless some would have too little to read. Within 25 %
+/// of the best of some 80 for sixteen sizes on an H100, most within 10 %.
+[[nodiscard]] constexpr vector_tiles tiles_of_vectors(const product_extents& p, bool along_k,
+                                                      const device_profile& device) {
+  const std::int64_t rows = std::min(p.m, p.n), columns = p.batch * std::max(p.m, p.n), units = device.compute_units;
+  const std::int64_t full = 384 * units, fours = ceil_div<std::int64_t>(p.k, 4), reads = along_k ? fours : p.k;
+  const std::int64_t most = rows > 2 ? 256 : 512;  // with more, registers run out
+  vector_tiles found;
+  if (along_k) {
+    if (rows > 2) found.columns = 2;
+    // An invocation of few columns reads the rows too often, but there are more of them.
+    const auto most_invocations = [&] {
+      return columns / found.columns * std::min(most, ceil_div(fours, found.columns));
+    };
+    while (found.columns > 1 && most_invocations() < full) found.columns /= 2;
+    found.beside = 1;
+  } else {
+    found.beside = 8;  // 128 bytes, and 32 at least
+    while (found.beside > 2 && columns / (4 * found.beside) < units) found.beside /= 2;
+  }
+  const auto groups = ceil_div(columns, found.columns);
+  const auto bounded = [&](std::int64_t lanes) {
+    return std::min(lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(fours))));
+  };
+  found.lanes = bounded(std::max<std::int64_t>(device.subgroup_size / found.beside, 1));
+  const std::int64_t enough = along_k && rows > 2 ? 4 * full : full, least = along_k ? 2 : 4;
+  while (found.lanes * found.beside < most && groups * found.lanes < enough && reads >= least * found.lanes)
+    found.lanes *= 2;
+  const auto beside_in = [&](std::int64_t invocations) { return found.lanes * found.beside < invocations; };
+  while (beside_in(device.subgroup_size) || (along_k && beside_in(128) && groups >= 2 * found.beside * units))
+    found.beside *= 2;
+  return found;
+}
+
+[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
+  int axis = 0;
+  const auto extent = [&](int axes) {
+    std::int64_t elements = 1;
+    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
+    return elements;
+  };
+  product_extents found;
+  found.batch = extent(product.batch_axes);
+  found.m = extent(product.m_axes);
+  found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
+  found.k = extent(product.k_axes);
+  found.paired = product.paired;
+  return found;
+}
+
+/// Memory that a product's kernel needs while it runs, beside operands and results, where several workgroups share
+/// results: their sums, and how many of them have arrived, of each tile. Both are empty where none do.
+struct product_scratch {
+  std::int64_t sums = 0, arrivals = 0;  // elements of f32 and of u32
+};
+[[nodiscard]] constexpr product_scratch scratch_of(const product_schedule& s, const product_extents& p) {
+  if (s.parts == 1) return {};
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  return {s.parts * tiles * s.tile_m * s.tile_n, tiles};
+}
+
+[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
+}
+
+/// A convolution as such: a product each group, of the channels that one side of it has.
+[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
+                                                   const shape& y) {
+  using meganeura::detail::images_as_groups;
+  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
+  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
+  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
+  const std::int64_t in = w[1], out = w[0] / c.groups;
+  switch (c.form) {
+    case convolution_attribute::output:
+      return {c.groups, out, out_size, taps * in};
+    case convolution_attribute::input:
+      return {c.groups, in, in_size, taps * out};
+    case convolution_attribute::filter:
+      return {c.groups, out, in * taps, out_size};
+  }
+  return {};
+}
+
+/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
+[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
+  return p.m >= 8 || c.form == convolution_attribute::filter;
+}
+
+/// Of a device's best rate, what the product reaches there.
+[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
+  return tiles_of_product(p, compute_units).share;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
 
@@ -27334,7 +27508,8 @@ struct copy {
   range to;
 };
 
-/// Bytes of the arena that no node owns: the old value of a leaf, or a result that nobody names.
+/// Bytes of the arena that no node owns: the old value of a leaf, a result that nobody names, or what a kernel keeps
+/// while it runs.
 struct scratch {
   std::uint32_t first = never, last = 0;
   std::uint64_t bytes = 0;
@@ -27359,6 +27534,11 @@ struct draft {
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
   [[nodiscard]] node_list values_of(node_id id) const;
+  /// What its kernel needs besides.
+  [[nodiscard]] fusion::product_scratch scratch_of(node_id id) const {
+    const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(id));
+    return product ? fusion::scratch_of(product->schedule, fusion::extents_of(*product)) : fusion::product_scratch();
+  }
   /// Bytes of operands that live longer if a node runs at a later level.
   [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
   /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
@@ -27380,6 +27560,7 @@ struct draft {
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
   std::unordered_map<node_id, range> copied_results;              // of nodes that lie elsewhere
   std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
+  std::unordered_map<node_id, std::size_t> partial_sums;          // scratch of products whose parts meet
 };
 
 /// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:
@@ -27407,7 +27588,8 @@ void write_steps(draft& all);
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values", "results", "training"};
+  constexpr const char* names[] = {"input",       "parameter", "gradient", "arena",
+                                   "step_values", "results",   "arrivals", "training"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }
@@ -27536,6 +27718,7 @@ class replay {
 
  private:
   using value = std::uint64_t;
+  static constexpr value unknown = ~value{0};
   struct held {
     std::uint64_t end = 0;
     value what = 0;
@@ -27647,11 +27830,40 @@ class replay {
       for (std::size_t other = 0; other < number; ++other)
         check(!s.bindings[operands.size() + other].where.overlaps(where), "two results of a step lie in one place");
     }
+    meet(s, operands.size() + results);
     if (results == 1) return store(s, operands.size(), s.node);
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::result && g().operand(id, 0) == s.node)
         store(s, operands.size() + g().get<result_attribute>(id).index, id);
     }
+  }
+  // What workgroups that share results need: nobody else's sums and arrivals, as many as there are tiles.
+  void meet(const step& s, std::size_t behind) {
+    const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(s.node));
+    if (!product || product->schedule.parts == 1) return;
+    const product_schedule& cut = product->schedule;
+    std::int64_t sides[4] = {1, 1, 1, 1};
+    const int axes[4] = {product->batch_axes, product->m_axes, product->n_axes, product->k_axes};
+    for (int side = 0, axis = 0; side < 4; ++side) {
+      for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
+    }
+    const std::int64_t tile_n = cut.tile_n / (product->paired ? 2 : 1);
+    const std::int64_t tiles =
+        sides[0] * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
+    check(s.bindings.size() == behind + 2, "a product of several parts has no place for their sums");
+    const binding &sums = s.bindings[behind], &arrivals = s.bindings[behind + 1];
+    check(sums.how == usage::write &&
+              sums.where.bytes >= static_cast<std::uint64_t>(4 * tiles * cut.parts * cut.tile_m * cut.tile_n),
+          "a product's parts have no room for their sums");
+    check(arrivals.how == usage::read_write && arrivals.where.where == area::arrivals &&
+              arrivals.where.bytes >= static_cast<std::uint64_t>(4 * tiles),
+          "a product's parts have no room for their arrivals");
+    if (arrived_.empty()) arrived_.resize(contents_.size());
+    check(!touches(arrived_, arrivals.where), "two kernels count their workgroups in one place");
+    touch(arrived_, arrivals.where);
+    for (std::size_t i = 0; i < behind; ++i)
+      check(!s.bindings[i].where.overlaps(sums.where), "a product's parts overwrite what it reads or stores");
+    write(sums.where, unknown);
   }
   void store(const step& s, std::size_t binding, node_id id) {
     const range& where = s.bindings.at(binding).where;
@@ -27775,6 +27987,7 @@ class replay {
   std::map<node_id, range> leaves_;
   ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
+  touched_bytes arrived_;         // by all steps so far
   std::size_t at_ = 0;
   std::uint32_t group_ = 0;
 };
@@ -30386,152 +30599,6 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // The implementation pass: from primitives to nodes that run, with everything fused that can be.
 // Schedules of products on matrix units: what there is to choose from, and how long each takes.
-// How a product's results are cut into tiles: what its cost is estimated by and its kernel generated from.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-/// Squares of `side` x `side` results, a workgroup each. `share` of a device's best rate is what they reach: large
-/// tiles reread operands less often, small ones occupy more multiprocessors and leave less of the last round empty.
-/// A tile also has to be begun and stored, which takes as long as adding up `overhead` terms.
-struct product_tiles {
-  std::int64_t side = 16, count = 1;
-  double share = 1;
-  std::int64_t overhead = 0;
-  double full_share = share;  // the same where others fill the last round
-  double crowd = 0;           // how much longer one takes where every multiprocessor has one and waits for memory
-};
-
-/// The sizes there are and the share that each reaches where it fills the device, in sums without end, as measured on
-/// an H200.
-inline constexpr product_tiles tile_sizes[] = {{.side = 128, .share = 0.95, .overhead = 120},
-                                               {.side = 64, .share = 0.78, .overhead = 110},
-                                               {.side = 32, .share = 0.41, .overhead = 32},
-                                               {.side = 16, .share = 0.21, .overhead = 16, .crowd = 0.5}};
-
-/// The best of them for `batch` products of [m, n] results, sums of k terms each.
-[[nodiscard]] constexpr product_tiles tiles_of_product(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k, std::int64_t compute_units) {
-  product_tiles best{.share = 0};
-  for (product_tiles tiles : tile_sizes) {
-    const std::int64_t down = ceil_div(m, tiles.side), across = ceil_div(n, tiles.side);
-    tiles.count = batch * down * across;
-    const std::int64_t places = ceil_div(tiles.count, compute_units) * compute_units;
-    const double filled = static_cast<double>(m * n) / static_cast<double>(down * across * tiles.side * tiles.side);
-    const double adding = static_cast<double>(k) / static_cast<double>(k + tiles.overhead);
-    tiles.full_share = tiles.share * filled * adding;
-    tiles.share = tiles.full_share * static_cast<double>(tiles.count) / static_cast<double>(places);
-    if (tiles.share > best.share) best = tiles;
-  }
-  return best;
-}
-
-/// `batch` products of [m, n] results, sums of k terms each. Where they are `paired` half of the columns are those of a
-/// second right operand, and a tile has as many of either.
-struct product_extents {
-  std::int64_t batch = 1, m = 1, n = 1, k = 1;
-  bool paired = false;
-  friend auto operator<=>(const product_extents&, const product_extents&) = default;
-};
-
-/// Rows that share one reading of the other operand, the matrix.
-inline constexpr std::int64_t most_vector_rows = 8;
-inline constexpr std::uint32_t vector_reads = 8;  // of 16 bytes, on an invocation's way together
-inline constexpr double vector_share = 0.5;       // of a device's best rate, as product_tiles::share
-
-/// How columns and terms of the matrix lie on invocations.
-struct vector_tiles {
-  std::int64_t columns = 4;  // of an invocation
-  std::int64_t lanes = 32;   // that share columns, each with a part of the terms
-  std::int64_t beside = 4;   // such groups of lanes in a workgroup
-};
-
-[[nodiscard]] constexpr bool has_few_rows(const product_extents& p) { return std::min(p.m, p.n) <= most_vector_rows; }
-
-/// `along_k`: neighbouring terms of the matrix are neighbours in memory, else neighbouring columns are. So many lanes
-/// that the device is filled, for several rows four times over, unless some would have too little to read. Within 25 %
-/// of the best of some 80 for sixteen sizes on an H100, most within 10 %.
-[[nodiscard]] constexpr vector_tiles tiles_of_vectors(const product_extents& p, bool along_k,
-                                                      const device_profile& device) {
-  const std::int64_t rows = std::min(p.m, p.n), columns = p.batch * std::max(p.m, p.n), units = device.compute_units;
-  const std::int64_t full = 384 * units, fours = ceil_div<std::int64_t>(p.k, 4), reads = along_k ? fours : p.k;
-  const std::int64_t most = rows > 2 ? 256 : 512;  // with more, registers run out
-  vector_tiles found;
-  if (along_k) {
-    if (rows > 2) found.columns = 2;
-    // An invocation of few columns reads the rows too often, but there are more of them.
-    const auto most_invocations = [&] {
-      return columns / found.columns * std::min(most, ceil_div(fours, found.columns));
-    };
-    while (found.columns > 1 && most_invocations() < full) found.columns /= 2;
-    found.beside = 1;
-  } else {
-    found.beside = 8;  // 128 bytes, and 32 at least
-    while (found.beside > 2 && columns / (4 * found.beside) < units) found.beside /= 2;
-  }
-  const auto groups = ceil_div(columns, found.columns);
-  const auto bounded = [&](std::int64_t lanes) {
-    return std::min(lanes, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(fours))));
-  };
-  found.lanes = bounded(std::max<std::int64_t>(device.subgroup_size / found.beside, 1));
-  const std::int64_t enough = along_k && rows > 2 ? 4 * full : full, least = along_k ? 2 : 4;
-  while (found.lanes * found.beside < most && groups * found.lanes < enough && reads >= least * found.lanes)
-    found.lanes *= 2;
-  const auto beside_in = [&](std::int64_t invocations) { return found.lanes * found.beside < invocations; };
-  while (beside_in(device.subgroup_size) || (along_k && beside_in(128) && groups >= 2 * found.beside * units))
-    found.beside *= 2;
-  return found;
-}
-
-[[nodiscard]] constexpr product_extents extents_of(const matmul_attribute& product) {
-  int axis = 0;
-  const auto extent = [&](int axes) {
-    std::int64_t elements = 1;
-    for (const int end = axis + axes; axis < end; ++axis) elements *= product.space[axis];
-    return elements;
-  };
-  product_extents found;
-  found.batch = extent(product.batch_axes);
-  found.m = extent(product.m_axes);
-  found.n = extent(product.n_axes) * static_cast<std::int64_t>(product.sums());
-  found.k = extent(product.k_axes);
-  found.paired = product.paired;
-  return found;
-}
-
-[[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
-}
-
-/// A convolution as such: a product each group, of the channels that one side of it has.
-[[nodiscard]] constexpr product_extents product_of(const convolution_attribute& c, const shape& x, const shape& w,
-                                                   const shape& y) {
-  using meganeura::detail::images_as_groups;
-  if (c.per_image) return product_of(images_as_groups(c, x[0]), images_as_groups(x), w, images_as_groups(y));
-  std::int64_t taps = 1, in_size = x[0], out_size = y[0];  // both with the images
-  for (int i = 2; i < c.spatial + 2; ++i) taps *= w[i], in_size *= x[i], out_size *= y[i];
-  const std::int64_t in = w[1], out = w[0] / c.groups;
-  switch (c.form) {
-    case convolution_attribute::output:
-      return {c.groups, out, out_size, taps * in};
-    case convolution_attribute::input:
-      return {c.groups, in, in_size, taps * out};
-    case convolution_attribute::filter:
-      return {c.groups, out, in * taps, out_size};
-  }
-  return {};
-}
-
-/// Whether it passes through tiles: those of few channels do not, unless they make a filter.
-[[nodiscard]] constexpr bool is_tiled(const convolution_attribute& c, const product_extents& p) {
-  return p.m >= 8 || c.form == convolution_attribute::filter;
-}
-
-/// Of a device's best rate, what the product reaches there.
-[[nodiscard]] constexpr double product_share(const product_extents& p, std::int64_t compute_units) {
-  return tiles_of_product(p, compute_units).share;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -30544,7 +30611,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16) +
+         (s.parts > 1 ? 16 : 0);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -30649,6 +30717,12 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
 }  // namespace detail
 
+/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more.
+[[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
+  return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
+                          k / s.parts >= std::int64_t{s.depth} * s.tile_k);
+}
+
 /// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
@@ -30693,13 +30767,15 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
                                          65536 / (threads * registers)})));
-  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles =
+      s.parts * p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
+  const std::int64_t k = p.k / s.parts;
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
   const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
@@ -30716,8 +30792,10 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // Split pairs whose subgroups have one fragment of either side take longer than products as large, and
   // others less: 128x3072x576 19.5 us in 64x32, 13.8 in 64x64.
   const double pair = !p.paired || !split ? 1 : s.subgroup_m == unit.m && s.subgroup_n == 2 * unit.n ? 1.1 : 0.75;
-  return {pair * (costs.once + code * costs.code +
-                  rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+  // Those that share results meet, and the last reads the sums of all.
+  const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
+  return {meeting + pair * (costs.once + code * costs.code +
+                            rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
@@ -30790,10 +30868,23 @@ struct product_start {
 [[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
                                                   const device_profile& device, product_choice otherwise,
                                                   const product_start& start = {}) {
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+  constexpr std::uint32_t shares[] = {1, 2, 3, 4, 6, 8};
+  constexpr double error = 1.15;  // of the model, which was fitted to whole sums
+  double least = otherwise.seconds;
+  for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
-    const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
-    if (seconds < otherwise.seconds) otherwise = {s, seconds};
+    const std::int64_t tiles = scratch_of({.tile_m = s.tile_m, .tile_n = s.tile_n, .parts = 2}, p).arrivals;
+    for (const std::uint32_t parts : shares) {
+      s.parts = parts;
+      // Pairs took as long in parts as both products.
+      const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
+                                 !p.paired && p.k >= parts * device.split_terms;
+      if (parts > 1 && !is_one_of_few) break;
+      if (!shares_terms(s, p.k, device)) continue;
+      const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
+      const double counted = parts > 1 ? error * seconds : seconds;
+      if (counted < least) least = counted, otherwise = {s, seconds};
+    }
   }
   return otherwise;
 }
@@ -30850,8 +30941,10 @@ struct product_start {
 }
 
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
-[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+[[nodiscard]] inline bool is_on_offer(product_schedule s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
+  if (!shares_terms(s, p.k, device)) return false;
+  s.parts = 1;
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }
@@ -31739,8 +31832,8 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned == nullptr ||
-      (!product->start.is_empty() && !(tuned->is_scaled() && fits_beside(*tuned, true, false, options.device))))
+  if (tuned == nullptr || (!product->start.is_empty() && !(tuned->is_scaled() && tuned->parts == 1 &&
+                                                           fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
@@ -32729,6 +32822,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
   costs.matrix_units = actual.matrix_units;
   costs.unit = actual.unit;
   costs.fragments_by_rows = actual.fragments_by_rows;
+  costs.device_scope = actual.device_scope;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
@@ -32873,7 +32967,8 @@ MEGANEURA_INLINE void program::allocate() {
     s.areas[inputs] = copied;
   }
   vulkan::recorder zero(device_);  // gaps between gradients are read as well
-  slots_[0].areas[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
+  for (const plan::area each : {plan::area::gradient, plan::area::arrivals})
+    slots_[0].areas[plan::index_of(each)].fill_with_zeros(zero);
   device_.submit(zero.finish());
 }
 
@@ -37979,6 +38074,10 @@ class arena_placer {
   void lifetimes() {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (draft_.is_leaf(id) || draft_.is_effect(id)) continue;
+      if (const std::int64_t sums = draft_.scratch_of(id).sums; sums != 0) {
+        draft_.partial_sums[id] = draft_.scratches.size();
+        add_scratch(places_[id].level, static_cast<std::uint64_t>(sums) * sizeof(float));
+      }
       if (g_.has_several_results(id)) {  // memory is theirs
         find_unnamed_results(id);
         continue;
@@ -38006,10 +38105,12 @@ class arena_placer {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
       const tensor_spec unnamed = g_.results(id)[i];
-      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
       draft_.unnamed[id].push_back(draft_.scratches.size());
-      draft_.scratches.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
+      add_scratch(places_[id].level, static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type)));
     }
+  }
+  void add_scratch(std::uint32_t level, std::uint64_t bytes) {
+    draft_.scratches.push_back({.first = level, .last = level, .bytes = bytes, .where = {}});
   }
 
   // An operand that dies here and is read element by element where the result is written can give its memory away.
@@ -38735,6 +38836,10 @@ class step_writer {
       s.bindings.push_back({where, usage::write});
     }
     if (g_[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
+    if (const auto sums = draft_.partial_sums.find(id); sums != draft_.partial_sums.end()) {
+      s.bindings.push_back({draft_.scratches[sums->second].where, usage::write});
+      s.bindings.push_back({arrivals_range(draft_.scratch_of(id).arrivals), usage::read_write});
+    }
     draft_.result.steps.push_back(std::move(s));
   }
 
@@ -38743,6 +38848,15 @@ class step_writer {
     std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::step_values)];
     bytes = std::max(bytes, (group + 1) * tensor_alignment);
     return {area::step_values, group * tensor_alignment, step_bytes};
+  }
+
+  // Each kernel's own: what is zero between kernels stays so.
+  range arrivals_range(std::int64_t count) {
+    std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::arrivals)];
+    const auto needed = static_cast<std::uint64_t>(count) * sizeof(std::uint32_t);
+    const std::uint64_t offset = fit_page(bytes, aligned(needed), draft_.result.page_bytes);
+    bytes = offset + aligned(needed);
+    return {area::arrivals, offset, needed};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole
@@ -42393,7 +42507,9 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
   if (!forced.empty()) {
-    at->second.schedule = forced[*options_.schedule % forced.size()];
+    product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
+    if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
+    if (!shares_terms(asked, product.k, device())) asked.parts = 1;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {
@@ -58016,7 +58132,7 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && problem.result == dtype::f32 &&
+  return !s.is_scaled() && s.slices == 1 && s.parts == 1 && !problem.epilogue && problem.result == dtype::f32 &&
          extent_of(problem.m) % s.tile_m == 0 && extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 &&
          plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
 }
@@ -58049,15 +58165,31 @@ class cooperative_product {
       const std::string name = each.result == 0 ? "out" : "out" + std::to_string(each.result);
       out_.push_back(k.storage_buffer<spirv::f32>(name, spirv::access::write));
     }
+    if (s.parts > 1) {
+      partial_ = k.storage_buffer<spirv::f32>("sums", spirv::access::exchange);
+      arrivals_ = k.storage_buffer<spirv::u32>("arrivals", spirv::access::exchange);
+    }
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
+    if (statistics_ && partial_)
+      fail(error_category::internal, "matmul: parts of rows have no statistics of these; the rules must not do that");
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
   [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
-  void emit(const tile_position& tile) {
+  /// `part` of `k`, of the tile that is number `number` of so many.
+  void emit(const tile_position& tile, const spirv::u32& part, const spirv::u32& number, std::uint32_t tiles) {
+    first_k_ = part * k_length();
+    if (partial_)
+      slab_ = number * slab_size(), own_slab_ = (part * tiles + number) * slab_size(), all_slabs_ = tiles * slab_size();
+    emit_sums(tile);
+    if (partial_) k_.if_(k_.is_last_workgroup((*arrivals_)[number], spirv::u32(s_.parts)), [&] { store_meeting(); });
+  }
+
+ private:
+  void emit_sums(const tile_position& tile) {
     batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
     left_.begin(staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
@@ -58093,7 +58225,6 @@ class cooperative_product {
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
   }
 
- private:
   static constexpr std::uint32_t wide = Element::components;
   using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
@@ -58126,10 +58257,12 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
+  [[nodiscard]] std::uint32_t k_length() const { return k_count_ / s_.parts; }  // of a part
+  [[nodiscard]] std::uint32_t slab_size() const { return s_.tile_m * s_.tile_n; }
+  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_length(), s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
   [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
-  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
+  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_length(); }
 
   // Each with the place of its rows among those that have factors.
   template <class Function>
@@ -58137,10 +58270,13 @@ class cooperative_product {
     for (std::uint32_t side = 0; side < sums(); ++side) f(rights_[side], s_.tile_m + side * side_n());
   }
 
-  void fetch(std::uint32_t step) {
-    left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
-    for (auto& right : rights_) right.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+  // The part's term number `at`.
+  [[nodiscard]] spirv::u32 term(const spirv::u32& at) const { return s_.parts == 1 ? at : first_k_ + at; }
+  void fetch(std::uint32_t to, const spirv::u32& at, bool ends) {
+    left_.fetch(to, term(at), ends);
+    for (auto& right : rights_) right.fetch(to, term(at), ends);
   }
+  void fetch(std::uint32_t step) { fetch(step % s_.depth, step * s_.tile_k, ends(step)); }
   void fetch_first() {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
@@ -58204,19 +58340,16 @@ class cooperative_product {
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
         if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
-        multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
+        multiply_staged(std::min(s_.tile_k, k_length() - step * s_.tile_k));
         k_.barrier();
       }
     } else {
       k_.for_(
-          0, k_count_, s_.tile_k,
-          [&](const spirv::u32& first_k) {
-            stage(0, first_k, k_count_ % s_.tile_k != 0);
-            const spirv::u32 next = first_k + s_.tile_k;
-            k_.if_(next < k_count_, [&] {
-              left_.fetch(0, next, k_count_ % s_.tile_k != 0);
-              for (auto& right : rights_) right.fetch(0, next, k_count_ % s_.tile_k != 0);
-            });
+          0, k_length(), s_.tile_k,
+          [&](const spirv::u32& at) {
+            stage(0, at, k_length() % s_.tile_k != 0);
+            const spirv::u32 next = at + s_.tile_k;
+            k_.if_(next < k_length(), [&] { fetch(0, next, k_length() % s_.tile_k != 0); });
             k_.barrier();
             if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
@@ -58231,9 +58364,9 @@ class cooperative_product {
     }
   }
 
-  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
-    left_.stage(step, first_k, ends);
-    for (auto& right : rights_) right.stage(step, first_k, ends);
+  void stage(std::uint32_t step, const spirv::u32& at, bool ends) {
+    left_.stage(step, term(at), ends);
+    for (auto& right : rights_) right.stage(step, term(at), ends);
   }
 
   // Each slice its share of `terms`.
@@ -58447,7 +58580,67 @@ class cooperative_product {
       group.values.push_back(grouped(k_, {parts[0][i], parts[1][i], parts[2][i], parts[3][i]}));
   }
 
+  // Where neighbouring sums from (m, n) of the tile on lie in its slab.
+  [[nodiscard]] spirv::u32 place_in_slab(const result_group& group, std::uint32_t side) const {
+    return group.m * side_n() + (group.n + side * slab_size() / sums());
+  }
+  void store_partial(const std::vector<result_group>& groups) {
+    for (const result_group& group : groups) {
+      k_.if_(group.is_one, [&] {
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          const std::vector<spirv::f32>& x = group.sums[side];
+          const spirv::u32 at = own_slab_ + place_in_slab(group, side);
+          if (x.size() == 1)
+            (*partial_)[at] = x[0];
+          else
+            k_.view<spirv::f32x4>(*partial_)[at / 4] = vector(x[0], x[1], x[2], x[3]);
+        }
+      });
+    }
+  }
+  // The sums of all parts, in their order.
+  void store_meeting() {
+    const std::uint32_t width = plan_.width, count = s_.tile_m * side_n() / width, workers = k_.local_size()[0];
+    const std::uint32_t together = std::min(4u, ceil_div(count, workers));
+    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
+      std::vector<result_group> groups;
+      for (std::uint32_t i = 0; i < together; ++i) {
+        const spirv::u32 place = first + (k_.local_index() + i * workers);
+        const bool is_whole = count % (workers * together) == 0;
+        const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
+        result_group group{at / (side_n() / width),
+                           at % (side_n() / width) * width,
+                           is_whole ? spirv::boolean(true) : place < count,
+                           {}};
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          std::vector<spirv::f32> found;
+          for (std::uint32_t part = 0; part < s_.parts; ++part) {
+            const spirv::u32 from = slab_ + part * all_slabs_ + place_in_slab(group, side);
+            std::vector<spirv::f32> more;
+            if (width == 1) {
+              more.push_back(partial_->load(from));
+            } else {
+              const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(from / 4);
+              for (std::uint32_t j = 0; j < 4; ++j) more.push_back(four[j]);
+            }
+            if (part == 0) found = more;
+            for (std::uint32_t j = 0; part > 0 && j < width; ++j) found[j] = found[j] + more[j];
+          }
+          group.sums.push_back(std::move(found));
+        }
+        groups.push_back(std::move(group));
+      }
+      finish_and_store(groups);
+    });
+  }
+
   void store_results(std::vector<result_group>& groups) {
+    if (partial_)
+      store_partial(groups);
+    else
+      finish_and_store(groups);
+  }
+  void finish_and_store(std::vector<result_group>& groups) {
     const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % side_n() != 0;
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
@@ -58504,7 +58697,8 @@ class cooperative_product {
                                       const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right.element(n, i), sum.load()); },
+        0, k_length(), 1,
+        [&](const spirv::u32& i) { sum = fma(left_.element(m, term(i)), right.element(n, term(i)), sum.load()); },
         spirv::unrolling::keep);
     return sum.load();
   }
@@ -58520,12 +58714,16 @@ class cooperative_product {
   cooperative_operand<Element> left_;
   std::vector<cooperative_operand<Element>> rights_;
   matmul_programs programs_;
-  std::vector<spirv::memory<spirv::f32>> out_;  // each result
-  std::optional<bound_tensor> narrow_;          // instead, where results are not f32
+  std::vector<spirv::memory<spirv::f32>> out_;         // each result
+  std::optional<bound_tensor> narrow_;                 // instead, where results are not f32
+  std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
+  std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
-  spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
+  spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
+  spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
+  std::uint32_t all_slabs_ = 0;
   std::vector<fragment_sums> main_, low_;
 };
 
@@ -58535,10 +58733,14 @@ template <spirv::kernel_value Element, template <class> class Unit>
   spirv::kernel k(describe(problem), {s.subgroups() * device.subgroup_size, 1, 1});
   cooperative_product<Element, Unit> product(k, problem, s, device);
   const std::uint64_t tiles = extent_of(problem.batch) * product.tiles_m() * product.tiles_n();
-  const auto groups = spread_groups(tiles, device);
+  const auto groups = spread_groups(tiles * s.parts, device);
   const spirv::u32 linear = linear_group(k, groups);
-  if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1],
-            [&] { product.emit(locate_tile(linear, product.tiles_m(), product.tiles_n())); });
+  if_inside(k, linear, tiles * s.parts, std::uint64_t{groups[0]} * groups[1], [&] {
+    const auto count = static_cast<std::uint32_t>(tiles);
+    const spirv::u32 part = s.parts == 1 ? spirv::u32(0) : linear / count;
+    const spirv::u32 number = s.parts == 1 ? linear : linear % count;
+    product.emit(locate_tile(number, product.tiles_m(), product.tiles_n()), part, number, count);
+  });
   return {k.finish(), groups};
 }
 
@@ -58576,6 +58778,13 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
     fail(error_category::invalid_argument,
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
          fusion::largest_split);
+  }
+  if (!fusion::shares_terms(s, extent_of(problem.k), device)) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
+         "device counts "
+         "workgroups{}",
+         to_string(s), extent_of(problem.k), device.device_scope ? "" : ", which this one cannot");
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,

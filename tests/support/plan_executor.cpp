@@ -169,6 +169,12 @@ void plan_executor::run_step(const plan::step& s) {
   }
   const auto values = oracle_.values_from(s.node, operands);
   for (std::size_t k = 0; k < results; ++k) store(s.bindings[count + k].where, values[k], memory_);
+  for (std::size_t k = count + results; k < s.bindings.size(); ++k) {  // what it keeps while it runs
+    const plan::range& kept = s.bindings[k].where;
+    if (s.bindings[k].how == plan::usage::write)
+      std::fill_n(memory_[plan::index_of(kept.where)].begin() + static_cast<std::ptrdiff_t>(kept.offset), kept.bytes,
+                  std::byte{0xff});
+  }
 }
 
 void plan_executor::run_in_place(const plan::step& s) {

@@ -102,7 +102,8 @@ std::vector<float> run(const matmul_problem& p, const product_schedule& s, const
   EXPECT_LE(made.module.shared_bytes, fusion::shared_bytes_of(s, on.unit) + padding);
   std::vector<const std::vector<float>*> inputs{&in.a, &in.b};
   if (extra != nullptr) inputs.push_back(extra);
-  return support::run_product(made, inputs, std::size_t{in.m} * in.n);
+  const std::int64_t columns = std::int64_t{in.n} * p.sums();
+  return support::run_product(made, inputs, std::size_t{in.m} * in.n, fusion::scratch_of(s, {1, in.m, columns, in.k}));
 }
 
 // Of each row's and column's own size: rows of other scales count alike. An f32 sum is off by at most k roundings.
@@ -215,6 +216,7 @@ TEST(kernels_cooperative, pairs) {
     const auto [um, un, uk] = on.unit;
     std::vector<product_schedule> all{{product_arithmetic::split, 2 * um, 4 * un, uk, um, 2 * un, 1, 2},
                                       {product_arithmetic::split, 2 * um, 2 * un, 2 * uk, um, 2 * un, 2}};
+    if (whole) all.push_back({product_arithmetic::split, 2 * um, 2 * un, uk, um, 2 * un, 1, 1, first.k / uk});
     if (has_units()) all = fusion::product_schedules(product_arithmetic::split, first.k, on);
     for (const product_schedule& s : all) {
       if (!fusion::fits_beside(s, false, true, on)) continue;
@@ -223,6 +225,74 @@ TEST(kernels_cooperative, pairs) {
       for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], a[i] * b[i]) << i << ' ' << described(s, on);
     }
   }
+}
+
+// Workgroups that each have a part of k: slices and bands, several steps on their way, results that end within a tile,
+// and rows whose parts have very different factors.
+TEST(kernels_cooperative, parts_of_k_meet_in_the_last_workgroup) {
+  const device_profile on = has_units() ? units() : units({8, 8, 8});
+  const auto [um, un, uk] = on.unit;
+  for (const product_arithmetic arithmetic : both) {
+    const product_schedule bands{arithmetic, 2 * um, 2 * un, uk, um, 2 * un, 1, 1, 3},
+        slices{arithmetic, 2 * um, 2 * un, 2 * uk, um, 2 * un, 2, 1, 2},
+        deep{arithmetic, 2 * um, 2 * un, uk, um, 2 * un, 1, 2, 2};
+    for (const bool whole : {true, false}) {
+      const layout lies{!whole, whole};
+      operands in = random_operands(whole ? 40 : 37, whole ? 48 : 29, 12 * uk, lies);
+      for (std::uint32_t t = 0; t < in.k; ++t) in.at_a(3, t) = std::ldexp(in.at_a(3, t), static_cast<int>(t));
+      for (std::uint32_t t = 0; t + 2 < in.k; ++t) in.at_a(5, t) = 0;
+      for (const product_schedule& s : {bands, slices, deep}) {
+        if (has_units() || arithmetic == product_arithmetic::split || (s == bands && whole)) expect_right(in, s, on);
+      }
+      if (has_units() && whole) {
+        std::uint32_t next = 0;
+        for (product_schedule s : fusion::product_schedules(arithmetic, in.k, on)) {
+          s.parts = 2 + next++ % 3;
+          if (fusion::shares_terms(s, in.k, on)) expect_right(in, s, on);
+        }
+      }
+    }
+  }
+}
+
+TEST(kernels_cooperative, parts_of_k_keep_infinities_and_nan) {
+  const device_profile on = has_units() ? units() : units({8, 8, 8});
+  const auto [um, un, uk] = on.unit;
+  operands in = random_operands(20, 20, 6 * uk);
+  in.at_a(1, 3) = infinity;
+  in.at_a(2, in.k - 1) = std::numeric_limits<float>::quiet_NaN();
+  in.at_b(5, in.k / 2) = -infinity;
+  const auto found = run(problem_of(in), {product_arithmetic::split, 2 * um, 2 * un, uk, um, 2 * un, 1, 1, 3}, in, on);
+  for (std::uint32_t i = 0; i < in.m; ++i) {
+    for (std::uint32_t j = 0; j < in.n; ++j) {
+      double sum = 0;
+      for (std::uint32_t t = 0; t < in.k; ++t)
+        sum += static_cast<double>(in.at_a(i, t)) * static_cast<double>(in.at_b(j, t));
+      const float x = found[i * in.n + j];
+      if (std::isfinite(sum))
+        EXPECT_NEAR(static_cast<double>(x), sum, 1e-4) << i << ' ' << j;
+      else
+        EXPECT_EQ(std::isnan(x) ? "nan" : std::to_string(x),
+                  std::isnan(sum) ? "nan" : std::to_string(static_cast<float>(sum)))
+            << i << ' ' << j;
+    }
+  }
+}
+
+TEST(kernels_cooperative, parts_are_whole_steps_of_devices_that_count_workgroups) {
+  const device_profile on = graphics_processor();
+  const product_schedule s{product_arithmetic::split, 32, 32, 64, 16, 16, 4, 1, 3};
+  EXPECT_EQ(to_string(s), "split 32x32x64 16x16 slices 4 parts 3");
+  EXPECT_TRUE(fusion::shares_terms(s, 576, on));
+  for (const std::uint32_t k : {512u, 96u}) {
+    EXPECT_FALSE(fusion::shares_terms(s, k, on));
+    EXPECT_THROW((void)kernels::make_cooperative_matmul(problem_of(operands{64, 64, k, {}, {}, {}}), s, on), error);
+  }
+  device_profile without = on;
+  without.device_scope = false;
+  EXPECT_FALSE(fusion::shares_terms(s, 576, without));
+  EXPECT_EQ(fusion::best_product({1, 128, 576, 1536}, precision::exact, without).schedule.parts, 1u);
+  EXPECT_GT(fusion::best_product({1, 128, 576, 1536}, precision::exact, on).schedule.parts, 1u);
 }
 
 TEST(kernels_cooperative, pairs_take_no_more_memory_than_foretold) {

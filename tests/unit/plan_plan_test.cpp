@@ -157,6 +157,61 @@ TEST(plan_plan, a_chain_needs_the_memory_of_one_tensor_in_place_and_two_otherwis
   EXPECT_EQ(arena({.share_memory = false, .late_scheduling = true, .in_place = false}), 6 * 4096u);
 }
 
+// Two products side by side whose parts meet: each has bytes for their sums and numbers of its own.
+TEST(plan_plan, products_whose_parts_meet_have_places_for_that) {
+  const auto product = [](graph& g, node_id a, node_id b) {
+    matmul_attribute cut;
+    cut.space = {40, 50, 96};
+    cut.m_axes = cut.n_axes = cut.k_axes = 1;
+    cut.b.source = 1;
+    cut.a.strides[0] = cut.b.strides[1] = 96, cut.a.strides[2] = cut.b.strides[2] = 1;
+    cut.output.strides[0] = 50, cut.output.strides[1] = 1;
+    scalar_builder builder;
+    cut.finish.program = builder.finish(builder.argument(0, dtype::f32));
+    cut.schedule = {product_arithmetic::split, 32, 32, 16, 16, 16, 1, 1, 3};
+    const node_id operands[] = {a, b};
+    return g.add_node(op::matmul, dtype::f32, {40, 50}, cut, operands);
+  };
+  graph g;
+  const node_id a = g.input("a", dtype::f32, {40, 96}), b = g.input("b", dtype::f32, {50, 96});
+  const node_id c = g.input("c", dtype::f32, {50, 96});
+  const node_id first = product(g, a, b), second = product(g, a, c);
+  g.add_output("y", sum(g, {first, second}));
+  for (const std::uint64_t page : {plan::unlimited_page, std::uint64_t{1} << 16}) {
+    auto p = plan::make_plan(g, {}, {}, page);
+    expect_plan_computes(p, {{"a", oracle::random_tensor<double>({40, 96}, 1)},
+                             {"b", oracle::random_tensor<double>({50, 96}, 2)},
+                             {"c", oracle::random_tensor<double>({50, 96}, 3)}});
+    ASSERT_EQ(p.steps.size(), 3u);
+    EXPECT_EQ(p.steps[0].group, p.steps[1].group);
+    for (const std::size_t i : {0, 1}) {
+      ASSERT_EQ(p.steps[i].bindings.size(), 5u);
+      const plan::binding &sums = p.steps[i].bindings[3], &arrivals = p.steps[i].bindings[4];
+      EXPECT_EQ(sums.where.where, plan::area::arena);
+      EXPECT_EQ(sums.where.bytes, 3u * 4 * 32 * 32 * 4) << "parts, tiles";
+      EXPECT_EQ(arrivals.where.where, plan::area::arrivals);
+      EXPECT_EQ(arrivals.where.bytes, 4u * 4);
+      EXPECT_EQ(arrivals.how, plan::usage::read_write);
+    }
+    EXPECT_NE(plan::to_text(p).find("arrivals["), std::string::npos) << plan::to_text(p);
+    const auto broken = [&](auto change) {
+      plan::execution_plan wrong = p;
+      change(wrong.steps);
+      EXPECT_THROW(plan::verify(wrong), error);
+    };
+    broken([](auto& steps) { steps[0].bindings.pop_back(); });
+    broken([](auto& steps) { steps[0].bindings[3].where.bytes -= 4; });
+    broken([](auto& steps) { steps[0].bindings[4].where.bytes -= 4; });
+    broken([](auto& steps) { steps[0].bindings[3].where = steps[1].bindings[3].where; });
+    broken([](auto& steps) { steps[0].bindings[4].where = steps[1].bindings[4].where; });
+    broken([](auto& steps) { steps[0].bindings[3].where = steps[0].bindings[2].where; });
+    broken([](auto& steps) {  // in other groups, too
+      steps[1].group = 1, steps[2].group = 2;
+      steps[1].bindings[4].where = steps[0].bindings[4].where;
+    });
+  }
+}
+
 struct balanced_chain {
   plan::execution_plan early, balanced;
   std::uint32_t side = 0;  // the group of what nobody waits for, with the second plan

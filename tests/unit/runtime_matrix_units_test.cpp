@@ -102,6 +102,46 @@ TEST(runtime_matrix_units, products_and_their_gradients_are_as_precise_as_asked)
   EXPECT_EQ(on_units, 5u);
 }
 
+// Workgroups that each add up a part of the same sums, with what stands behind the product, and in the next step again.
+TEST(runtime_matrix_units, parts_of_sums_meet_in_each_step) {
+  const device& gpu = support::shared_unit_device();
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {24, 192}), w = g.parameter("w", dtype::f32, {36, 192});
+  const node_id v = g.parameter("v", dtype::f32, {36, 192}), b = g.parameter("b", dtype::f32, {24, 36});
+  const auto product = [&](node_id of) { return g.contract(x, of, "mk", "nk", "mn"); };
+  g.add_output("y", g.add(product(w), b));
+  g.add_output("z", product(v));
+  const oracle::tensors<double> leaves = samples::random_leaves(g);
+  std::size_t in_parts = 0;
+  for (std::size_t schedule = 0; schedule < 400 && in_parts < 2; ++schedule) {
+    const program_options options = forced(precision::exact, schedule);
+    const graph made = fusion::optimize(g, detail::optimization_on(gpu, options));
+    std::uint32_t parts = 1;
+    for (node_id id{0}; id < made.size(); ++id) {
+      if (const auto* each = std::get_if<matmul_attribute>(&made.attribute_of(id))) parts = each->schedule.parts;
+    }
+    if (parts == 1) continue;
+    ++in_parts;
+    EXPECT_LE(worst_error(g, options), 1e-6) << schedule;
+    parameters weights(gpu, g);
+    weights.init();
+    program run(gpu, g, weights, options);
+    EXPECT_GT(run.plan().area_bytes[plan::index_of(plan::area::arrivals)], 0u);
+    std::vector<std::vector<double>> results;
+    for (int step = 0; step < 4; ++step) {
+      for (int i = step % 2; i < 2; ++i) {  // two of them are under way at once
+        support::set_inputs(run, g, leaves);
+        run.submit();
+      }
+      for (const char* name : {"y", "z"}) {
+        results.push_back(support::loaded(run.output(name), dtype::f32, {24, 36}).values);
+        EXPECT_EQ(results.back(), results[1 - results.size() % 2]) << name << " of step " << step;
+      }
+    }
+  }
+  EXPECT_EQ(in_parts, 2u);
+}
+
 TEST(runtime_matrix_units, who_does_not_want_them_has_none) {
   const graph g = with_gradients(lower<net>());
   std::size_t on_units = 1;

@@ -61,6 +61,7 @@ struct device_profile {
   bool f16 = false;
   meganeura::matrix_units matrix_units = meganeura::matrix_units::none;
   matrix_shape unit{};                 // where there are any
+  bool device_scope = true;            // atomics and barriers of all workgroups
   bool fragments_by_rows = false;      // their results lie in lanes as kernels/matrix_rows.hpp says; found by a trial
   bool prefers_texel_buffers = false;  // a software rasteriser: one subgroup a workgroup, operands as texels
 

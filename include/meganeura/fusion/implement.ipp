@@ -70,7 +70,9 @@ MEGANEURA_INLINE const product_choice& implementation_pass::best(const product_e
   if (product.paired || start.statistics)
     std::erase_if(forced, [&](const auto& s) { return !fits_beside(s, start.statistics, product.paired, device()); });
   if (!forced.empty()) {
-    at->second.schedule = forced[*options_.schedule % forced.size()];
+    product_schedule& asked = at->second.schedule = forced[*options_.schedule % forced.size()];
+    if (!start.statistics) asked.parts += static_cast<std::uint32_t>(*options_.schedule / forced.size() % 4);
+    if (!shares_terms(asked, product.k, device())) asked.parts = 1;
   } else if (half) {
     at->second = best_half_product(product, device());
   } else if (product.paired || !start.is_empty()) {

@@ -112,8 +112,8 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
     return {};
   const product_extents extents = extents_of(*product);
   const product_schedule* tuned = options.tuned->find(extents, options.precision);
-  if (tuned == nullptr ||
-      (!product->start.is_empty() && !(tuned->is_scaled() && fits_beside(*tuned, true, false, options.device))))
+  if (tuned == nullptr || (!product->start.is_empty() && !(tuned->is_scaled() && tuned->parts == 1 &&
+                                                           fits_beside(*tuned, true, false, options.device))))
     return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;

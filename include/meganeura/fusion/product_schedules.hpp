@@ -27,7 +27,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   };
   const std::uint32_t exchange =
       s.slices > 1 ? 4 * (s.tile_n + 4) * s.slices * s.tile_m : 4 * (s.subgroup_n + 4) * s.subgroups() * unit.m;
-  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16);
+  return std::max(staged(s.tile_m) + staged(s.tile_n), exchange) + (s.is_half() ? 0 : 12 * (s.tile_m + s.tile_n) + 16) +
+         (s.parts > 1 ? 16 : 0);
 }
 
 /// Whether there are units that kernels of products can use.
@@ -132,6 +133,12 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
 
 }  // namespace detail
 
+/// Whether so many workgroups can share k: each has whole steps of it, as many as are on their way at once or more.
+[[nodiscard]] constexpr bool shares_terms(const product_schedule& s, std::int64_t k, const device_profile& device) {
+  return s.parts == 1 || (device.device_scope && fits(s, device) && k % (std::int64_t{s.parts} * s.tile_k) == 0 &&
+                          k / s.parts >= std::int64_t{s.depth} * s.tile_k);
+}
+
 /// What there is to choose from: of each shape some depths of a step, one or several of them on their way.
 [[nodiscard]] inline std::vector<product_schedule> product_schedules(product_arithmetic arithmetic, std::int64_t k,
                                                                      const device_profile& device) {
@@ -176,13 +183,15 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
                                          65536 / (threads * registers)})));
-  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles =
+      s.parts * p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
 
-  const auto terms = static_cast<double>(ceil_div<std::int64_t>(p.k, unit.k) * unit.k);
-  const auto steps = static_cast<double>(ceil_div<std::int64_t>(p.k, s.tile_k));
+  const std::int64_t k = p.k / s.parts;
+  const auto terms = static_cast<double>(ceil_div<std::int64_t>(k, unit.k) * unit.k);
+  const auto steps = static_cast<double>(ceil_div<std::int64_t>(k, s.tile_k));
   // Groups of four that invocations stage, each as many as any.
   const auto staged = [&](std::uint32_t rows) { return static_cast<double>(ceil_div(rows * s.tile_k / 4, threads)); };
   const double groups = staged(s.tile_m) + staged(s.tile_n), rows = groups * threads * 4 / s.tile_k;
@@ -199,8 +208,10 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // Split pairs whose subgroups have one fragment of either side take longer than products as large, and
   // others less: 128x3072x576 19.5 us in 64x32, 13.8 in 64x64.
   const double pair = !p.paired || !split ? 1 : s.subgroup_m == unit.m && s.subgroup_n == 2 * unit.n ? 1.1 : 0.75;
-  return {pair * (costs.once + code * costs.code +
-                  rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
+  // Those that share results meet, and the last reads the sums of all.
+  const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
+  return {meeting + pair * (costs.once + code * costs.code +
+                            rounds * (std::ceil(steps / s.depth) * costs.wait + shared(together) * together)),
           static_cast<double>(tiles) / device.compute_units * shared(beside)};
 }
 
@@ -273,10 +284,23 @@ struct product_start {
 [[nodiscard]] inline product_choice best_on_units(const product_extents& p, product_arithmetic arithmetic,
                                                   const device_profile& device, product_choice otherwise,
                                                   const product_start& start = {}) {
-  for (const product_schedule& s : product_schedules(arithmetic, p.k, device)) {
+  constexpr std::uint32_t shares[] = {1, 2, 3, 4, 6, 8};
+  constexpr double error = 1.15;  // of the model, which was fitted to whole sums
+  double least = otherwise.seconds;
+  for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
-    const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
-    if (seconds < otherwise.seconds) otherwise = {s, seconds};
+    const std::int64_t tiles = scratch_of({.tile_m = s.tile_m, .tile_n = s.tile_n, .parts = 2}, p).arrivals;
+    for (const std::uint32_t parts : shares) {
+      s.parts = parts;
+      // Pairs took as long in parts as both products.
+      const bool is_one_of_few = s.depth == 1 && tiles * parts <= 2 * device.compute_units && !start.statistics &&
+                                 !p.paired && p.k >= parts * device.split_terms;
+      if (parts > 1 && !is_one_of_few) break;
+      if (!shares_terms(s, p.k, device)) continue;
+      const double seconds = unit_time(s, p, device).alone + start_time(start, s, p, device).alone;
+      const double counted = parts > 1 ? error * seconds : seconds;
+      if (counted < least) least = counted, otherwise = {s, seconds};
+    }
   }
   return otherwise;
 }
@@ -333,8 +357,10 @@ struct product_start {
 }
 
 /// Whether it is one that a product may have: f32 multiply-add, or one of product_schedules().
-[[nodiscard]] inline bool is_on_offer(const product_schedule& s, const product_extents& p, precision wanted,
+[[nodiscard]] inline bool is_on_offer(product_schedule s, const product_extents& p, precision wanted,
                                       const device_profile& device) {
+  if (!shares_terms(s, p.k, device)) return false;
+  s.parts = 1;
   const auto all = product_schedules(arithmetic_of(wanted, p, device), p.k, device);
   return s == product_schedule{} || std::ranges::find(all, s) != all.end();
 }

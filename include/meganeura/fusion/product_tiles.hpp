@@ -120,6 +120,17 @@ struct vector_tiles {
   return found;
 }
 
+/// Memory that a product's kernel needs while it runs, beside operands and results, where several workgroups share
+/// results: their sums, and how many of them have arrived, of each tile. Both are empty where none do.
+struct product_scratch {
+  std::int64_t sums = 0, arrivals = 0;  // elements of f32 and of u32
+};
+[[nodiscard]] constexpr product_scratch scratch_of(const product_schedule& s, const product_extents& p) {
+  if (s.parts == 1) return {};
+  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  return {s.parts * tiles * s.tile_m * s.tile_n, tiles};
+}
+
 [[nodiscard]] constexpr product_tiles tiles_of_product(const product_extents& p, std::int64_t compute_units) {
   return tiles_of_product(p.batch, p.m, p.n, p.k, compute_units);
 }

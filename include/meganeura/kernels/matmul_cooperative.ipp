@@ -25,7 +25,7 @@ namespace detail {
 
 [[nodiscard]] inline bool stores_directly(const matmul_problem& problem, const product_schedule& s,
                                           const matmul_result& plan) {
-  return !s.is_scaled() && s.slices == 1 && !problem.epilogue && problem.result == dtype::f32 &&
+  return !s.is_scaled() && s.slices == 1 && s.parts == 1 && !problem.epilogue && problem.result == dtype::f32 &&
          extent_of(problem.m) % s.tile_m == 0 && extent_of(problem.n) % s.tile_n == 0 && plan.width == 4 &&
          plan.m.size() == 1 && plan.n.size() == 1 && plan.n[0].stride == 1;
 }
@@ -58,15 +58,31 @@ class cooperative_product {
       const std::string name = each.result == 0 ? "out" : "out" + std::to_string(each.result);
       out_.push_back(k.storage_buffer<spirv::f32>(name, spirv::access::write));
     }
+    if (s.parts > 1) {
+      partial_ = k.storage_buffer<spirv::f32>("sums", spirv::access::exchange);
+      arrivals_ = k.storage_buffer<spirv::u32>("arrivals", spirv::access::exchange);
+    }
     if (s.is_scaled()) scales_.emplace(k, s.tile_m + s.tile_n);
     if (programs_.start) left_.start_with(*programs_.start);
     if (programs_.start && programs_.start->statistic) statistics_ = k.shared<spirv::f32>(s.tile_m);
+    if (statistics_ && partial_)
+      fail(error_category::internal, "matmul: parts of rows have no statistics of these; the rules must not do that");
   }
 
   [[nodiscard]] std::uint32_t tiles_m() const { return ceil_div(m_count_, s_.tile_m); }
   [[nodiscard]] std::uint32_t tiles_n() const { return ceil_div(n_count_, side_n()); }
 
-  void emit(const tile_position& tile) {
+  /// `part` of `k`, of the tile that is number `number` of so many.
+  void emit(const tile_position& tile, const spirv::u32& part, const spirv::u32& number, std::uint32_t tiles) {
+    first_k_ = part * k_length();
+    if (partial_)
+      slab_ = number * slab_size(), own_slab_ = (part * tiles + number) * slab_size(), all_slabs_ = tiles * slab_size();
+    emit_sums(tile);
+    if (partial_) k_.if_(k_.is_last_workgroup((*arrivals_)[number], spirv::u32(s_.parts)), [&] { store_meeting(); });
+  }
+
+ private:
+  void emit_sums(const tile_position& tile) {
     batch_ = tile.batch, first_m_ = tile.tile_m * s_.tile_m, first_n_ = tile.tile_n * side_n();
     left_.begin(staged_, 0, batch_, first_m_);
     for (std::uint32_t side = 0; side < sums(); ++side)
@@ -102,7 +118,6 @@ class cooperative_product {
         scales_->has_rows_without(), [&] { store_one_by_one(); }, [&] { store(); });
   }
 
- private:
   static constexpr std::uint32_t wide = Element::components;
   using fragment_sums = typename Unit<Element>::sums;
   using operand = typename Unit<Element>::operand;
@@ -135,10 +150,12 @@ class cooperative_product {
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
   [[nodiscard]] bool splits() const { return s_.arithmetic == product_arithmetic::split; }
-  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_count_, s_.tile_k); }
+  [[nodiscard]] std::uint32_t k_length() const { return k_count_ / s_.parts; }  // of a part
+  [[nodiscard]] std::uint32_t slab_size() const { return s_.tile_m * s_.tile_n; }
+  [[nodiscard]] std::uint32_t steps() const { return ceil_div(k_length(), s_.tile_k); }
   [[nodiscard]] std::uint32_t steps_under_way() const { return std::min(steps(), s_.depth); }
   [[nodiscard]] bool sees_all() const { return steps_under_way() == steps(); }
-  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_count_; }
+  [[nodiscard]] bool ends(std::uint32_t step) const { return (step + 1) * s_.tile_k > k_length(); }
 
   // Each with the place of its rows among those that have factors.
   template <class Function>
@@ -146,10 +163,13 @@ class cooperative_product {
     for (std::uint32_t side = 0; side < sums(); ++side) f(rights_[side], s_.tile_m + side * side_n());
   }
 
-  void fetch(std::uint32_t step) {
-    left_.fetch(step % s_.depth, step * s_.tile_k, ends(step));
-    for (auto& right : rights_) right.fetch(step % s_.depth, step * s_.tile_k, ends(step));
+  // The part's term number `at`.
+  [[nodiscard]] spirv::u32 term(const spirv::u32& at) const { return s_.parts == 1 ? at : first_k_ + at; }
+  void fetch(std::uint32_t to, const spirv::u32& at, bool ends) {
+    left_.fetch(to, term(at), ends);
+    for (auto& right : rights_) right.fetch(to, term(at), ends);
   }
+  void fetch(std::uint32_t step) { fetch(step % s_.depth, step * s_.tile_k, ends(step)); }
   void fetch_first() {
     for (std::uint32_t step = 0; step < steps_under_way(); ++step) fetch(step);
   }
@@ -213,19 +233,16 @@ class cooperative_product {
         if (step + s_.depth < steps()) fetch(step + s_.depth);
         k_.barrier();
         if (scales_ && sees_all() && step == 0) scales_->prepare_inverses();
-        multiply_staged(std::min(s_.tile_k, k_count_ - step * s_.tile_k));
+        multiply_staged(std::min(s_.tile_k, k_length() - step * s_.tile_k));
         k_.barrier();
       }
     } else {
       k_.for_(
-          0, k_count_, s_.tile_k,
-          [&](const spirv::u32& first_k) {
-            stage(0, first_k, k_count_ % s_.tile_k != 0);
-            const spirv::u32 next = first_k + s_.tile_k;
-            k_.if_(next < k_count_, [&] {
-              left_.fetch(0, next, k_count_ % s_.tile_k != 0);
-              for (auto& right : rights_) right.fetch(0, next, k_count_ % s_.tile_k != 0);
-            });
+          0, k_length(), s_.tile_k,
+          [&](const spirv::u32& at) {
+            stage(0, at, k_length() % s_.tile_k != 0);
+            const spirv::u32 next = at + s_.tile_k;
+            k_.if_(next < k_length(), [&] { fetch(0, next, k_length() % s_.tile_k != 0); });
             k_.barrier();
             if (scales_ && sees_all()) scales_->prepare_inverses();
             multiply_staged(s_.tile_k);
@@ -240,9 +257,9 @@ class cooperative_product {
     }
   }
 
-  void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
-    left_.stage(step, first_k, ends);
-    for (auto& right : rights_) right.stage(step, first_k, ends);
+  void stage(std::uint32_t step, const spirv::u32& at, bool ends) {
+    left_.stage(step, term(at), ends);
+    for (auto& right : rights_) right.stage(step, term(at), ends);
   }
 
   // Each slice its share of `terms`.
@@ -456,7 +473,67 @@ class cooperative_product {
       group.values.push_back(grouped(k_, {parts[0][i], parts[1][i], parts[2][i], parts[3][i]}));
   }
 
+  // Where neighbouring sums from (m, n) of the tile on lie in its slab.
+  [[nodiscard]] spirv::u32 place_in_slab(const result_group& group, std::uint32_t side) const {
+    return group.m * side_n() + (group.n + side * slab_size() / sums());
+  }
+  void store_partial(const std::vector<result_group>& groups) {
+    for (const result_group& group : groups) {
+      k_.if_(group.is_one, [&] {
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          const std::vector<spirv::f32>& x = group.sums[side];
+          const spirv::u32 at = own_slab_ + place_in_slab(group, side);
+          if (x.size() == 1)
+            (*partial_)[at] = x[0];
+          else
+            k_.view<spirv::f32x4>(*partial_)[at / 4] = vector(x[0], x[1], x[2], x[3]);
+        }
+      });
+    }
+  }
+  // The sums of all parts, in their order.
+  void store_meeting() {
+    const std::uint32_t width = plan_.width, count = s_.tile_m * side_n() / width, workers = k_.local_size()[0];
+    const std::uint32_t together = std::min(4u, ceil_div(count, workers));
+    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
+      std::vector<result_group> groups;
+      for (std::uint32_t i = 0; i < together; ++i) {
+        const spirv::u32 place = first + (k_.local_index() + i * workers);
+        const bool is_whole = count % (workers * together) == 0;
+        const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
+        result_group group{at / (side_n() / width),
+                           at % (side_n() / width) * width,
+                           is_whole ? spirv::boolean(true) : place < count,
+                           {}};
+        for (std::uint32_t side = 0; side < sums(); ++side) {
+          std::vector<spirv::f32> found;
+          for (std::uint32_t part = 0; part < s_.parts; ++part) {
+            const spirv::u32 from = slab_ + part * all_slabs_ + place_in_slab(group, side);
+            std::vector<spirv::f32> more;
+            if (width == 1) {
+              more.push_back(partial_->load(from));
+            } else {
+              const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(from / 4);
+              for (std::uint32_t j = 0; j < 4; ++j) more.push_back(four[j]);
+            }
+            if (part == 0) found = more;
+            for (std::uint32_t j = 0; part > 0 && j < width; ++j) found[j] = found[j] + more[j];
+          }
+          group.sums.push_back(std::move(found));
+        }
+        groups.push_back(std::move(group));
+      }
+      finish_and_store(groups);
+    });
+  }
+
   void store_results(std::vector<result_group>& groups) {
+    if (partial_)
+      store_partial(groups);
+    else
+      finish_and_store(groups);
+  }
+  void finish_and_store(std::vector<result_group>& groups) {
     const bool m_ends = m_count_ % s_.tile_m != 0, n_ends = n_count_ % side_n() != 0;
     std::vector<spirv::u32> offsets;
     for (result_group& group : groups) {
@@ -513,7 +590,8 @@ class cooperative_product {
                                       const spirv::u32& n) {
     const spirv::var<spirv::f32> sum = k_.variable<spirv::f32>();
     k_.for_(
-        0, k_count_, 1, [&](const spirv::u32& i) { sum = fma(left_.element(m, i), right.element(n, i), sum.load()); },
+        0, k_length(), 1,
+        [&](const spirv::u32& i) { sum = fma(left_.element(m, term(i)), right.element(n, term(i)), sum.load()); },
         spirv::unrolling::keep);
     return sum.load();
   }
@@ -529,12 +607,16 @@ class cooperative_product {
   cooperative_operand<Element> left_;
   std::vector<cooperative_operand<Element>> rights_;
   matmul_programs programs_;
-  std::vector<spirv::memory<spirv::f32>> out_;  // each result
-  std::optional<bound_tensor> narrow_;          // instead, where results are not f32
+  std::vector<spirv::memory<spirv::f32>> out_;         // each result
+  std::optional<bound_tensor> narrow_;                 // instead, where results are not f32
+  std::optional<spirv::memory<spirv::f32>> partial_;   // sums of all parts and tiles
+  std::optional<spirv::memory<spirv::u32>> arrivals_;  // of each tile
   spirv::memory<Element> staged_;
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
-  spirv::u32 batch_, first_m_, first_n_, slice_, row_, column_;
+  spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
+  spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
+  std::uint32_t all_slabs_ = 0;
   std::vector<fragment_sums> main_, low_;
 };
 
@@ -544,10 +626,14 @@ template <spirv::kernel_value Element, template <class> class Unit>
   spirv::kernel k(describe(problem), {s.subgroups() * device.subgroup_size, 1, 1});
   cooperative_product<Element, Unit> product(k, problem, s, device);
   const std::uint64_t tiles = extent_of(problem.batch) * product.tiles_m() * product.tiles_n();
-  const auto groups = spread_groups(tiles, device);
+  const auto groups = spread_groups(tiles * s.parts, device);
   const spirv::u32 linear = linear_group(k, groups);
-  if_inside(k, linear, tiles, std::uint64_t{groups[0]} * groups[1],
-            [&] { product.emit(locate_tile(linear, product.tiles_m(), product.tiles_n())); });
+  if_inside(k, linear, tiles * s.parts, std::uint64_t{groups[0]} * groups[1], [&] {
+    const auto count = static_cast<std::uint32_t>(tiles);
+    const spirv::u32 part = s.parts == 1 ? spirv::u32(0) : linear / count;
+    const spirv::u32 number = s.parts == 1 ? linear : linear % count;
+    product.emit(locate_tile(number, product.tiles_m(), product.tiles_n()), part, number, count);
+  });
   return {k.finish(), groups};
 }
 
@@ -585,6 +671,13 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
     fail(error_category::invalid_argument,
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
          fusion::largest_split);
+  }
+  if (!fusion::shares_terms(s, extent_of(problem.k), device)) {
+    fail(error_category::invalid_argument,
+         "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
+         "device counts "
+         "workgroups{}",
+         to_string(s), extent_of(problem.k), device.device_scope ? "" : ", which this one cannot");
   }
   if (s.subgroups() * device.subgroup_size * 4 < std::bit_ceil(std::max(s.tile_m, s.tile_n))) {
     fail(error_category::invalid_argument,

@@ -24,6 +24,10 @@ class arena_placer {
   void lifetimes() {
     for (node_id id{0}; id < g_.size(); ++id) {
       if (draft_.is_leaf(id) || draft_.is_effect(id)) continue;
+      if (const std::int64_t sums = draft_.scratch_of(id).sums; sums != 0) {
+        draft_.partial_sums[id] = draft_.scratches.size();
+        add_scratch(places_[id].level, static_cast<std::uint64_t>(sums) * sizeof(float));
+      }
       if (g_.has_several_results(id)) {  // memory is theirs
         find_unnamed_results(id);
         continue;
@@ -51,10 +55,12 @@ class arena_placer {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i] != no_id) continue;
       const tensor_spec unnamed = g_.results(id)[i];
-      const auto bytes = static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type));
       draft_.unnamed[id].push_back(draft_.scratches.size());
-      draft_.scratches.push_back({.first = places_[id].level, .last = places_[id].level, .bytes = bytes, .where = {}});
+      add_scratch(places_[id].level, static_cast<std::uint64_t>(unnamed.extents.bytes(unnamed.type)));
     }
+  }
+  void add_scratch(std::uint32_t level, std::uint64_t bytes) {
+    draft_.scratches.push_back({.first = level, .last = level, .bytes = bytes, .where = {}});
   }
 
   // An operand that dies here and is read element by element where the result is written can give its memory away.

@@ -3,12 +3,14 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/small_vector.hpp>
+#include <meganeura/fusion/product_tiles.hpp>
 #include <meganeura/plan/plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::plan::detail {
@@ -35,7 +37,8 @@ struct copy {
   range to;
 };
 
-/// Bytes of the arena that no node owns: the old value of a leaf, or a result that nobody names.
+/// Bytes of the arena that no node owns: the old value of a leaf, a result that nobody names, or what a kernel keeps
+/// while it runs.
 struct scratch {
   std::uint32_t first = never, last = 0;
   std::uint64_t bytes = 0;
@@ -60,6 +63,11 @@ struct draft {
   [[nodiscard]] node_id producer(node_id id) const { return g()[id].kind == op::result ? g().operand(id, 0) : id; }
   /// The values that a node's step stores, by number; no_id where nothing names one.
   [[nodiscard]] node_list values_of(node_id id) const;
+  /// What its kernel needs besides.
+  [[nodiscard]] fusion::product_scratch scratch_of(node_id id) const {
+    const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(id));
+    return product ? fusion::scratch_of(product->schedule, fusion::extents_of(*product)) : fusion::product_scratch();
+  }
   /// Bytes of operands that live longer if a node runs at a later level.
   [[nodiscard]] std::uint64_t kept_for(node_id id, std::uint32_t level) const;
   /// Whether a kernel reads each element of an operand only for the element of the result at the same place, so that
@@ -81,6 +89,7 @@ struct draft {
   std::unordered_map<node_id, std::size_t> saved_outputs;         // scratch that holds a leaf's old value
   std::unordered_map<node_id, range> copied_results;              // of nodes that lie elsewhere
   std::unordered_map<node_id, std::vector<std::size_t>> unnamed;  // scratch of results without a name
+  std::unordered_map<node_id, std::size_t> partial_sums;          // scratch of products whose parts meet
 };
 
 /// The level of each kernel: after its operands, and as late as its readers allow where that saves memory. errors:

@@ -16,9 +16,20 @@ namespace meganeura::inline MEGANEURA_ABI::plan {
 
 /// Memory areas, each of one device; ranges of different areas never overlap. An area may be more than one buffer, see
 /// execution_plan::page_bytes. `parameter` holds states as well, `step_values` 64 bytes at each multiple of
-/// tensor_alignment, `results` what the host reads of every step, `training` what make_training_layout has; as many as
-/// an optimiser keeps moments follow.
-enum class area : std::uint32_t { input, parameter, gradient, arena, step_values, results, training, moments };
+/// tensor_alignment, `results` what the host reads of every step, `arrivals` numbers that are zero between kernels, of
+/// those that count their workgroups, `training` what make_training_layout has; as many as an optimiser keeps moments
+/// follow.
+enum class area : std::uint32_t {
+  input,
+  parameter,
+  gradient,
+  arena,
+  step_values,
+  results,
+  arrivals,
+  training,
+  moments
+};
 /// Steps of a program that may be under way at one time.
 inline constexpr std::size_t steps_in_flight = 2;
 /// Whether the host writes or reads it with every step: each step in flight has one of its own.
@@ -50,7 +61,8 @@ struct binding {
   usage how = usage::read;
 };
 
-/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, then results.
+/// One dispatch (or one copy) with what it touches, in the kernel's binding order: operands, results, and what it needs
+/// besides: a random one the step's values, a product of several parts their sums and arrivals.
 struct step {
   enum step_kind : std::uint8_t { kernel, optimizer, copy };
   step_kind kind = kernel;

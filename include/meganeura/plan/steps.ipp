@@ -66,6 +66,10 @@ class step_writer {
       s.bindings.push_back({where, usage::write});
     }
     if (g_[id].kind == op::random) s.bindings.push_back({step_values_range(0), usage::read});
+    if (const auto sums = draft_.partial_sums.find(id); sums != draft_.partial_sums.end()) {
+      s.bindings.push_back({draft_.scratches[sums->second].where, usage::write});
+      s.bindings.push_back({arrivals_range(draft_.scratch_of(id).arrivals), usage::read_write});
+    }
     draft_.result.steps.push_back(std::move(s));
   }
 
@@ -74,6 +78,15 @@ class step_writer {
     std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::step_values)];
     bytes = std::max(bytes, (group + 1) * tensor_alignment);
     return {area::step_values, group * tensor_alignment, step_bytes};
+  }
+
+  // Each kernel's own: what is zero between kernels stays so.
+  range arrivals_range(std::int64_t count) {
+    std::uint64_t& bytes = draft_.result.area_bytes[index_of(area::arrivals)];
+    const auto needed = static_cast<std::uint64_t>(count) * sizeof(std::uint32_t);
+    const std::uint64_t offset = fit_page(bytes, aligned(needed), draft_.result.page_bytes);
+    bytes = offset + aligned(needed);
+    return {area::arrivals, offset, needed};
   }
 
   // One dispatch for each run of parameters that lie side by side, as do their gradients: normally one for the whole

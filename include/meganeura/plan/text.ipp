@@ -14,7 +14,8 @@
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
 MEGANEURA_INLINE std::string to_string(area where) {
-  constexpr const char* names[] = {"input", "parameter", "gradient", "arena", "step_values", "results", "training"};
+  constexpr const char* names[] = {"input",       "parameter", "gradient", "arena",
+                                   "step_values", "results",   "arrivals", "training"};
   if (where < area::moments) return names[index_of(where)];
   return fmt::format("moment{}", index_of(where) - index_of(area::moments));
 }

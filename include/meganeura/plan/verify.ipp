@@ -49,6 +49,7 @@ class replay {
 
  private:
   using value = std::uint64_t;
+  static constexpr value unknown = ~value{0};
   struct held {
     std::uint64_t end = 0;
     value what = 0;
@@ -160,11 +161,40 @@ class replay {
       for (std::size_t other = 0; other < number; ++other)
         check(!s.bindings[operands.size() + other].where.overlaps(where), "two results of a step lie in one place");
     }
+    meet(s, operands.size() + results);
     if (results == 1) return store(s, operands.size(), s.node);
     for (node_id id{0}; id < g().size(); ++id) {
       if (g()[id].kind == op::result && g().operand(id, 0) == s.node)
         store(s, operands.size() + g().get<result_attribute>(id).index, id);
     }
+  }
+  // What workgroups that share results need: nobody else's sums and arrivals, as many as there are tiles.
+  void meet(const step& s, std::size_t behind) {
+    const auto* product = std::get_if<matmul_attribute>(&g().attribute_of(s.node));
+    if (!product || product->schedule.parts == 1) return;
+    const product_schedule& cut = product->schedule;
+    std::int64_t sides[4] = {1, 1, 1, 1};
+    const int axes[4] = {product->batch_axes, product->m_axes, product->n_axes, product->k_axes};
+    for (int side = 0, axis = 0; side < 4; ++side) {
+      for (int i = 0; i < axes[side]; ++i) sides[side] *= product->space[axis++];
+    }
+    const std::int64_t tile_n = cut.tile_n / (product->paired ? 2 : 1);
+    const std::int64_t tiles =
+        sides[0] * ((sides[1] + cut.tile_m - 1) / cut.tile_m) * ((sides[2] + tile_n - 1) / tile_n);
+    check(s.bindings.size() == behind + 2, "a product of several parts has no place for their sums");
+    const binding &sums = s.bindings[behind], &arrivals = s.bindings[behind + 1];
+    check(sums.how == usage::write &&
+              sums.where.bytes >= static_cast<std::uint64_t>(4 * tiles * cut.parts * cut.tile_m * cut.tile_n),
+          "a product's parts have no room for their sums");
+    check(arrivals.how == usage::read_write && arrivals.where.where == area::arrivals &&
+              arrivals.where.bytes >= static_cast<std::uint64_t>(4 * tiles),
+          "a product's parts have no room for their arrivals");
+    if (arrived_.empty()) arrived_.resize(contents_.size());
+    check(!touches(arrived_, arrivals.where), "two kernels count their workgroups in one place");
+    touch(arrived_, arrivals.where);
+    for (std::size_t i = 0; i < behind; ++i)
+      check(!s.bindings[i].where.overlaps(sums.where), "a product's parts overwrite what it reads or stores");
+    write(sums.where, unknown);
   }
   void store(const step& s, std::size_t binding, node_id id) {
     const range& where = s.bindings.at(binding).where;
@@ -288,6 +318,7 @@ class replay {
   std::map<node_id, range> leaves_;
   ordered_updates by_offset_;
   touched_bytes read_, written_;  // by the steps of this group so far
+  touched_bytes arrived_;         // by all steps so far
   std::size_t at_ = 0;
   std::uint32_t group_ = 0;
 };

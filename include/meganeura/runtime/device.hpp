@@ -84,6 +84,7 @@ inline void set_units(device_profile& device, const device_facts& facts, bool su
   const bool one_size = facts.min_subgroup_size == facts.max_subgroup_size || facts.has_subgroup_size_control;
   const bool subgroups = one_size && facts.has_full_subgroups && facts.subgroup_size <= device.max_invocations;
   device.subgroup_arithmetic = subgroups && (facts.subgroup_operations & spirv::subgroup_arithmetic) != 0;
+  device.device_scope = facts.has_device_scope;
   device.subgroup_shuffle = subgroups && (facts.subgroup_operations & spirv::subgroup_shuffle) != 0;
   detail::set_units(device, facts, subgroups);
   detail::set_rates(device, facts);

@@ -56,6 +56,7 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
   costs.matrix_units = actual.matrix_units;
   costs.unit = actual.unit;
   costs.fragments_by_rows = actual.fragments_by_rows;
+  costs.device_scope = actual.device_scope;
   costs.subgroup_size = actual.subgroup_size;
   costs.max_shared_bytes = actual.max_shared_bytes;
   costs.max_invocations = actual.max_invocations;
@@ -200,7 +201,8 @@ MEGANEURA_INLINE void program::allocate() {
     s.areas[inputs] = copied;
   }
   vulkan::recorder zero(device_);  // gaps between gradients are read as well
-  slots_[0].areas[plan::index_of(plan::area::gradient)].fill_with_zeros(zero);
+  for (const plan::area each : {plan::area::gradient, plan::area::arrivals})
+    slots_[0].areas[plan::index_of(each)].fill_with_zeros(zero);
   device_.submit(zero.finish());
 }
 
