@@ -80,6 +80,7 @@ const std::vector<ablation> ablations{
     {"products of several results", [](auto& o) { o.disabled.push_back("matmul_results"); }},
     {"regions of several results", [](auto& o) { o.disabled.push_back("merge_regions"); }},
     {"attention", [](auto& o) { o.disabled.push_back("fuse_attention"); }},
+    {"weights told by attention", [](auto& o) { o.disabled.push_back("attention_weights"); }},
     {"gradients of attention", [](auto& o) { o.disabled.push_back("attention_gradients"); }},
     {"parts of sums",
      [](auto& o) {

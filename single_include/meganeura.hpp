@@ -30419,7 +30419,8 @@ struct stability {
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A group as long as the longest of its kernels, and as the work of all of them, which waits for the first one's data.
+/// A group as long as the longest of its kernels, the next of which begins a little later each time, the longest first,
+/// and as the work of all of them, which waits for the first one's data.
 struct kernel_group {
   /// Numbers in their order: groups are of few kernels.
   struct sorted_numbers {
@@ -30451,17 +30452,32 @@ struct kernel_group {
     busy -= kernel.busy;
   }
   [[nodiscard]] double seconds(const launch_time& launch) const {
-    return empty() ? 0 : launched(launch, alone.all.size(), alone.all.back(), busy + idle.all[0]);
+    double longest = 0;
+    for (std::size_t i = 0; i < alone.all.size(); ++i)
+      longest = std::max(longest, alone.all[alone.all.size() - 1 - i] + later(i, launch));
+    return empty() ? 0 : launched(launch, alone.all.size(), longest, busy + idle.all[0]);
   }
   /// With one kernel more.
   [[nodiscard]] double seconds_with(const kernel_time& kernel, const launch_time& launch) const {
-    const double longest = empty() ? kernel.alone : std::max(kernel.alone, alone.all.back());
+    double longest = 0;
+    std::size_t begun = 0;
+    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
+    bool waits = true;
+    for (std::size_t i = alone.all.size(); i-- > 0;) {
+      if (waits && alone.all[i] <= kernel.alone) begin(kernel.alone), waits = false;
+      begin(alone.all[i]);
+    }
+    if (waits) begin(kernel.alone);
     const double first = kernel.alone - kernel.busy;
     return launched(launch, alone.all.size() + 1, longest,
                     busy + kernel.busy + (empty() ? first : std::min(first, idle.all[0])));
   }
 
  private:
+  // When the kernel behind so many others begins. Of two of 2.8 us each on an H100 the second ends 2 later.
+  static double later(std::size_t others, const launch_time& launch) {
+    return 0.5 * launch.group * static_cast<double>(others);
+  }
   static double launched(const launch_time& launch, std::size_t kernels, double longest, double work) {
     return launch.group + static_cast<double>(kernels) * launch.dispatch + std::max(longest, work);
   }
@@ -31133,6 +31149,7 @@ enum class structural : std::uint8_t {
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
+  attention_weights,    // its weights once more, from what it knows of its rows
   attention_gradients,  // the products and rows that are its gradients
   split_sum,            // a product with few results and a long sum
   split_filter,         // the gradient of a small filter over several images
@@ -31386,6 +31403,10 @@ class implementation_pass {
   [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether what decides something by a value does so by the region's, which is computed of it.
+  [[nodiscard]] bool decides_only_in(class_id value, enode_id region) const;
+  /// Whether more than one reader decides something by the value: all of them read it from one place then.
+  [[nodiscard]] bool decides_twice(class_id id) const { return g_[id].decides && deciding_uses_[g_.find(id)] > 1; }
   /// Whether readers have to find the value rounded to its dtype, and with that stored.
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
@@ -31437,7 +31458,8 @@ class implementation_pass {
   void count_uses(std::span<const class_id> roots);
   void find_depths();
   void find_outlets(std::span<const class_id> roots);
-  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most) const;
+  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most,
+                               bool deciding = false) const;
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);
@@ -31888,8 +31910,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
                bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
-               bit(structural::matmul_prologue);
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_weights) |
+               bit(structural::attention_gradients) | bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -32007,13 +32029,22 @@ inline bool has_prologue(const engine& g, enode_id id) {
   return g.node(id).kind == op::matmul && !g.node(id).dead && !g.get<matmul_attribute>(id).start.is_empty();
 }
 
+// Weights that are computed otherwise than of what attention knows of its rows, where they can be.
+inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
+  const auto is_told = [&](enode_id other) { return has(g.node(other).reasons, structural::attention_weights); };
+  if (g.node(id).dead || is_told(id)) return false;
+  const auto is_another_way = [&](enode_id other) { return !g.node(other).dead && is_told(other); };
+  return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
+}
+
 // What a choice does without: choices that are better together than one by one, or in the way of such.
 struct left_out {
   std::vector<shape> gradients{};  // of attention, by their sizes
-  bool prologues = false;
+  bool prologues = false, softmaxes = false;
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
+    if (softmaxes && is_softmax_beside_attention(g, id)) return true;
     const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
     return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
   }
@@ -32057,6 +32088,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
     detail::left_out more = without;
     more.prologues = true;
+    attempt(more);
+  }
+  const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
+  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_softmax)) {
+    detail::left_out more = without;
+    more.softmaxes = true;
     attempt(more);
   }
   std::vector<shape> sizes;
@@ -38792,21 +38829,25 @@ class step_writer {
   }
 
  private:
-  // Kernels, copies and updates by level; see copy for their order within one.
+  // Kernels, copies and updates by level; see copy for their order within one. What takes longest begins first: the
+  // launches of the others pass meanwhile.
   void emit() {
     struct event {
       std::uint32_t level, order;
+      double begins;
       node_id node;
       const copy* copied;
     };
     std::vector<event> events;
-    for (const copy& each : draft_.copies) events.push_back({each.level, each.order, each.from, &each});
+    for (const copy& each : draft_.copies) events.push_back({each.level, each.order, 0, each.from, &each});
     for (node_id id{0}; id < g_.size(); ++id) {
       if (draft_.is_leaf(id) || g_[id].kind == op::assign || g_[id].kind == op::result) continue;
-      events.push_back({places_[id].level, draft_.is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
+      const double begins = draft_.options.times.empty() ? 0 : -draft_.options.times[id].alone;
+      events.push_back(
+          {places_[id].level, draft_.is_effect(id) ? std::uint32_t{copy::update} : 1u, begins, id, nullptr});
     }
     std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
-      return std::pair(a.level, a.order) < std::pair(b.level, b.order);
+      return std::tuple(a.level, a.order, a.begins) < std::tuple(b.level, b.order, b.begins);
     });
     for (const event& each : events) {
       if (each.copied)
@@ -41721,19 +41762,22 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space))
-      add_statistics(value, schedules, operands, reasons, numbers);
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space)) {
+      const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
+      if (statistics != no_id && pass_.enabled(structural::attention_weights))
+        add_weights(softmax, which, scores, statistics, reasons);
+    }
     return nullptr;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.
-  void add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
-                      std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
+  class_id add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
+                          std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
     const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
     small_vector<counted_axis, max_rank> axes;
     for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
     const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
-    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return;
+    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return no_id;
     const class_id owner = g_.find(g_.node(product_).owner);
     const shape extents = g_.extents(owner), numbered{2, rows};
     value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
@@ -41760,16 +41804,60 @@ class attention_draft {
         continue;
       if (const class_id same = result_of(g_, g_.node(other).owner, 1); same != no_id) g_.merge(same, statistics);
     }
+    return g_.find(statistics);
   }
 
-  // Scores and weights are computed here and, where they have other readers, elsewhere.
+  // What else reads the weights may have them of their scores and of those numbers, element by element: as the end of
+  // a product that nobody waits for, where attention itself stores none.
+  void add_weights(const softmax_program& softmax, std::size_t which, enode_id scores, class_id statistics,
+                   const rule_mask& reasons) {
+    region_attribute weights = g_.get<region_attribute>(rows_);
+    const int rank = weights.space.rank(), outer = rank - weights.row_axes;
+    const class_id owner = g_.find(g_.node(rows_).owner);
+    class_list operands(g_.operands(rows_).begin(), g_.operands(rows_).end());
+    if (operands.size() == pass_.limits().buffers) return;
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(weights.accesses.size());
+    for (const scalar_node& node : weights.program.nodes) {
+      if (node.op == scalar_op::argument)
+        arguments[static_cast<std::size_t>(node.value)] = builder.argument(static_cast<int>(node.value), node.type);
+    }
+    const scalar_ref score = builder.inlined(part(weights.program, softmax.score), arguments);
+    index_map number{.source = static_cast<int>(operands.size())};
+    std::int64_t rows = 1;
+    for (int axis = outer; axis-- > 0; rows *= weights.space[axis])
+      number.strides[axis] = weights.space[axis] == 1 ? 0 : rows;
+    const auto read = [&](std::int64_t offset) {
+      number.offset = offset;
+      weights.accesses.push_back(number);
+      return builder.argument(static_cast<int>(weights.accesses.size() - 1), dtype::f32);
+    };
+    const scalar_ref largest = read(0), inverse = read(rows);
+    const scalar_ref e = builder.unary(scalar_op::exp, builder.binary(scalar_op::subtract, score, largest));
+    weights.program = builder.finish(builder.binary(scalar_op::multiply, e, inverse));
+    weights.row_axes = 0;
+    operands.push_back(statistics);
+    const rule_mask why = bit(structural::attention_weights) | reasons;
+    const enode_id made = g_.add_to(owner, op::region, weights, operands, why);
+    pass_.note_applied(structural::attention_weights);
+    const class_id attention = g_.operand(g_[statistics].nodes[0], 0);
+    pass_.introduce(attention, owner), pass_.introduce(statistics, owner);
+    static_cast<void>(kernel_family<op::matmul>::fuse(pass_, made, which_operand(weights, which), scores));
+  }
+  static std::size_t which_operand(const region_attribute& region, std::size_t access) {
+    return static_cast<std::size_t>(region.accesses[access].source);
+  }
+
+  // Scores and weights are computed here and, where they have other readers, elsewhere: for those that decide nothing,
+  // as gradients do not.
   bool decides_twice(const attention_attribute& value, class_id scores) const {
     const class_id weights = g_.find(g_.node(rows_).owner);
     if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
     const bool unstable[] = {true, true};
     program_flags of_score(static_cast<std::size_t>(std::max(value.score.arguments(), 1)), false);
     of_score[0] = true;
-    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score, of_score).decision ||
+    return !pass_.decides_only_in(scores, rows_) || pass_.decides_twice(weights) ||
+           trace_unstable(value.score, of_score).decision ||
            trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
                .decision;
   }
@@ -42132,6 +42220,7 @@ class attention_gradient_draft {
       if (of_products < 0) continue;
       const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
       if (!found || !has_same_score(rows, found->score)) continue;
+      add_by_weights(rows, region, *found, of_products);
       if (const char* problem = add_for(rows, region, *found))
         pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
     }
@@ -42174,6 +42263,51 @@ class attention_gradient_draft {
       if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
     }
     return true;
+  }
+
+  // The same rows of the weights as they are stored, where scores are asked for nothing else: weight * (gradient - the
+  // sum of weight * gradient).
+  void add_by_weights(enode_id rows, const region_attribute& region, const softmax_gradient& found, int of_products) {
+    if (g_[owner(rows)].decides || reads_argument(found.slope, 0)) return;
+    region_attribute made = region;
+    made.accesses.clear();
+    class_list operands;
+    scalar_builder builder;
+    const auto read = [&](index_map access, class_id source, dtype type) {
+      if (source != no_id) {
+        const auto known = std::ranges::find(operands, source);
+        access.source = static_cast<int>(known - operands.begin());
+        if (known == operands.end()) operands.push_back(source);
+      }
+      made.accesses.push_back(access);
+      return builder.argument(static_cast<int>(made.accesses.size() - 1), type);
+    };
+    const auto argument = [&](std::size_t k, dtype type) {
+      const index_map& access = region.accesses[k];
+      const auto source = static_cast<std::size_t>(access.source);
+      return read(access, access.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), type);
+    };
+    const scalar_ref gradient = argument(static_cast<std::size_t>(of_products), dtype::f32);
+    index_map dense = region.accesses[static_cast<std::size_t>(of_products)];
+    const scalar_ref weight = read(dense, weights_, dtype::f32);
+    const scalar_ref sum = builder.unary(scalar_op::row_sum, builder.binary(scalar_op::multiply, weight, gradient));
+    const scalar_ref above = builder.binary(scalar_op::subtract, gradient, sum);
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.slope.arguments(), 2)), above);
+    arguments[1] = builder.binary(scalar_op::multiply, weight, above);
+    for (const scalar_node& node : found.slope.nodes) {
+      if (node.op == scalar_op::argument && node.value >= 2)
+        arguments[static_cast<std::size_t>(node.value)] = argument(static_cast<std::size_t>(node.value) - 2, node.type);
+    }
+    made.program = builder.finish(builder.inlined(found.slope, arguments));
+    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, owner(rows)) != operands.end()) return;
+    const rule_mask why = bit(attention_gradients::rule) | g_.node(rows).reasons;
+    g_.add_to(owner(rows), op::region, made, operands, why);
+    pass_.note_applied(attention_gradients::rule);
+  }
+  static bool reads_argument(const scalar_program& program, std::size_t argument) {
+    return std::ranges::any_of(program.nodes, [&](const scalar_node& node) {
+      return node.op == scalar_op::argument && static_cast<std::size_t>(node.value) == argument;
+    });
   }
 
   // Why there are none, or null.
@@ -42472,6 +42606,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
+                                                          {structural::attention_weights, "attention_weights"},
                                                           {structural::attention_gradients, "attention_gradients"},
                                                           {structural::split_sum, "split_sum"},
                                                           {structural::split_filter, "split_filter"},
@@ -42626,14 +42761,20 @@ MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id 
   return at != no_id && goes_into(value, std::span(&region, 1), g_.class_slots());
 }
 
+MEGANEURA_INLINE bool implementation_pass::decides_only_in(class_id value, enode_id region) const {
+  constexpr std::size_t long_way = 24;
+  return !g_[g_.find(value)].decides || goes_into(value, std::span(&region, 1), long_way, true);
+}
+
 MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, std::span<const enode_id> regions) const {
   constexpr std::size_t long_way = 24;
   return regions.size() == 1 ? uses(value) == 1 || serves_only(value, regions[0]) : goes_into(value, regions, long_way);
 }
 
-// Whether all of at most so many values on their way from one to the regions end there, unread by these.
+// Whether all of at most so many values on their way from one to the regions end there, unread by these; or all that
+// decide something.
 MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<const enode_id> regions,
-                                                     std::size_t most) const {
+                                                     std::size_t most, bool deciding) const {
   const auto is_result = [&](class_id id) {
     return std::ranges::any_of(regions, [&](enode_id region) { return g_.find(g_.node(region).owner) == id; });
   };
@@ -42650,12 +42791,13 @@ MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<c
       const class_id user = g_.find(g_.node(parent).owner);
       const bool is_made = info(g_.node(parent).kind).stage == op_stage::implementation;  // others say the same
       if (is_made || g_.node(parent).dead || state_[user] != 2 || user == made[i]) continue;
+      if (deciding && !g_.decides_for(parent, made[i])) continue;
       ends = false;
       if (is_result(user) || std::ranges::find(made, user) != made.end()) continue;
       if (is_read(user) || made.size() == most) return false;
       made.push_back(user);
     }
-    if (ends) return false;
+    if (ends && !deciding) return false;
   }
   return true;
 }

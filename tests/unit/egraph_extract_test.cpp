@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -62,10 +63,14 @@ class all_choices {
     double total = 0;
     for (const auto& [unused, nodes] : groups) {
       double longest = 0, busy = 0, idle = std::numeric_limits<double>::infinity();
+      std::vector<double> alone;
       for (enode_id node : nodes) {
         const kernel_time time = fusion::node_time(e_, node, device_);
-        longest = std::max(longest, time.alone), busy += time.busy, idle = std::min(idle, time.alone - time.busy);
+        alone.push_back(time.alone), busy += time.busy, idle = std::min(idle, time.alone - time.busy);
       }
+      std::ranges::sort(alone, std::greater<>());
+      for (std::size_t i = 0; i < alone.size(); ++i)  // each begins half a launch behind the one before
+        longest = std::max(longest, alone[i] + static_cast<double>(i) * device_.launch.group / 2);
       total += device_.launch.group + static_cast<double>(nodes.size()) * device_.launch.dispatch;
       total += std::max(longest, busy + idle);
     }

@@ -10,8 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -137,6 +139,69 @@ TEST(fusion_attention_gradient, every_class_is_the_same_by_every_node) {
       EXPECT_EQ(count(plan, attention_form::query_gradient) + count(plan, attention_form::key_gradients), 0u);
       expect_equal(g, plan, each.name);
     }
+  }
+}
+
+// Whatever of them is chosen.
+TEST(fusion_attention_gradient, all_forms_agree) {
+  std::size_t told = 0;
+  for (const spelling& each : found) {
+    graph g;
+    each.make(g);
+    SCOPED_TRACE(each.name);
+    EXPECT_GT(samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide()), 0u);
+    fusion::optimize_report report;
+    (void)fusion::optimize(g, launches_decide(), &report);
+    told += std::ranges::find(report.rules, "attention_weights", &fusion::rule_report::name)->matches > 0;
+  }
+  EXPECT_EQ(told, found.size()) << "weights that gradients read are those of what attention tells, too";
+}
+
+// Attention and, where gradients are better off with them, weights that nobody waits for: the end of a product of the
+// scores, of which gradients then ask nothing.
+TEST(fusion_attention_gradient, weights_are_the_end_of_a_product) {
+  graph g;
+  const operands all = make_operands(g, {128, 9, 64}, {128, 3, 64}, {128, 3, 64});
+  const node_id y = attend(all.q, all.k, all.v, gqa_options{.causal = true});
+  add_gradients(g, g.multiply(y, y));  // which wait for it
+  fusion::optimize_options options;
+  options.device.matrix_units = matrix_units::cooperative, options.device.fragments_by_rows = true;
+  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024, options.device.f16 = true;
+  const auto summary = [&] {
+    const graph plan = fusion::optimize(g, options);
+    std::size_t weights = 0, largest = 0;
+    for (node_id id{0}; id < plan.size(); ++id) {
+      const auto has = [](const scalar_program& program, scalar_op op) {
+        return std::ranges::find(program.nodes, op, &scalar_node::op) != program.nodes.end();
+      };
+      if (const auto* product = std::get_if<matmul_attribute>(&plan.attribute_of(id)))
+        weights += has(product->finish.program, scalar_op::exp);
+      if (const auto* region = std::get_if<region_attribute>(&plan.attribute_of(id)))
+        largest += has(region->program, scalar_op::row_max);
+    }
+    return std::tuple(count(plan, attention_form::output), weights, largest);
+  };
+  EXPECT_EQ(summary(), std::tuple(1u, 1u, 0u));
+  options.disabled = {"attention_weights"};
+  EXPECT_EQ(std::get<1>(summary()), 0u);
+}
+
+// What decides something is computed once for all that decide by it. Gradients do not: behind a layer whose own decide,
+// as those of a maximum do, attention is attention.
+TEST(fusion_attention_gradient, what_decides_once_may_be_computed_twice) {
+  for (const bool outside : {false, true}) {
+    graph g;
+    const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+    const node_id scores = g.contract(all.q, all.k, "id", "jd", "ij");
+    const node_id y = g.contract(samples::softmax(g, scores), all.v, "ij", "jc", "ic");
+    const auto positive = [&](node_id x) {
+      return g.map(scalar_op::maximum, {x, g.expand(g.constant(0), shape(g[x].extents))});
+    };
+    const std::uint32_t both = 3;
+    add_gradients(g, positive(y), outside ? g.reduce(reduce_kind::sum, positive(scores), both) : no_id);
+    const graph plan = fusion::optimize(g, launches_decide());
+    EXPECT_EQ(count(plan, attention_form::output), outside ? 0u : 1u) << to_text(plan);
+    expect_equal(g, plan, outside ? "scores decide" : "a maximum behind it");
   }
 }
 

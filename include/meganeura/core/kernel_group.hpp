@@ -10,7 +10,8 @@
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A group as long as the longest of its kernels, and as the work of all of them, which waits for the first one's data.
+/// A group as long as the longest of its kernels, the next of which begins a little later each time, the longest first,
+/// and as the work of all of them, which waits for the first one's data.
 struct kernel_group {
   /// Numbers in their order: groups are of few kernels.
   struct sorted_numbers {
@@ -42,17 +43,32 @@ struct kernel_group {
     busy -= kernel.busy;
   }
   [[nodiscard]] double seconds(const launch_time& launch) const {
-    return empty() ? 0 : launched(launch, alone.all.size(), alone.all.back(), busy + idle.all[0]);
+    double longest = 0;
+    for (std::size_t i = 0; i < alone.all.size(); ++i)
+      longest = std::max(longest, alone.all[alone.all.size() - 1 - i] + later(i, launch));
+    return empty() ? 0 : launched(launch, alone.all.size(), longest, busy + idle.all[0]);
   }
   /// With one kernel more.
   [[nodiscard]] double seconds_with(const kernel_time& kernel, const launch_time& launch) const {
-    const double longest = empty() ? kernel.alone : std::max(kernel.alone, alone.all.back());
+    double longest = 0;
+    std::size_t begun = 0;
+    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
+    bool waits = true;
+    for (std::size_t i = alone.all.size(); i-- > 0;) {
+      if (waits && alone.all[i] <= kernel.alone) begin(kernel.alone), waits = false;
+      begin(alone.all[i]);
+    }
+    if (waits) begin(kernel.alone);
     const double first = kernel.alone - kernel.busy;
     return launched(launch, alone.all.size() + 1, longest,
                     busy + kernel.busy + (empty() ? first : std::min(first, idle.all[0])));
   }
 
  private:
+  // When the kernel behind so many others begins. Of two of 2.8 us each on an H100 the second ends 2 later.
+  static double later(std::size_t others, const launch_time& launch) {
+    return 0.5 * launch.group * static_cast<double>(others);
+  }
   static double launched(const launch_time& launch, std::size_t kernels, double longest, double work) {
     return launch.group + static_cast<double>(kernels) * launch.dispatch + std::max(longest, work);
   }

@@ -324,6 +324,7 @@ class attention_gradient_draft {
       if (of_products < 0) continue;
       const auto found = softmax_gradient_reader(region.program, of_products, weights).read();
       if (!found || !has_same_score(rows, found->score)) continue;
+      add_by_weights(rows, region, *found, of_products);
       if (const char* problem = add_for(rows, region, *found))
         pass_.note_missed({owner(rows), output_, attention_gradients::rule, problem});
     }
@@ -366,6 +367,51 @@ class attention_gradient_draft {
       if (!equal(a, x.operands[k], rows_a, b, y.operands[k], rows_b)) return false;
     }
     return true;
+  }
+
+  // The same rows of the weights as they are stored, where scores are asked for nothing else: weight * (gradient - the
+  // sum of weight * gradient).
+  void add_by_weights(enode_id rows, const region_attribute& region, const softmax_gradient& found, int of_products) {
+    if (g_[owner(rows)].decides || reads_argument(found.slope, 0)) return;
+    region_attribute made = region;
+    made.accesses.clear();
+    class_list operands;
+    scalar_builder builder;
+    const auto read = [&](index_map access, class_id source, dtype type) {
+      if (source != no_id) {
+        const auto known = std::ranges::find(operands, source);
+        access.source = static_cast<int>(known - operands.begin());
+        if (known == operands.end()) operands.push_back(source);
+      }
+      made.accesses.push_back(access);
+      return builder.argument(static_cast<int>(made.accesses.size() - 1), type);
+    };
+    const auto argument = [&](std::size_t k, dtype type) {
+      const index_map& access = region.accesses[k];
+      const auto source = static_cast<std::size_t>(access.source);
+      return read(access, access.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), type);
+    };
+    const scalar_ref gradient = argument(static_cast<std::size_t>(of_products), dtype::f32);
+    index_map dense = region.accesses[static_cast<std::size_t>(of_products)];
+    const scalar_ref weight = read(dense, weights_, dtype::f32);
+    const scalar_ref sum = builder.unary(scalar_op::row_sum, builder.binary(scalar_op::multiply, weight, gradient));
+    const scalar_ref above = builder.binary(scalar_op::subtract, gradient, sum);
+    small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.slope.arguments(), 2)), above);
+    arguments[1] = builder.binary(scalar_op::multiply, weight, above);
+    for (const scalar_node& node : found.slope.nodes) {
+      if (node.op == scalar_op::argument && node.value >= 2)
+        arguments[static_cast<std::size_t>(node.value)] = argument(static_cast<std::size_t>(node.value) - 2, node.type);
+    }
+    made.program = builder.finish(builder.inlined(found.slope, arguments));
+    if (operands.size() > pass_.limits().buffers || std::ranges::find(operands, owner(rows)) != operands.end()) return;
+    const rule_mask why = bit(attention_gradients::rule) | g_.node(rows).reasons;
+    g_.add_to(owner(rows), op::region, made, operands, why);
+    pass_.note_applied(attention_gradients::rule);
+  }
+  static bool reads_argument(const scalar_program& program, std::size_t argument) {
+    return std::ranges::any_of(program.nodes, [&](const scalar_node& node) {
+      return node.op == scalar_op::argument && static_cast<std::size_t>(node.value) == argument;
+    });
   }
 
   // Why there are none, or null.

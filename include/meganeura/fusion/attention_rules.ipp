@@ -390,19 +390,22 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space))
-      add_statistics(value, schedules, operands, reasons, numbers);
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space)) {
+      const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
+      if (statistics != no_id && pass_.enabled(structural::attention_weights))
+        add_weights(softmax, which, scores, statistics, reasons);
+    }
     return nullptr;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.
-  void add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
-                      std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
+  class_id add_statistics(attention_attribute value, std::span<const attention_schedule> schedules,
+                          std::span<const class_id> operands, const rule_mask& reasons, const index_map& numbers) {
     const std::int64_t rows = value.sizes()[0] * value.sizes()[1];
     small_vector<counted_axis, max_rank> axes;
     for (int i = 0; i < value.batch_axes + value.query_axes; ++i) axes.push_back({value.space[i], numbers.strides[i]});
     const bool weighs_by_softmax = value.weight.nodes.size() == 1 && value.weight.nodes[0].value == 1;
-    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return;
+    if (!weighs_by_softmax || value.key_axes > 1 || numbers.offset != 0 || !counts_each_once(axes, rows)) return no_id;
     const class_id owner = g_.find(g_.node(product_).owner);
     const shape extents = g_.extents(owner), numbered{2, rows};
     value.further = {{.output = numbers, .type = dtype::f32, .extents = numbered}};
@@ -429,16 +432,60 @@ class attention_draft {
         continue;
       if (const class_id same = result_of(g_, g_.node(other).owner, 1); same != no_id) g_.merge(same, statistics);
     }
+    return g_.find(statistics);
   }
 
-  // Scores and weights are computed here and, where they have other readers, elsewhere.
+  // What else reads the weights may have them of their scores and of those numbers, element by element: as the end of
+  // a product that nobody waits for, where attention itself stores none.
+  void add_weights(const softmax_program& softmax, std::size_t which, enode_id scores, class_id statistics,
+                   const rule_mask& reasons) {
+    region_attribute weights = g_.get<region_attribute>(rows_);
+    const int rank = weights.space.rank(), outer = rank - weights.row_axes;
+    const class_id owner = g_.find(g_.node(rows_).owner);
+    class_list operands(g_.operands(rows_).begin(), g_.operands(rows_).end());
+    if (operands.size() == pass_.limits().buffers) return;
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(weights.accesses.size());
+    for (const scalar_node& node : weights.program.nodes) {
+      if (node.op == scalar_op::argument)
+        arguments[static_cast<std::size_t>(node.value)] = builder.argument(static_cast<int>(node.value), node.type);
+    }
+    const scalar_ref score = builder.inlined(part(weights.program, softmax.score), arguments);
+    index_map number{.source = static_cast<int>(operands.size())};
+    std::int64_t rows = 1;
+    for (int axis = outer; axis-- > 0; rows *= weights.space[axis])
+      number.strides[axis] = weights.space[axis] == 1 ? 0 : rows;
+    const auto read = [&](std::int64_t offset) {
+      number.offset = offset;
+      weights.accesses.push_back(number);
+      return builder.argument(static_cast<int>(weights.accesses.size() - 1), dtype::f32);
+    };
+    const scalar_ref largest = read(0), inverse = read(rows);
+    const scalar_ref e = builder.unary(scalar_op::exp, builder.binary(scalar_op::subtract, score, largest));
+    weights.program = builder.finish(builder.binary(scalar_op::multiply, e, inverse));
+    weights.row_axes = 0;
+    operands.push_back(statistics);
+    const rule_mask why = bit(structural::attention_weights) | reasons;
+    const enode_id made = g_.add_to(owner, op::region, weights, operands, why);
+    pass_.note_applied(structural::attention_weights);
+    const class_id attention = g_.operand(g_[statistics].nodes[0], 0);
+    pass_.introduce(attention, owner), pass_.introduce(statistics, owner);
+    static_cast<void>(kernel_family<op::matmul>::fuse(pass_, made, which_operand(weights, which), scores));
+  }
+  static std::size_t which_operand(const region_attribute& region, std::size_t access) {
+    return static_cast<std::size_t>(region.accesses[access].source);
+  }
+
+  // Scores and weights are computed here and, where they have other readers, elsewhere: for those that decide nothing,
+  // as gradients do not.
   bool decides_twice(const attention_attribute& value, class_id scores) const {
     const class_id weights = g_.find(g_.node(rows_).owner);
     if (pass_.uses(weights) <= 1 && (pass_.uses(scores) <= 1 || pass_.serves_only(scores, rows_))) return false;
     const bool unstable[] = {true, true};
     program_flags of_score(static_cast<std::size_t>(std::max(value.score.arguments(), 1)), false);
     of_score[0] = true;
-    return g_[scores].decides || g_[weights].decides || trace_unstable(value.score, of_score).decision ||
+    return !pass_.decides_only_in(scores, rows_) || pass_.decides_twice(weights) ||
+           trace_unstable(value.score, of_score).decision ||
            trace_unstable(value.weight, std::span(unstable).first(static_cast<std::size_t>(value.weight.arguments())))
                .decision;
   }

@@ -77,6 +77,10 @@ class implementation_pass {
   [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether what decides something by a value does so by the region's, which is computed of it.
+  [[nodiscard]] bool decides_only_in(class_id value, enode_id region) const;
+  /// Whether more than one reader decides something by the value: all of them read it from one place then.
+  [[nodiscard]] bool decides_twice(class_id id) const { return g_[id].decides && deciding_uses_[g_.find(id)] > 1; }
   /// Whether readers have to find the value rounded to its dtype, and with that stored.
   [[nodiscard]] bool rounds(class_id id) const;
   /// Distinct consumers, seen through views.
@@ -128,7 +132,8 @@ class implementation_pass {
   void count_uses(std::span<const class_id> roots);
   void find_depths();
   void find_outlets(std::span<const class_id> roots);
-  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most) const;
+  [[nodiscard]] bool goes_into(class_id value, std::span<const enode_id> regions, std::size_t most,
+                               bool deciding = false) const;
   void implement(class_id id);
   [[nodiscard]] producer consider(class_id id, const region_draft& base, bool deciding) const;
   void note_unstable(class_id id);

@@ -35,6 +35,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
                                                           {structural::fuse_attention, "fuse_attention"},
+                                                          {structural::attention_weights, "attention_weights"},
                                                           {structural::attention_gradients, "attention_gradients"},
                                                           {structural::split_sum, "split_sum"},
                                                           {structural::split_filter, "split_filter"},
@@ -189,14 +190,20 @@ MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, enode_id 
   return at != no_id && goes_into(value, std::span(&region, 1), g_.class_slots());
 }
 
+MEGANEURA_INLINE bool implementation_pass::decides_only_in(class_id value, enode_id region) const {
+  constexpr std::size_t long_way = 24;
+  return !g_[g_.find(value)].decides || goes_into(value, std::span(&region, 1), long_way, true);
+}
+
 MEGANEURA_INLINE bool implementation_pass::serves_only(class_id value, std::span<const enode_id> regions) const {
   constexpr std::size_t long_way = 24;
   return regions.size() == 1 ? uses(value) == 1 || serves_only(value, regions[0]) : goes_into(value, regions, long_way);
 }
 
-// Whether all of at most so many values on their way from one to the regions end there, unread by these.
+// Whether all of at most so many values on their way from one to the regions end there, unread by these; or all that
+// decide something.
 MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<const enode_id> regions,
-                                                     std::size_t most) const {
+                                                     std::size_t most, bool deciding) const {
   const auto is_result = [&](class_id id) {
     return std::ranges::any_of(regions, [&](enode_id region) { return g_.find(g_.node(region).owner) == id; });
   };
@@ -213,12 +220,13 @@ MEGANEURA_INLINE bool implementation_pass::goes_into(class_id value, std::span<c
       const class_id user = g_.find(g_.node(parent).owner);
       const bool is_made = info(g_.node(parent).kind).stage == op_stage::implementation;  // others say the same
       if (is_made || g_.node(parent).dead || state_[user] != 2 || user == made[i]) continue;
+      if (deciding && !g_.decides_for(parent, made[i])) continue;
       ends = false;
       if (is_result(user) || std::ranges::find(made, user) != made.end()) continue;
       if (is_read(user) || made.size() == most) return false;
       made.push_back(user);
     }
-    if (ends) return false;
+    if (ends && !deciding) return false;
   }
   return true;
 }

@@ -168,8 +168,8 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
                bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_gradients) |
-               bit(structural::matmul_prologue);
+    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_weights) |
+               bit(structural::attention_gradients) | bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -287,13 +287,22 @@ inline bool has_prologue(const engine& g, enode_id id) {
   return g.node(id).kind == op::matmul && !g.node(id).dead && !g.get<matmul_attribute>(id).start.is_empty();
 }
 
+// Weights that are computed otherwise than of what attention knows of its rows, where they can be.
+inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
+  const auto is_told = [&](enode_id other) { return has(g.node(other).reasons, structural::attention_weights); };
+  if (g.node(id).dead || is_told(id)) return false;
+  const auto is_another_way = [&](enode_id other) { return !g.node(other).dead && is_told(other); };
+  return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
+}
+
 // What a choice does without: choices that are better together than one by one, or in the way of such.
 struct left_out {
   std::vector<shape> gradients{};  // of attention, by their sizes
-  bool prologues = false;
+  bool prologues = false, softmaxes = false;
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
+    if (softmaxes && is_softmax_beside_attention(g, id)) return true;
     const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
     return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
   }
@@ -337,6 +346,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
     detail::left_out more = without;
     more.prologues = true;
+    attempt(more);
+  }
+  const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
+  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_softmax)) {
+    detail::left_out more = without;
+    more.softmaxes = true;
     attempt(more);
   }
   std::vector<shape> sizes;

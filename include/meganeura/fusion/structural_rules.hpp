@@ -35,6 +35,7 @@ enum class structural : std::uint8_t {
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
   fuse_attention,       // two products with a softmax between them
+  attention_weights,    // its weights once more, from what it knows of its rows
   attention_gradients,  // the products and rows that are its gradients
   split_sum,            // a product with few results and a long sum
   split_filter,         // the gradient of a small filter over several images

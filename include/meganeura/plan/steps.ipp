@@ -5,6 +5,7 @@
 #include <meganeura/plan/interval_set.hpp>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,21 +23,25 @@ class step_writer {
   }
 
  private:
-  // Kernels, copies and updates by level; see copy for their order within one.
+  // Kernels, copies and updates by level; see copy for their order within one. What takes longest begins first: the
+  // launches of the others pass meanwhile.
   void emit() {
     struct event {
       std::uint32_t level, order;
+      double begins;
       node_id node;
       const copy* copied;
     };
     std::vector<event> events;
-    for (const copy& each : draft_.copies) events.push_back({each.level, each.order, each.from, &each});
+    for (const copy& each : draft_.copies) events.push_back({each.level, each.order, 0, each.from, &each});
     for (node_id id{0}; id < g_.size(); ++id) {
       if (draft_.is_leaf(id) || g_[id].kind == op::assign || g_[id].kind == op::result) continue;
-      events.push_back({places_[id].level, draft_.is_effect(id) ? std::uint32_t{copy::update} : 1u, id, nullptr});
+      const double begins = draft_.options.times.empty() ? 0 : -draft_.options.times[id].alone;
+      events.push_back(
+          {places_[id].level, draft_.is_effect(id) ? std::uint32_t{copy::update} : 1u, begins, id, nullptr});
     }
     std::stable_sort(events.begin(), events.end(), [](const event& a, const event& b) {
-      return std::pair(a.level, a.order) < std::pair(b.level, b.order);
+      return std::tuple(a.level, a.order, a.begins) < std::tuple(b.level, b.order, b.begins);
     });
     for (const event& each : events) {
       if (each.copied)
