@@ -30644,7 +30644,9 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
 [[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
                                          const device_profile& device) {
-  if (paired && s.subgroup_n % (2 * device.unit.n) != 0) return false;  // each subgroup has both sums of a result
+  // Each subgroup has both sums of a result, unless sums meet in workgroup memory anyhow.
+  const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
+  if (paired && !has_both && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
   const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
   return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
@@ -30805,9 +30807,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  // Split pairs whose subgroups have one fragment of either side take longer than products as large, and
-  // others less: 128x3072x576 19.5 us in 64x32, 13.8 in 64x64.
-  const double pair = !p.paired || !split ? 1 : s.subgroup_m == unit.m && s.subgroup_n == 2 * unit.n ? 1.1 : 0.75;
+  // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
+  // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
+  const double pair = !p.paired || !split ? 1 : s.subgroup_n == unit.n ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
   return {meeting + pair * (costs.once + code * costs.code +
@@ -43779,8 +43781,9 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
     const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
     const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
     all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
-    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576).
-    if (product.half_distance != 0 && s.arithmetic != product_arithmetic::split) all.alone += 2.4e-6;
+    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
+    const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
+    if (product.half_distance != 0 && s.arithmetic != product_arithmetic::split && has_both) all.alone += 2.4e-6;
   }
   return all;
 }
@@ -58343,7 +58346,12 @@ class cooperative_product {
     slice_ = s_.slices > 1 ? subgroup / (across * down) : spirv::u32(0);
     const spirv::u32 place = s_.slices > 1 ? subgroup % (across * down) : subgroup;
     row_ = place / across * s_.subgroup_m;
-    column_ = place % across * (s_.subgroup_n / sums());
+    if (has_one_side()) {
+      side_ = place % across / (across / 2);
+      column_ = place % (across / 2) * s_.subgroup_n;
+    } else {
+      column_ = place % across * (s_.subgroup_n / sums());
+    }
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
       if (s_.keeps_low()) low_.push_back(unit_.zero());
@@ -58393,8 +58401,9 @@ class cooperative_product {
   }
 
   // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
-  // of the other.
+  // of the other. Where slices meet in workgroup memory a subgroup may instead have columns of one side alone.
   [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
+  [[nodiscard]] bool has_one_side() const { return sums() == 2 && s_.subgroup_n % (2 * shape_.n) != 0; }
   [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
@@ -58540,6 +58549,11 @@ class cooperative_product {
     for (std::uint32_t d = 0; d < depth; ++d) {
       const auto of = [&](std::uint32_t term) {
         if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
+        if (has_one_side()) {
+          staged_place from = rights_[0].fragment(term, column_ + at * shape_.n, kk + d * shape_.k);
+          from.offset = from.offset + side_ * rights_[0].staged_size();
+          return unit_.load(staged_, from, spirv::matrix_use::b);
+        }
         const std::uint32_t a_side = columns() / sums();
         return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
                     spirv::matrix_use::b);
@@ -58599,7 +58613,8 @@ class cooperative_product {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
-      const spirv::u32 n = column_ * sums() + i % columns() * shape_.n;
+      const spirv::u32 first_n = has_one_side() ? side_ * side_n() + column_ : column_ * sums();
+      const spirv::u32 n = first_n + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
@@ -58642,7 +58657,7 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
         result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        const std::uint32_t beside = s_.subgroup_n / sums();  // columns of a subgroup's first sums
+        const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
         for (std::uint32_t side = 0; side < sums(); ++side) {
           const spirv::u32 stored =
               sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
@@ -58864,6 +58879,7 @@ class cooperative_product {
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
+  spirv::u32 side_ = 0;         // of the subgroup, where it has one
   spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
   std::uint32_t all_slabs_ = 0;
   std::vector<fragment_sums> main_, low_;
@@ -58939,9 +58955,11 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          to_string(s));
   }
   if (problem.offset_second && !fusion::fits_beside(s, false, true, device)) {
-    fail(error_category::invalid_argument,
-         "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either",
-         to_string(s));
+    fail(
+        error_category::invalid_argument,
+        "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either, or where "
+        "slices meet one of them",
+        to_string(s));
   }
   if (problem.stores.size() > 1 && problem.result != dtype::f32)
     fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace meganeura::inline MEGANEURA_ABI::samples {
@@ -212,7 +213,12 @@ graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& lea
   oracle::interpreter<double> before(source, leaves), after(plan, leaves);
   const auto expected = before.run(), actual = after.run();
   EXPECT_EQ(expected.size(), actual.size());
+  // As the gradient of keys' bias, which all of a row's scores share: zero but for rounding.
+  const auto vanishes = [](const auto& value) {
+    return std::ranges::all_of(value.values, [](double each) { return std::abs(each) < 1e-12; });
+  };
   for (const auto& [name, value] : expected) {
+    if (vanishes(value) && vanishes(actual.at(name))) continue;
     EXPECT_LE(oracle::relative_error(actual.at(name), value), bound()) << name;
   }
   for (const auto& [name, value] : before.leaves) {

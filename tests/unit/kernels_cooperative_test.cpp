@@ -215,7 +215,8 @@ TEST(kernels_cooperative, pairs) {
     const device_profile on = has_units() ? units() : units({8, 8, 8});
     const auto [um, un, uk] = on.unit;
     std::vector<product_schedule> all{{product_arithmetic::split, 2 * um, 4 * un, uk, um, 2 * un, 1, 2},
-                                      {product_arithmetic::split, 2 * um, 2 * un, 2 * uk, um, 2 * un, 2}};
+                                      {product_arithmetic::split, 2 * um, 2 * un, 2 * uk, um, 2 * un, 2},
+                                      {product_arithmetic::split, 2 * um, 4 * un, 2 * uk, um, un, 2}};
     if (whole) all.push_back({product_arithmetic::split, 2 * um, 2 * un, uk, um, 2 * un, 1, 1, first.k / uk});
     if (has_units()) all = fusion::product_schedules(product_arithmetic::split, first.k, on);
     for (const product_schedule& s : all) {
@@ -311,8 +312,8 @@ TEST(kernels_cooperative, pairs_take_no_more_memory_than_foretold) {
     }
   }
   EXPECT_GT(made, 20u);
-  // Where a subgroup has one column of fragments no result has both of its sums.
-  const product_schedule narrow{product_arithmetic::split, 32, 32, 64, 16, 16, 4};
+  // Where a subgroup has one column of fragments no result has both of its sums, and here they do not meet.
+  const product_schedule narrow{product_arithmetic::split, 32, 32, 64, 16, 16, 1};
   EXPECT_THROW((void)kernels::make_cooperative_matmul(pair_of(operands{64, 64, 64, {}, {}, {}}), narrow, on), error);
 }
 

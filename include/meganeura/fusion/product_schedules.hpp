@@ -44,7 +44,9 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 /// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
 [[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
                                          const device_profile& device) {
-  if (paired && s.subgroup_n % (2 * device.unit.n) != 0) return false;  // each subgroup has both sums of a result
+  // Each subgroup has both sums of a result, unless sums meet in workgroup memory anyhow.
+  const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
+  if (paired && !has_both && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
   const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
   return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
@@ -205,9 +207,9 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   // A loop's instructions come once, those of one that is written out once a step.
   const double products = s.subgroup_m / unit.m * (s.subgroup_n / unit.n) * (s.tile_k / unit.k) / s.slices;
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
-  // Split pairs whose subgroups have one fragment of either side take longer than products as large, and
-  // others less: 128x3072x576 19.5 us in 64x32, 13.8 in 64x64.
-  const double pair = !p.paired || !split ? 1 : s.subgroup_m == unit.m && s.subgroup_n == 2 * unit.n ? 1.1 : 0.75;
+  // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
+  // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
+  const double pair = !p.paired || !split ? 1 : s.subgroup_n == unit.n ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
   return {meeting + pair * (costs.once + code * costs.code +

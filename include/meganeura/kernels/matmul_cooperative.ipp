@@ -94,7 +94,12 @@ class cooperative_product {
     slice_ = s_.slices > 1 ? subgroup / (across * down) : spirv::u32(0);
     const spirv::u32 place = s_.slices > 1 ? subgroup % (across * down) : subgroup;
     row_ = place / across * s_.subgroup_m;
-    column_ = place % across * (s_.subgroup_n / sums());
+    if (has_one_side()) {
+      side_ = place % across / (across / 2);
+      column_ = place % (across / 2) * s_.subgroup_n;
+    } else {
+      column_ = place % across * (s_.subgroup_n / sums());
+    }
     for (std::uint32_t i = 0; i < rows() * columns(); ++i) {
       main_.push_back(unit_.zero());
       if (s_.keeps_low()) low_.push_back(unit_.zero());
@@ -144,8 +149,9 @@ class cooperative_product {
   }
 
   // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
-  // of the other.
+  // of the other. Where slices meet in workgroup memory a subgroup may instead have columns of one side alone.
   [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
+  [[nodiscard]] bool has_one_side() const { return sums() == 2 && s_.subgroup_n % (2 * shape_.n) != 0; }
   [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
@@ -291,6 +297,11 @@ class cooperative_product {
     for (std::uint32_t d = 0; d < depth; ++d) {
       const auto of = [&](std::uint32_t term) {
         if (left) return load(left_, term, row_ + at * shape_.m, kk + d * shape_.k, spirv::matrix_use::a);
+        if (has_one_side()) {
+          staged_place from = rights_[0].fragment(term, column_ + at * shape_.n, kk + d * shape_.k);
+          from.offset = from.offset + side_ * rights_[0].staged_size();
+          return unit_.load(staged_, from, spirv::matrix_use::b);
+        }
         const std::uint32_t a_side = columns() / sums();
         return load(rights_[at / a_side], term, column_ + at % a_side * shape_.n, kk + d * shape_.k,
                     spirv::matrix_use::b);
@@ -350,7 +361,8 @@ class cooperative_product {
     const std::uint32_t stride = exchange_stride(s_, wide);
     for (std::uint32_t i = 0; i < main_.size(); ++i) {
       const spirv::u32 m = slice_ * s_.tile_m + row_ + i / columns() * shape_.m;
-      const spirv::u32 n = column_ * sums() + i % columns() * shape_.n;
+      const spirv::u32 first_n = has_one_side() ? side_ * side_n() + column_ : column_ * sums();
+      const spirv::u32 n = first_n + i % columns() * shape_.n;
       unit_.store(main_[i], staged_, m * stride + n / wide, stride);
     }
     k_.barrier();
@@ -393,7 +405,7 @@ class cooperative_product {
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
         result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        const std::uint32_t beside = s_.subgroup_n / sums();  // columns of a subgroup's first sums
+        const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
         for (std::uint32_t side = 0; side < sums(); ++side) {
           const spirv::u32 stored =
               sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
@@ -615,6 +627,7 @@ class cooperative_product {
   std::optional<row_scales> scales_;
   std::optional<spirv::memory<spirv::f32>> statistics_;  // of the tile's rows
   spirv::u32 batch_, first_m_, first_n_, first_k_, slice_, row_, column_;
+  spirv::u32 side_ = 0;         // of the subgroup, where it has one
   spirv::u32 slab_, own_slab_;  // of the tile, the first part's and this one's
   std::uint32_t all_slabs_ = 0;
   std::vector<fragment_sums> main_, low_;
@@ -690,9 +703,11 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          to_string(s));
   }
   if (problem.offset_second && !fusion::fits_beside(s, false, true, device)) {
-    fail(error_category::invalid_argument,
-         "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either",
-         to_string(s));
+    fail(
+        error_category::invalid_argument,
+        "matmul schedule '{}': of a pair each subgroup has both sums of a result, half of its columns either, or where "
+        "slices meet one of them",
+        to_string(s));
   }
   if (problem.stores.size() > 1 && problem.result != dtype::f32)
     fail(error_category::invalid_argument, "matmul: several results are f32, not {}", to_string(problem.result));
