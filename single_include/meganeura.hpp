@@ -32035,7 +32035,9 @@ inline bool has_prologue(const engine& g, enode_id id) {
 inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
   const auto is_told = [&](enode_id other) { return has(g.node(other).reasons, structural::attention_weights); };
   if (g.node(id).dead || is_told(id)) return false;
-  const auto is_another_way = [&](enode_id other) { return !g.node(other).dead && is_told(other); };
+  const auto is_another_way = [&](enode_id other) {  // and not only a product that goes on from there
+    return g.node(other).kind == op::region && !g.node(other).dead && is_told(other);
+  };
   return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
 }
 
@@ -32054,8 +32056,10 @@ struct left_out {
 
 inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
-    constexpr double never = std::numeric_limits<double>::infinity();
-    return without.has(all.graph, id) ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+    kernel_time found = node_time(all.graph, id, options.device);
+    constexpr double never = 1;  // a second; still chosen where nothing else computes the value
+    if (without.has(all.graph, id)) found.alone += never, found.busy += never;
+    return found;
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
@@ -32075,15 +32079,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   if (!any) return detail::choose_without(all, options, {});
-  const saturated_graph before = all;
   detail::left_out without;
   extraction best = detail::choose_without(all, options, without);
   const auto attempt = [&](const detail::left_out& more) {
-    saturated_graph tried = before;
-    extraction found = detail::choose_without(tried, options, more);
+    extraction found = detail::choose_without(all, options, more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
-    all = std::move(tried);
     without = more;
   };
   const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
@@ -39629,14 +39630,15 @@ class extractor {
     choose_first();
   }
 
-  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
-  /// chosen now.
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, new or left from
+  /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
+    several = g_.find(several);
+    if (several < classes_.size() && classes_[several].rank != unranked) return live_[several].uses > 0;
     cost_.resize(g_.node_count(), 0);
     time_.resize(g_.node_count());
     live_.resize(g_.class_slots());
     classes_.resize(g_.class_slots());
-    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
     list_operands();
     order_.push_back(several);
     const enode_id region = g_[several].nodes.front();
@@ -39645,8 +39647,9 @@ class extractor {
     classes_[several].candidates = {region};
     classes_[several].rank = 0;
     note_reader(several, region);
-    for (enode_id node = first; node < g_.node_count(); ++node) {
-      if (node == region) continue;
+    for (const enode_id node : g_[several].parents) {
+      if (g_.node(node).dead) continue;
+      find_cost(node);
       const class_id value = g_.find(g_.node(node).owner);
       classes_[value].candidates.push_back(node);
       note_reader(value, node);
@@ -45321,7 +45324,7 @@ class region_merger {
     const tensor_spec& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
     const std::size_t before = g_.class_slots();
     const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
-    if (g_.class_slots() == before) return {};
+    if (g_.class_slots() == before) return made;  // another choice had it
     for (std::size_t i = 0; i < values.size(); ++i)
       g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons,
                 skips_rounding(g_.node(values[i].region).reasons));

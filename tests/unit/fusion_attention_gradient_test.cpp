@@ -258,10 +258,16 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
       {"a soft cap", [&](graph& g) { with_options(g, {.causal = true, .softcap = 3}, 6, 6, 2, 2, 8, 8); }},
       {"a window", [&](graph& g) { with_options(g, {.causal = true, .sliding_window = 3}, 6, 6, 2, 2, 8, 8); }},
   };
-  for (const spelling& each : others) {
-    graph g;
-    each.make(g);
-    expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
+  fusion::optimize_options units;  // whose costs try choices without each of these
+  units.device.matrix_units = matrix_units::cooperative, units.device.fragments_by_rows = true;
+  units.device.max_shared_bytes = 49152, units.device.max_invocations = 1024, units.device.f16 = true;
+  for (const std::vector<spelling>& some : {others, found}) {
+    for (const spelling& each : some) {
+      graph g;
+      each.make(g);
+      expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
+      expect_equal(g, fusion::optimize(g, units), each.name);
+    }
   }
 }
 

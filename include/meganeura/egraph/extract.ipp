@@ -36,14 +36,15 @@ class extractor {
     choose_first();
   }
 
-  /// Takes in a class of one node, a region with several results, and the nodes that name these, all new. Whether it is
-  /// chosen now.
+  /// Takes in a class of one node, a region with several results, and the nodes that name these, new or left from
+  /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
+    several = g_.find(several);
+    if (several < classes_.size() && classes_[several].rank != unranked) return live_[several].uses > 0;
     cost_.resize(g_.node_count(), 0);
     time_.resize(g_.node_count());
     live_.resize(g_.class_slots());
     classes_.resize(g_.class_slots());
-    const auto first = static_cast<enode_id>(first_operand_.size() - 1);
     list_operands();
     order_.push_back(several);
     const enode_id region = g_[several].nodes.front();
@@ -52,8 +53,9 @@ class extractor {
     classes_[several].candidates = {region};
     classes_[several].rank = 0;
     note_reader(several, region);
-    for (enode_id node = first; node < g_.node_count(); ++node) {
-      if (node == region) continue;
+    for (const enode_id node : g_[several].parents) {
+      if (g_.node(node).dead) continue;
+      find_cost(node);
       const class_id value = g_.find(g_.node(node).owner);
       classes_[value].candidates.push_back(node);
       note_reader(value, node);

@@ -187,7 +187,7 @@ class region_merger {
     const tensor_spec& first = types[static_cast<std::size_t>(std::ranges::find(number, 0u) - number.begin())];
     const std::size_t before = g_.class_slots();
     const class_id made = g_.add(op::region, first.type, first.extents, form.loops, form.operands, reasons);
-    if (g_.class_slots() == before) return {};
+    if (g_.class_slots() == before) return made;  // another choice had it
     for (std::size_t i = 0; i < values.size(); ++i)
       g_.add_to(values[i].value, op::result, result_attribute{number[i]}, std::span(&made, 1), reasons,
                 skips_rounding(g_.node(values[i].region).reasons));

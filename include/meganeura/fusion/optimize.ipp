@@ -291,7 +291,9 @@ inline bool has_prologue(const engine& g, enode_id id) {
 inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
   const auto is_told = [&](enode_id other) { return has(g.node(other).reasons, structural::attention_weights); };
   if (g.node(id).dead || is_told(id)) return false;
-  const auto is_another_way = [&](enode_id other) { return !g.node(other).dead && is_told(other); };
+  const auto is_another_way = [&](enode_id other) {  // and not only a product that goes on from there
+    return g.node(other).kind == op::region && !g.node(other).dead && is_told(other);
+  };
   return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
 }
 
@@ -310,8 +312,10 @@ struct left_out {
 
 inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
-    constexpr double never = std::numeric_limits<double>::infinity();
-    return without.has(all.graph, id) ? kernel_time{never, never} : node_time(all.graph, id, options.device);
+    kernel_time found = node_time(all.graph, id, options.device);
+    constexpr double never = 1;  // a second; still chosen where nothing else computes the value
+    if (without.has(all.graph, id)) found.alone += never, found.busy += never;
+    return found;
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
@@ -331,15 +335,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   if (!any) return detail::choose_without(all, options, {});
-  const saturated_graph before = all;
   detail::left_out without;
   extraction best = detail::choose_without(all, options, without);
   const auto attempt = [&](const detail::left_out& more) {
-    saturated_graph tried = before;
-    extraction found = detail::choose_without(tried, options, more);
+    extraction found = detail::choose_without(all, options, more);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
-    all = std::move(tried);
     without = more;
   };
   const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
