@@ -27438,6 +27438,11 @@ struct vector_tiles {
   return found;
 }
 
+/// Workgroups' tiles on matrix units.
+[[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
+  return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+}
+
 /// Memory that a product's kernel needs while it runs, beside operands and results, where several workgroups share
 /// results: their sums, and how many of them have arrived, of each tile. Both are empty where none do.
 struct product_scratch {
@@ -27445,7 +27450,7 @@ struct product_scratch {
 };
 [[nodiscard]] constexpr product_scratch scratch_of(const product_schedule& s, const product_extents& p) {
   if (s.parts == 1) return {};
-  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles = tiles_of(s, p);
   return {s.parts * tiles * s.tile_m * s.tile_n, tiles};
 }
 
@@ -27567,8 +27572,8 @@ struct draft {
 /// those of make_plan for a node.
 void schedule(draft& all);
 /// Of kernels whose times are known: another level where the step gets quicker by that, with as much memory and as many
-/// levels.
-void balance(draft& all);
+/// levels. Returns the seconds that were foretold before.
+double balance(draft& all);
 /// errors: invalid_argument for a parameter or a state that is missing or has another shape.
 void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads
@@ -30451,26 +30456,10 @@ struct kernel_group {
     idle.remove(kernel.alone - kernel.busy);
     busy -= kernel.busy;
   }
-  [[nodiscard]] double seconds(const launch_time& launch) const {
-    double longest = 0;
-    for (std::size_t i = 0; i < alone.all.size(); ++i)
-      longest = std::max(longest, alone.all[alone.all.size() - 1 - i] + later(i, launch));
-    return empty() ? 0 : launched(launch, alone.all.size(), longest, busy + idle.all[0]);
-  }
+  [[nodiscard]] double seconds(const launch_time& launch) const { return empty() ? 0 : seconds_with(nullptr, launch); }
   /// With one kernel more.
   [[nodiscard]] double seconds_with(const kernel_time& kernel, const launch_time& launch) const {
-    double longest = 0;
-    std::size_t begun = 0;
-    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
-    bool waits = true;
-    for (std::size_t i = alone.all.size(); i-- > 0;) {
-      if (waits && alone.all[i] <= kernel.alone) begin(kernel.alone), waits = false;
-      begin(alone.all[i]);
-    }
-    if (waits) begin(kernel.alone);
-    const double first = kernel.alone - kernel.busy;
-    return launched(launch, alone.all.size() + 1, longest,
-                    busy + kernel.busy + (empty() ? first : std::min(first, idle.all[0])));
+    return seconds_with(&kernel, launch);
   }
 
  private:
@@ -30478,8 +30467,19 @@ struct kernel_group {
   static double later(std::size_t others, const launch_time& launch) {
     return 0.5 * launch.group * static_cast<double>(others);
   }
-  static double launched(const launch_time& launch, std::size_t kernels, double longest, double work) {
-    return launch.group + static_cast<double>(kernels) * launch.dispatch + std::max(longest, work);
+  [[nodiscard]] double seconds_with(const kernel_time* more, const launch_time& launch) const {
+    double longest = 0;
+    std::size_t begun = 0;
+    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
+    const kernel_time* waits = more;
+    for (std::size_t i = alone.all.size(); i-- > 0;) {
+      if (waits && alone.all[i] <= waits->alone) begin(waits->alone), waits = nullptr;
+      begin(alone.all[i]);
+    }
+    if (waits) begin(waits->alone);
+    double work = busy, first = empty() ? more->alone - more->busy : idle.all[0];
+    if (more) work += more->busy, first = std::min(first, more->alone - more->busy);
+    return launch.group + static_cast<double>(begun) * launch.dispatch + std::max(longest, work + first);
   }
 };
 
@@ -30641,12 +30641,15 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
+/// Whether subgroups have both sums of a pair's results; else they have columns of one side.
+[[nodiscard]] constexpr bool has_both_sums(const product_schedule& s, const matrix_shape& unit) {
+  return s.subgroup_n % (2 * unit.n) == 0;
+}
 /// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
 [[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
                                          const device_profile& device) {
-  // Each subgroup has both sums of a result, unless sums meet in workgroup memory anyhow.
-  const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
-  if (paired && !has_both && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
+  // Both sums of a result meet, in a subgroup or where slices do.
+  if (paired && !has_both_sums(s, device.unit) && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
   const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
   return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
@@ -30785,8 +30788,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
                                          65536 / (threads * registers)})));
-  const std::int64_t tiles =
-      s.parts * p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles = s.parts * tiles_of(s, p);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
@@ -30809,7 +30811,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
   // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
-  const double pair = !p.paired || !split ? 1 : s.subgroup_n == unit.n ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
+  const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
   return {meeting + pair * (costs.once + code * costs.code +
@@ -30891,7 +30893,7 @@ struct product_start {
   double least = otherwise.seconds;
   for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
-    const std::int64_t tiles = scratch_of({.tile_m = s.tile_m, .tile_n = s.tile_n, .parts = 2}, p).arrivals;
+    const std::int64_t tiles = tiles_of(s, p);
     for (const std::uint32_t parts : shares) {
       s.parts = parts;
       // Pairs took as long in parts as both products.
@@ -32073,7 +32075,8 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 }  // namespace detail
 
 // Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
-// chosen, it is tried what comes of leaving them out: prologues of products, gradients of attention of each size.
+// chosen, it is tried what comes of leaving them out: prologues of products, weights by a softmax beside attention,
+// gradients of attention of each size.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
@@ -38259,13 +38262,20 @@ class balancer {
  public:
   explicit balancer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
 
-  void run() {
+  double run() {
     find_groups();
+    const double before = seconds();
     if (draft_.options.balance) improve_all();
-    for (const kernel_group& each : groups_) draft_.result.predicted_seconds += each.seconds(draft_.options.launch);
+    draft_.result.predicted_seconds = seconds();
+    return before;
   }
 
  private:
+  [[nodiscard]] double seconds() const {
+    double sum = 0;
+    for (const kernel_group& each : groups_) sum += each.seconds(draft_.options.launch);
+    return sum;
+  }
   void improve_all() {
     find_memory();
     constexpr int most_passes = 4;
@@ -38379,14 +38389,14 @@ class balancer {
   std::int64_t most_ = 0;
 };
 
-MEGANEURA_INLINE void balance(draft& all) {
-  if (all.options.times.empty()) return;
+MEGANEURA_INLINE double balance(draft& all) {
+  if (all.options.times.empty()) return 0;
   if (all.options.times.size() != all.g().size()) {
     fail(error_category::invalid_argument,
          "plan_options::times has {} entries and the graph {} nodes; optimize_report::times has one for each",
          all.options.times.size(), all.g().size());
   }
-  balancer(all).run();
+  return balancer(all).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail
@@ -38684,11 +38694,8 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
 
 namespace detail {
 
-inline execution_plan planned(graph g, const layout& parameters, const plan_options& options,
-                              std::uint64_t page_bytes) {
-  draft all(std::move(g), parameters, options, page_bytes);
-  schedule(all);
-  balance(all);
+// Of a draft whose kernels have their levels.
+inline execution_plan finished(draft all) {
   place_leaves(all);
   place_effects(all);
   place_results(all);
@@ -38701,16 +38708,23 @@ inline execution_plan planned(graph g, const layout& parameters, const plan_opti
 
 MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
                                           std::uint64_t page_bytes) {
-  if (options.times.empty() || !options.balance) return detail::planned(std::move(g), parameters, options, page_bytes);
+  detail::draft all(std::move(g), parameters, options, page_bytes);
+  detail::schedule(all);
+  const std::vector<detail::placement> early = all.places;
+  const double early_seconds = detail::balance(all);
+  const auto level = &detail::placement::level;
+  if (std::ranges::equal(early, all.places, {}, level, level)) {
+    all.result.predicted_seconds = early_seconds;
+    return detail::finished(std::move(all));
+  }
   // What shares memory is known last.
   constexpr double most_memory = 1.01;
-  plan_options early = options;
-  early.balance = false;
-  execution_plan as_early = detail::planned(g, parameters, early, page_bytes);
-  execution_plan balanced = detail::planned(std::move(g), parameters, options, page_bytes);
-  const auto most = most_memory * static_cast<double>(as_early.peak_bytes());
-  const bool is_better = balanced.predicted_seconds < as_early.predicted_seconds;
-  return is_better && static_cast<double>(balanced.peak_bytes()) <= most ? balanced : as_early;
+  detail::draft as_early = all;
+  as_early.places = early;
+  as_early.result.predicted_seconds = early_seconds;
+  execution_plan before = detail::finished(std::move(as_early)), balanced = detail::finished(std::move(all));
+  const auto most = most_memory * static_cast<double>(before.peak_bytes());
+  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
@@ -41847,10 +41861,9 @@ class attention_draft {
     pass_.note_applied(structural::attention_weights);
     const class_id attention = g_.operand(g_[statistics].nodes[0], 0);
     pass_.introduce(attention, owner), pass_.introduce(statistics, owner);
-    static_cast<void>(kernel_family<op::matmul>::fuse(pass_, made, which_operand(weights, which), scores));
-  }
-  static std::size_t which_operand(const region_attribute& region, std::size_t access) {
-    return static_cast<std::size_t>(region.accesses[access].source);
+    const auto operand = static_cast<std::size_t>(weights.accesses[which].source);
+    if (const char* problem = kernel_family<op::matmul>::fuse(pass_, made, operand, scores))
+      pass_.note_missed({owner, g_.find(g_.node(scores).owner), structural::attention_weights, problem});
   }
 
   // Scores and weights are computed here and, where they have other readers, elsewhere: for those that decide nothing,
@@ -42293,8 +42306,7 @@ class attention_gradient_draft {
       return read(access, access.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), type);
     };
     const scalar_ref gradient = argument(static_cast<std::size_t>(of_products), dtype::f32);
-    index_map dense = region.accesses[static_cast<std::size_t>(of_products)];
-    const scalar_ref weight = read(dense, weights_, dtype::f32);
+    const scalar_ref weight = read(region.accesses[static_cast<std::size_t>(of_products)], weights_, dtype::f32);
     const scalar_ref sum = builder.unary(scalar_op::row_sum, builder.binary(scalar_op::multiply, weight, gradient));
     const scalar_ref above = builder.binary(scalar_op::subtract, gradient, sum);
     small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.slope.arguments(), 2)), above);
@@ -43785,8 +43797,8 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
     const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
     all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
     // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
-    const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
-    if (product.half_distance != 0 && s.arithmetic != product_arithmetic::split && has_both) all.alone += 2.4e-6;
+    const bool is_rounded = s.arithmetic != product_arithmetic::split;
+    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
   }
   return all;
 }
@@ -58406,7 +58418,7 @@ class cooperative_product {
   // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
   // of the other. Where slices meet in workgroup memory a subgroup may instead have columns of one side alone.
   [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
-  [[nodiscard]] bool has_one_side() const { return sums() == 2 && s_.subgroup_n % (2 * shape_.n) != 0; }
+  [[nodiscard]] bool has_one_side() const { return sums() == 2 && !fusion::has_both_sums(s_, shape_); }
   [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
@@ -58648,10 +58660,33 @@ class cooperative_product {
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
                   std::uint32_t distance) {
+    // What an epilogue reads is on its way for several results at once.
+    share_out(
+        area_rows, area_columns, worker, workers, problem_.epilogue ? 4 : 1, m, n,
+        [&](result_group& group, const spirv::u32& row, const spirv::u32& column) {
+          const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
+          for (std::uint32_t side = 0; side < sums(); ++side) {
+            const spirv::u32 stored =
+                sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
+            std::vector<spirv::f32> found = exchanged(row_at(row), stored, plan_.width);
+            for (std::uint32_t part = 1; part < parts; ++part)
+              add_to(found, exchanged(row_at(row) + part * distance, stored, plan_.width));
+            group.sums.push_back(std::move(found));
+          }
+          if (scales_) unscale(group);
+        },
+        [&](std::vector<result_group>& groups) { store_results(groups); });
+  }
+
+  // Of an area at (m, n) of the tile, each invocation's groups, so many at once at most: find(group, row, column) their
+  // sums, row and column being those of the area, store(groups) all of them.
+  template <class Find, class Store>
+  void share_out(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
+                 std::uint32_t at_once, const spirv::u32& m, const spirv::u32& n, const Find& find,
+                 const Store& store) {
     const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
-    // What an epilogue reads is on its way for several results at once.
-    const std::uint32_t together = std::min(problem_.epilogue ? 4u : 1u, ceil_div(count, workers));
+    const std::uint32_t together = std::min(at_once, ceil_div(count, workers));
     k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
       std::vector<result_group> groups;
       for (std::uint32_t i = 0; i < together; ++i) {
@@ -58659,23 +58694,14 @@ class cooperative_product {
         const bool is_whole = count % (workers * together) == 0;
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
-        result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
-        for (std::uint32_t side = 0; side < sums(); ++side) {
-          const spirv::u32 stored =
-              sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
-          std::vector<spirv::f32> found = exchanged(row_at(row), stored, width);
-          for (std::uint32_t part = 1; part < parts; ++part) {
-            const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, stored, width);
-            for (std::uint32_t j = 0; j < width; ++j) found[j] = found[j] + more[j];
-          }
-          group.sums.push_back(std::move(found));
-        }
-        if (scales_) unscale(group);
-        groups.push_back(group);
+        groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
+        find(groups.back(), row, column);
       }
-      store_results(groups);
+      store(groups);
     });
+  }
+  static void add_to(std::vector<spirv::f32>& sums, const std::vector<spirv::f32>& more) {
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] = sums[j] + more[j];
   }
 
   // Neighbouring sums of the row that begins at `row`.
@@ -58758,40 +58784,25 @@ class cooperative_product {
       });
     }
   }
+  [[nodiscard]] std::vector<spirv::f32> stored_partial(const spirv::u32& at) {
+    if (plan_.width == 1) return {partial_->load(at)};
+    const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(at / 4);
+    return {four[0], four[1], four[2], four[3]};
+  }
   // The sums of all parts, in their order.
   void store_meeting() {
-    const std::uint32_t width = plan_.width, count = s_.tile_m * side_n() / width, workers = k_.local_size()[0];
-    const std::uint32_t together = std::min(4u, ceil_div(count, workers));
-    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
-      std::vector<result_group> groups;
-      for (std::uint32_t i = 0; i < together; ++i) {
-        const spirv::u32 place = first + (k_.local_index() + i * workers);
-        const bool is_whole = count % (workers * together) == 0;
-        const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
-        result_group group{at / (side_n() / width),
-                           at % (side_n() / width) * width,
-                           is_whole ? spirv::boolean(true) : place < count,
-                           {}};
-        for (std::uint32_t side = 0; side < sums(); ++side) {
-          std::vector<spirv::f32> found;
-          for (std::uint32_t part = 0; part < s_.parts; ++part) {
-            const spirv::u32 from = slab_ + part * all_slabs_ + place_in_slab(group, side);
-            std::vector<spirv::f32> more;
-            if (width == 1) {
-              more.push_back(partial_->load(from));
-            } else {
-              const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(from / 4);
-              for (std::uint32_t j = 0; j < 4; ++j) more.push_back(four[j]);
-            }
-            if (part == 0) found = more;
-            for (std::uint32_t j = 0; part > 0 && j < width; ++j) found[j] = found[j] + more[j];
+    share_out(
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 4, 0, 0,
+        [&](result_group& group, const spirv::u32&, const spirv::u32&) {
+          for (std::uint32_t side = 0; side < sums(); ++side) {
+            const spirv::u32 first = slab_ + place_in_slab(group, side);
+            std::vector<spirv::f32> found = stored_partial(first);
+            for (std::uint32_t part = 1; part < s_.parts; ++part)
+              add_to(found, stored_partial(first + part * all_slabs_));
+            group.sums.push_back(std::move(found));
           }
-          group.sums.push_back(std::move(found));
-        }
-        groups.push_back(std::move(group));
-      }
-      finish_and_store(groups);
-    });
+        },
+        [&](std::vector<result_group>& groups) { finish_and_store(groups); });
   }
 
   void store_results(std::vector<result_group>& groups) {

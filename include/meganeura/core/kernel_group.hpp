@@ -42,26 +42,10 @@ struct kernel_group {
     idle.remove(kernel.alone - kernel.busy);
     busy -= kernel.busy;
   }
-  [[nodiscard]] double seconds(const launch_time& launch) const {
-    double longest = 0;
-    for (std::size_t i = 0; i < alone.all.size(); ++i)
-      longest = std::max(longest, alone.all[alone.all.size() - 1 - i] + later(i, launch));
-    return empty() ? 0 : launched(launch, alone.all.size(), longest, busy + idle.all[0]);
-  }
+  [[nodiscard]] double seconds(const launch_time& launch) const { return empty() ? 0 : seconds_with(nullptr, launch); }
   /// With one kernel more.
   [[nodiscard]] double seconds_with(const kernel_time& kernel, const launch_time& launch) const {
-    double longest = 0;
-    std::size_t begun = 0;
-    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
-    bool waits = true;
-    for (std::size_t i = alone.all.size(); i-- > 0;) {
-      if (waits && alone.all[i] <= kernel.alone) begin(kernel.alone), waits = false;
-      begin(alone.all[i]);
-    }
-    if (waits) begin(kernel.alone);
-    const double first = kernel.alone - kernel.busy;
-    return launched(launch, alone.all.size() + 1, longest,
-                    busy + kernel.busy + (empty() ? first : std::min(first, idle.all[0])));
+    return seconds_with(&kernel, launch);
   }
 
  private:
@@ -69,8 +53,19 @@ struct kernel_group {
   static double later(std::size_t others, const launch_time& launch) {
     return 0.5 * launch.group * static_cast<double>(others);
   }
-  static double launched(const launch_time& launch, std::size_t kernels, double longest, double work) {
-    return launch.group + static_cast<double>(kernels) * launch.dispatch + std::max(longest, work);
+  [[nodiscard]] double seconds_with(const kernel_time* more, const launch_time& launch) const {
+    double longest = 0;
+    std::size_t begun = 0;
+    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
+    const kernel_time* waits = more;
+    for (std::size_t i = alone.all.size(); i-- > 0;) {
+      if (waits && alone.all[i] <= waits->alone) begin(waits->alone), waits = nullptr;
+      begin(alone.all[i]);
+    }
+    if (waits) begin(waits->alone);
+    double work = busy, first = empty() ? more->alone - more->busy : idle.all[0];
+    if (more) work += more->busy, first = std::min(first, more->alone - more->busy);
+    return launch.group + static_cast<double>(begun) * launch.dispatch + std::max(longest, work + first);
   }
 };
 

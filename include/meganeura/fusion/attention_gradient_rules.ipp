@@ -392,8 +392,7 @@ class attention_gradient_draft {
       return read(access, access.source < 0 ? class_id(no_id) : g_.find(g_.operand(rows, source)), type);
     };
     const scalar_ref gradient = argument(static_cast<std::size_t>(of_products), dtype::f32);
-    index_map dense = region.accesses[static_cast<std::size_t>(of_products)];
-    const scalar_ref weight = read(dense, weights_, dtype::f32);
+    const scalar_ref weight = read(region.accesses[static_cast<std::size_t>(of_products)], weights_, dtype::f32);
     const scalar_ref sum = builder.unary(scalar_op::row_sum, builder.binary(scalar_op::multiply, weight, gradient));
     const scalar_ref above = builder.binary(scalar_op::subtract, gradient, sum);
     small_vector<scalar_ref, 16> arguments(static_cast<std::size_t>(std::max(found.slope.arguments(), 2)), above);

@@ -470,10 +470,9 @@ class attention_draft {
     pass_.note_applied(structural::attention_weights);
     const class_id attention = g_.operand(g_[statistics].nodes[0], 0);
     pass_.introduce(attention, owner), pass_.introduce(statistics, owner);
-    static_cast<void>(kernel_family<op::matmul>::fuse(pass_, made, which_operand(weights, which), scores));
-  }
-  static std::size_t which_operand(const region_attribute& region, std::size_t access) {
-    return static_cast<std::size_t>(region.accesses[access].source);
+    const auto operand = static_cast<std::size_t>(weights.accesses[which].source);
+    if (const char* problem = kernel_family<op::matmul>::fuse(pass_, made, operand, scores))
+      pass_.note_missed({owner, g_.find(g_.node(scores).owner), structural::attention_weights, problem});
   }
 
   // Scores and weights are computed here and, where they have other readers, elsewhere: for those that decide nothing,

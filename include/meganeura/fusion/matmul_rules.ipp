@@ -366,8 +366,8 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
     const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
     all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
     // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
-    const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
-    if (product.half_distance != 0 && s.arithmetic != product_arithmetic::split && has_both) all.alone += 2.4e-6;
+    const bool is_rounded = s.arithmetic != product_arithmetic::split;
+    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
   }
   return all;
 }

@@ -329,7 +329,8 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 }  // namespace detail
 
 // Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
-// chosen, it is tried what comes of leaving them out: prologues of products, gradients of attention of each size.
+// chosen, it is tried what comes of leaving them out: prologues of products, weights by a softmax beside attention,
+// gradients of attention of each size.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)

@@ -41,12 +41,15 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
   return s.subgroups() > 0 && has_units(device) && shared_bytes_of(s, device.unit) <= device.max_shared_bytes &&
          s.subgroups() * device.subgroup_size <= device.max_invocations;
 }
+/// Whether subgroups have both sums of a pair's results; else they have columns of one side.
+[[nodiscard]] constexpr bool has_both_sums(const product_schedule& s, const matrix_shape& unit) {
+  return s.subgroup_n % (2 * unit.n) == 0;
+}
 /// Whether there is room for a number of each row of a tile, or for half of a tile of either right operand, too.
 [[nodiscard]] constexpr bool fits_beside(const product_schedule& s, bool statistics, bool paired,
                                          const device_profile& device) {
-  // Each subgroup has both sums of a result, unless sums meet in workgroup memory anyhow.
-  const bool has_both = s.subgroup_n % (2 * device.unit.n) == 0;
-  if (paired && !has_both && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
+  // Both sums of a result meet, in a subgroup or where slices do.
+  if (paired && !has_both_sums(s, device.unit) && (s.slices == 1 || s.tile_n / s.subgroup_n % 2 != 0)) return false;
   const std::uint32_t padding = paired ? 16 * s.tile_k * s.terms() : 0;
   return shared_bytes_of(s, device.unit) + (statistics ? 4 * s.tile_m : 0) + padding <= device.max_shared_bytes;
 }
@@ -185,8 +188,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double beside =
       std::max(1.0, std::floor(std::min({2048.0 / threads, 232448.0 / (shared_bytes_of(s, unit) + 1024),
                                          65536 / (threads * registers)})));
-  const std::int64_t tiles =
-      s.parts * p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles = s.parts * tiles_of(s, p);
   const auto each = static_cast<double>(ceil_div<std::int64_t>(tiles, device.compute_units));
   const double together = std::min(each, beside);
   const double rounds = each > 3 * together ? each / together : std::ceil(each / together);
@@ -209,7 +211,7 @@ inline constexpr std::uint32_t most_steps = 16;  // of a loop that is written ou
   const double code = (s.depth > 1 ? steps : 1) * (groups * (split ? 34 : 20) + products * (split ? 10 : 4));
   // Split pairs in small parts take longer than products as large, in large ones less: 128x3072x576 19.5 us in 64x32
   // and 13.8 in 64x64, and 128x576x576 8.3 in subgroups with both sums and 12.7 in those with one.
-  const double pair = !p.paired || !split ? 1 : s.subgroup_n == unit.n ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
+  const double pair = !p.paired || !split ? 1 : !has_both_sums(s, unit) ? 1.6 : s.subgroup_m == unit.m ? 1.1 : 0.75;
   // Those that share results meet, and the last reads the sums of all.
   const double meeting = s.parts == 1 ? 0 : 1.2e-6 + s.parts * results * 4 / 28e9;
   return {meeting + pair * (costs.once + code * costs.code +
@@ -291,7 +293,7 @@ struct product_start {
   double least = otherwise.seconds;
   for (product_schedule s : product_schedules(arithmetic, p.k, device)) {
     if ((p.paired || start.statistics) && !fits_beside(s, start.statistics, p.paired, device)) continue;
-    const std::int64_t tiles = scratch_of({.tile_m = s.tile_m, .tile_n = s.tile_n, .parts = 2}, p).arrivals;
+    const std::int64_t tiles = tiles_of(s, p);
     for (const std::uint32_t parts : shares) {
       s.parts = parts;
       // Pairs took as long in parts as both products.

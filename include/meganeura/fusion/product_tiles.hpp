@@ -120,6 +120,11 @@ struct vector_tiles {
   return found;
 }
 
+/// Workgroups' tiles on matrix units.
+[[nodiscard]] constexpr std::int64_t tiles_of(const product_schedule& s, const product_extents& p) {
+  return p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+}
+
 /// Memory that a product's kernel needs while it runs, beside operands and results, where several workgroups share
 /// results: their sums, and how many of them have arrived, of each tile. Both are empty where none do.
 struct product_scratch {
@@ -127,7 +132,7 @@ struct product_scratch {
 };
 [[nodiscard]] constexpr product_scratch scratch_of(const product_schedule& s, const product_extents& p) {
   if (s.parts == 1) return {};
-  const std::int64_t tiles = p.batch * ceil_div<std::int64_t>(p.m, s.tile_m) * ceil_div<std::int64_t>(p.n, s.tile_n);
+  const std::int64_t tiles = tiles_of(s, p);
   return {s.parts * tiles * s.tile_m * s.tile_n, tiles};
 }
 

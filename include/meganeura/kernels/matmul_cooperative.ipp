@@ -151,7 +151,7 @@ class cooperative_product {
   // Of each result; the tile's columns, and those of each subgroup, are first those of one right operand, then those
   // of the other. Where slices meet in workgroup memory a subgroup may instead have columns of one side alone.
   [[nodiscard]] std::uint32_t sums() const { return problem_.sums(); }
-  [[nodiscard]] bool has_one_side() const { return sums() == 2 && s_.subgroup_n % (2 * shape_.n) != 0; }
+  [[nodiscard]] bool has_one_side() const { return sums() == 2 && !fusion::has_both_sums(s_, shape_); }
   [[nodiscard]] std::uint32_t side_n() const { return s_.tile_n / sums(); }
   [[nodiscard]] std::uint32_t rows() const { return s_.subgroup_m / shape_.m; }
   [[nodiscard]] std::uint32_t columns() const { return s_.subgroup_n / shape_.n; }
@@ -393,10 +393,33 @@ class cooperative_product {
   void store_area(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
                   const spirv::u32& m, const spirv::u32& n, const RowAt& row_at, std::uint32_t parts,
                   std::uint32_t distance) {
+    // What an epilogue reads is on its way for several results at once.
+    share_out(
+        area_rows, area_columns, worker, workers, problem_.epilogue ? 4 : 1, m, n,
+        [&](result_group& group, const spirv::u32& row, const spirv::u32& column) {
+          const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
+          for (std::uint32_t side = 0; side < sums(); ++side) {
+            const spirv::u32 stored =
+                sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
+            std::vector<spirv::f32> found = exchanged(row_at(row), stored, plan_.width);
+            for (std::uint32_t part = 1; part < parts; ++part)
+              add_to(found, exchanged(row_at(row) + part * distance, stored, plan_.width));
+            group.sums.push_back(std::move(found));
+          }
+          if (scales_) unscale(group);
+        },
+        [&](std::vector<result_group>& groups) { store_results(groups); });
+  }
+
+  // Of an area at (m, n) of the tile, each invocation's groups, so many at once at most: find(group, row, column) their
+  // sums, row and column being those of the area, store(groups) all of them.
+  template <class Find, class Store>
+  void share_out(std::uint32_t area_rows, std::uint32_t area_columns, const spirv::u32& worker, std::uint32_t workers,
+                 std::uint32_t at_once, const spirv::u32& m, const spirv::u32& n, const Find& find,
+                 const Store& store) {
     const std::uint32_t width = plan_.width;
     const std::uint32_t count = area_rows * area_columns / width, a_row = area_columns / width;
-    // What an epilogue reads is on its way for several results at once.
-    const std::uint32_t together = std::min(problem_.epilogue ? 4u : 1u, ceil_div(count, workers));
+    const std::uint32_t together = std::min(at_once, ceil_div(count, workers));
     k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
       std::vector<result_group> groups;
       for (std::uint32_t i = 0; i < together; ++i) {
@@ -404,23 +427,14 @@ class cooperative_product {
         const bool is_whole = count % (workers * together) == 0;
         const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
         const spirv::u32 row = at / a_row, column = at % a_row * width;
-        result_group group{m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}};
-        const std::uint32_t beside = has_one_side() ? side_n() : s_.subgroup_n / sums();  // first sums side by side
-        for (std::uint32_t side = 0; side < sums(); ++side) {
-          const spirv::u32 stored =
-              sums() == 1 ? column : column / beside * s_.subgroup_n + column % beside + side * beside;
-          std::vector<spirv::f32> found = exchanged(row_at(row), stored, width);
-          for (std::uint32_t part = 1; part < parts; ++part) {
-            const std::vector<spirv::f32> more = exchanged(row_at(row) + part * distance, stored, width);
-            for (std::uint32_t j = 0; j < width; ++j) found[j] = found[j] + more[j];
-          }
-          group.sums.push_back(std::move(found));
-        }
-        if (scales_) unscale(group);
-        groups.push_back(group);
+        groups.push_back({m + row, n + column, is_whole ? spirv::boolean(true) : place < count, {}});
+        find(groups.back(), row, column);
       }
-      store_results(groups);
+      store(groups);
     });
+  }
+  static void add_to(std::vector<spirv::f32>& sums, const std::vector<spirv::f32>& more) {
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] = sums[j] + more[j];
   }
 
   // Neighbouring sums of the row that begins at `row`.
@@ -503,40 +517,25 @@ class cooperative_product {
       });
     }
   }
+  [[nodiscard]] std::vector<spirv::f32> stored_partial(const spirv::u32& at) {
+    if (plan_.width == 1) return {partial_->load(at)};
+    const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(at / 4);
+    return {four[0], four[1], four[2], four[3]};
+  }
   // The sums of all parts, in their order.
   void store_meeting() {
-    const std::uint32_t width = plan_.width, count = s_.tile_m * side_n() / width, workers = k_.local_size()[0];
-    const std::uint32_t together = std::min(4u, ceil_div(count, workers));
-    k_.for_(0, count, workers * together, [&](const spirv::u32& first) {
-      std::vector<result_group> groups;
-      for (std::uint32_t i = 0; i < together; ++i) {
-        const spirv::u32 place = first + (k_.local_index() + i * workers);
-        const bool is_whole = count % (workers * together) == 0;
-        const spirv::u32 at = is_whole ? place : min(place, spirv::u32(count - 1));
-        result_group group{at / (side_n() / width),
-                           at % (side_n() / width) * width,
-                           is_whole ? spirv::boolean(true) : place < count,
-                           {}};
-        for (std::uint32_t side = 0; side < sums(); ++side) {
-          std::vector<spirv::f32> found;
-          for (std::uint32_t part = 0; part < s_.parts; ++part) {
-            const spirv::u32 from = slab_ + part * all_slabs_ + place_in_slab(group, side);
-            std::vector<spirv::f32> more;
-            if (width == 1) {
-              more.push_back(partial_->load(from));
-            } else {
-              const spirv::f32x4 four = k_.view<spirv::f32x4>(*partial_).load(from / 4);
-              for (std::uint32_t j = 0; j < 4; ++j) more.push_back(four[j]);
-            }
-            if (part == 0) found = more;
-            for (std::uint32_t j = 0; part > 0 && j < width; ++j) found[j] = found[j] + more[j];
+    share_out(
+        s_.tile_m, side_n(), k_.local_index(), k_.local_size()[0], 4, 0, 0,
+        [&](result_group& group, const spirv::u32&, const spirv::u32&) {
+          for (std::uint32_t side = 0; side < sums(); ++side) {
+            const spirv::u32 first = slab_ + place_in_slab(group, side);
+            std::vector<spirv::f32> found = stored_partial(first);
+            for (std::uint32_t part = 1; part < s_.parts; ++part)
+              add_to(found, stored_partial(first + part * all_slabs_));
+            group.sums.push_back(std::move(found));
           }
-          group.sums.push_back(std::move(found));
-        }
-        groups.push_back(std::move(group));
-      }
-      finish_and_store(groups);
-    });
+        },
+        [&](std::vector<result_group>& groups) { finish_and_store(groups); });
   }
 
   void store_results(std::vector<result_group>& groups) {

@@ -18,13 +18,20 @@ class balancer {
  public:
   explicit balancer(draft& all) : draft_(all), g_(all.g()), places_(all.places) {}
 
-  void run() {
+  double run() {
     find_groups();
+    const double before = seconds();
     if (draft_.options.balance) improve_all();
-    for (const kernel_group& each : groups_) draft_.result.predicted_seconds += each.seconds(draft_.options.launch);
+    draft_.result.predicted_seconds = seconds();
+    return before;
   }
 
  private:
+  [[nodiscard]] double seconds() const {
+    double sum = 0;
+    for (const kernel_group& each : groups_) sum += each.seconds(draft_.options.launch);
+    return sum;
+  }
   void improve_all() {
     find_memory();
     constexpr int most_passes = 4;
@@ -138,14 +145,14 @@ class balancer {
   std::int64_t most_ = 0;
 };
 
-MEGANEURA_INLINE void balance(draft& all) {
-  if (all.options.times.empty()) return;
+MEGANEURA_INLINE double balance(draft& all) {
+  if (all.options.times.empty()) return 0;
   if (all.options.times.size() != all.g().size()) {
     fail(error_category::invalid_argument,
          "plan_options::times has {} entries and the graph {} nodes; optimize_report::times has one for each",
          all.options.times.size(), all.g().size());
   }
-  balancer(all).run();
+  return balancer(all).run();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan::detail

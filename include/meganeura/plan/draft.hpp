@@ -96,8 +96,8 @@ struct draft {
 /// those of make_plan for a node.
 void schedule(draft& all);
 /// Of kernels whose times are known: another level where the step gets quicker by that, with as much memory and as many
-/// levels.
-void balance(draft& all);
+/// levels. Returns the seconds that were foretold before.
+double balance(draft& all);
 /// errors: invalid_argument for a parameter or a state that is missing or has another shape.
 void place_leaves(draft& all);
 /// Levels of effects, places of what they read, and the copies they need: whoever reads a state or a parameter reads

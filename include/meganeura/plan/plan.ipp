@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::plan {
 
@@ -32,11 +33,8 @@ MEGANEURA_INLINE std::vector<std::optional<std::size_t>> overwritten_operands(co
 
 namespace detail {
 
-inline execution_plan planned(graph g, const layout& parameters, const plan_options& options,
-                              std::uint64_t page_bytes) {
-  draft all(std::move(g), parameters, options, page_bytes);
-  schedule(all);
-  balance(all);
+// Of a draft whose kernels have their levels.
+inline execution_plan finished(draft all) {
   place_leaves(all);
   place_effects(all);
   place_results(all);
@@ -49,16 +47,23 @@ inline execution_plan planned(graph g, const layout& parameters, const plan_opti
 
 MEGANEURA_INLINE execution_plan make_plan(graph g, const layout& parameters, const plan_options& options,
                                           std::uint64_t page_bytes) {
-  if (options.times.empty() || !options.balance) return detail::planned(std::move(g), parameters, options, page_bytes);
+  detail::draft all(std::move(g), parameters, options, page_bytes);
+  detail::schedule(all);
+  const std::vector<detail::placement> early = all.places;
+  const double early_seconds = detail::balance(all);
+  const auto level = &detail::placement::level;
+  if (std::ranges::equal(early, all.places, {}, level, level)) {
+    all.result.predicted_seconds = early_seconds;
+    return detail::finished(std::move(all));
+  }
   // What shares memory is known last.
   constexpr double most_memory = 1.01;
-  plan_options early = options;
-  early.balance = false;
-  execution_plan as_early = detail::planned(g, parameters, early, page_bytes);
-  execution_plan balanced = detail::planned(std::move(g), parameters, options, page_bytes);
-  const auto most = most_memory * static_cast<double>(as_early.peak_bytes());
-  const bool is_better = balanced.predicted_seconds < as_early.predicted_seconds;
-  return is_better && static_cast<double>(balanced.peak_bytes()) <= most ? balanced : as_early;
+  detail::draft as_early = all;
+  as_early.places = early;
+  as_early.result.predicted_seconds = early_seconds;
+  execution_plan before = detail::finished(std::move(as_early)), balanced = detail::finished(std::move(all));
+  const auto most = most_memory * static_cast<double>(before.peak_bytes());
+  return static_cast<double>(balanced.peak_bytes()) <= most ? balanced : before;
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::plan
