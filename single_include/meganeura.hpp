@@ -58951,7 +58951,7 @@ inline void check_cooperative(const matmul_problem& problem, const product_sched
          "matmul schedule '{}': a subgroup keeps at most {} results of split operands in its registers", to_string(s),
          fusion::largest_split);
   }
-  if (!fusion::shares_terms(s, extent_of(problem.k), device)) {
+  if (!fusion::shares_terms(s, static_cast<std::int64_t>(extent_of(problem.k)), device)) {
     fail(error_category::invalid_argument,
          "matmul schedule '{}': each part has whole steps of the {} terms of k, and those on their way at once; the "
          "device counts "
