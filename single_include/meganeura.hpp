@@ -42403,7 +42403,9 @@ class attention_gradient_draft {
       value.output = axes(keys.output);
       const class_id made = owner(product);
       operands[5] = mean_for(made, product);
-      if (!is_plain(value.output) || std::ranges::find(operands, made) != operands.end()) return;
+      if (!has_each(value.output, {true, true, false, false, true}) ||
+          std::ranges::find(operands, made) != operands.end())
+        return;
       for (const attention_schedule& each : schedules) {
         value.schedule = each;
         g_.add_to(made, op::attention, value, operands, reasons(product));
@@ -42432,7 +42434,8 @@ class attention_gradient_draft {
         axes.know(side == 0 ? queries.b : queries.a, access);
         if (!axes.match()) return;
         const index_map output = axes(queries.output);
-        if (is_plain(output)) found.push_back({product, output});
+        if (has_each(output, {true, false, without == width, true, without == channels}))
+          found.push_back({product, output});
       });
     };
     collect(slopes, operands_[0], of_.query(), channels, of_keys);
@@ -42464,6 +42467,19 @@ class attention_gradient_draft {
       }
     }
     return any;
+  }
+
+  // Whether a product's results are those of each of these groups of axes, added up over the others: its kernel adds up
+  // over no batch, not even where keys differ in it and values do not.
+  [[nodiscard]] bool has_each(const index_map& output, std::array<bool, 5> groups) const {
+    if (!is_plain(output)) return false;
+    const auto counts = of_.axes();
+    for (std::size_t group = 0, axis = 0; group < groups.size(); ++group) {
+      for (int i = 0; i < counts[group]; ++i, ++axis) {
+        if (of_.space[static_cast<int>(axis)] > 1 && (output.strides[axis] != 0) != groups[group]) return false;
+      }
+    }
+    return true;
   }
 
   [[nodiscard]] rule_mask reasons(enode_id product) const {

@@ -255,7 +255,25 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
          const node_id scores = g.contract(all.k, all.q, "jd", "id", "ji");
          add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ji", "jc", "ic"));
        }},
-      {"a soft cap", [&](graph& g) { with_options(g, {.causal = true, .softcap = 3}, 6, 6, 2, 2, 8, 8); }},
+      {"values of a whole batch",
+       [&](graph& g) {
+         const operands all = make_operands(g, {2, 5, 4}, {2, 7, 4}, {7, 3});
+         const node_id weights = samples::softmax(g, g.contract(all.q, all.k, "bid", "bjd", "bij"));
+         add_gradients(g, g.contract(weights, all.v, "bij", "jc", "cib"));
+       }},
+      {"queries of a whole batch",
+       [&](graph& g) {
+         const operands all = make_operands(g, {5, 4}, {2, 7, 4}, {2, 7, 3});
+         const node_id weights = samples::softmax(g, g.contract(all.q, all.k, "id", "bjd", "bij"));
+         add_gradients(g, g.contract(weights, all.v, "bij", "bjc", "bic"));
+       }},
+      {"keys of a whole batch",
+       [&](graph& g) {
+         const operands all = make_operands(g, {2, 5, 4}, {7, 4}, {2, 7, 3});
+         const node_id weights = samples::softmax(g, g.contract(all.q, all.k, "bid", "jd", "bij"));
+         add_gradients(g, g.contract(weights, all.v, "bij", "bjc", "bic"));
+       }},
+      {"a soft cap", [&](graph& g) { with_options(g, {.causal = true, .softcap = 4}, 6, 6, 2, 2, 8, 8); }},
       {"a window", [&](graph& g) { with_options(g, {.causal = true, .sliding_window = 3}, 6, 6, 2, 2, 8, 8); }},
   };
   fusion::optimize_options units;  // whose costs try choices without each of these
@@ -267,6 +285,8 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
       each.make(g);
       expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
       expect_equal(g, fusion::optimize(g, units), each.name);
+      SCOPED_TRACE(each.name);
+      samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
     }
   }
 }
