@@ -31152,6 +31152,7 @@ enum class structural : std::uint8_t {
   matmul_rotary,    // a product whose columns are turned in pairs
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
+  softmax_spelling,     // a softmax that is written in another way
   fuse_attention,       // two products with a softmax between them
   attention_weights,    // its weights once more, from what it knows of its rows
   attention_gradients,  // the products and rows that are its gradients
@@ -31252,6 +31253,10 @@ struct product_results : structural_rule<structural::matmul_results, op::region>
 struct product_rotary : structural_rule<structural::matmul_rotary, op::region> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A softmax, or its gradient, that is written in another way: a region more, as the rules of attention read it.
+struct softmax_spelling : structural_rule<structural::softmax_spelling, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -31306,8 +31311,8 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations =
-    rule_list<product_epilogue, product_pair, product_results, product_rotary, fuse_attention, product_prologue>;
+using between_implementations = rule_list<product_epilogue, product_pair, product_results, product_rotary,
+                                          softmax_spelling, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
@@ -31914,8 +31919,9 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
                bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_weights) |
-               bit(structural::attention_gradients) | bit(structural::matmul_prologue);
+    enabled -= bit(structural::skip_rounding) | bit(structural::softmax_spelling) | bit(structural::fuse_attention) |
+               bit(structural::attention_weights) | bit(structural::attention_gradients) |
+               bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });
@@ -41961,16 +41967,17 @@ class softmax_gradient_reader {
     const scalar_node& difference = nodes_[at];
     scalar_ref own = difference.operands[0], sum = difference.operands[1];
     if (nodes_[own].op == scalar_op::row_sum && difference.op == scalar_op::add) std::swap(own, sum);
-    powers of_own, of_sum;
-    of_sum.negative = difference.op == scalar_op::subtract;
+    powers of_own, of_mean, in_sum;
+    of_mean.negative = difference.op == scalar_op::subtract;
     const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
     const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
-    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_sum, false)) return {};
+    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_mean, false)) return {};
     sum = nodes_[sum].operands[0];
-    if (!descend(sum, is_gradient, of_sum, false)) return {};
+    if (!descend(sum, is_gradient, in_sum, false)) return {};
     // That is weight * (gradient - the sum of weight * gradient).
-    const bool is_mean =
-        of_own.weight == 0 && of_sum.weight == 1 && of_sum.total == of_own.total && of_sum.negative != of_own.negative;
+    const bool is_mean = of_own.weight == 0 && of_mean.weight == 0 && in_sum.weight == 1 &&
+                         of_mean.total + in_sum.total == of_own.total &&
+                         (of_mean.negative != in_sum.negative) != of_own.negative;
     const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
     if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
     return slope();
@@ -42638,6 +42645,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::matmul_rotary, "matmul_rotary"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
+                                                          {structural::softmax_spelling, "softmax_spelling"},
                                                           {structural::fuse_attention, "fuse_attention"},
                                                           {structural::attention_weights, "attention_weights"},
                                                           {structural::attention_gradients, "attention_gradients"},
@@ -44760,6 +44768,127 @@ MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id 
       }
     }
   }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Softmax as it is written elsewhere, told as the rules of attention read it.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// Writes a program of rows once more, with quotients by a sum instead of products with its inverse or exponentials of
+// its logarithm, and distances of scaled scores from the largest instead of scaled distances. What it gives is finite and
+// no zero where what the program gives is.
+class softmax_speller {
+ public:
+  /// Nothing where it is written so already.
+  std::optional<scalar_program> spell(const scalar_program& program) {
+    small_vector<scalar_ref, 64> made;
+    for (const scalar_node& node : program.nodes) {
+      std::array<scalar_ref, 3> operands{};
+      const auto arity = static_cast<std::size_t>(info(node.op).arity);
+      for (std::size_t k = 0; k < arity; ++k) operands[k] = made[node.operands[k]];
+      made.push_back(written(node, std::span(operands).first(arity)));
+    }
+    if (!differs_) return {};
+    return builder_.finish(made.back());
+  }
+
+ private:
+  scalar_ref written(const scalar_node& node, std::span<const scalar_ref> operands) {
+    std::optional<scalar_ref> other;
+    switch (node.op) {
+      case scalar_op::argument: return builder_.argument(static_cast<int>(node.value), node.type);
+      case scalar_op::constant: return builder_.constant(node.value, node.type);
+      case scalar_op::exp: other = quotient(operands[0]); break;
+      case scalar_op::divide: other = distance(node.op, operands[0], operands[1]); break;
+      case scalar_op::multiply:
+        for (std::size_t k = 0; k < 2 && !other; ++k) {
+          if (is_inverse(operands[k])) other = over(operands[1 - k], operands[k]);
+          if (!other) other = distance(node.op, operands[1 - k], operands[k]);
+        }
+        break;
+      default: break;
+    }
+    differs_ = differs_ || other;
+    return other ? *other : builder_.apply(node.op, operands, node.type);
+  }
+
+  [[nodiscard]] bool is(scalar_ref ref, scalar_op kind) const { return builder_.node(ref).op == kind; }
+  [[nodiscard]] scalar_ref operand(scalar_ref ref, int k) const { return builder_.node(ref).operands[k]; }
+  [[nodiscard]] std::optional<double> number(scalar_ref ref) const {
+    return is(ref, scalar_op::constant) ? std::optional(builder_.node(ref).value) : std::nullopt;
+  }
+  // x - the largest x of the row.
+  [[nodiscard]] bool is_distance(scalar_ref ref) const {
+    return is(ref, scalar_op::subtract) && is(operand(ref, 1), scalar_op::row_max) &&
+           operand(operand(ref, 1), 0) == operand(ref, 0);
+  }
+  scalar_ref distance(scalar_ref score) {
+    return builder_.binary(scalar_op::subtract, score, builder_.unary(scalar_op::row_max, score));
+  }
+
+  // 1 over sums of the row.
+  [[nodiscard]] bool is_inverse(scalar_ref ref) const {
+    if (is(ref, scalar_op::reciprocal)) return is(operand(ref, 0), scalar_op::row_sum);
+    return is(ref, scalar_op::divide) && is(operand(ref, 1), scalar_op::row_sum) &&
+           (number(operand(ref, 0)) == 1 || is_inverse(operand(ref, 0)));
+  }
+  scalar_ref over(scalar_ref value, scalar_ref inverse) {
+    if (is(inverse, scalar_op::reciprocal))
+      return builder_.binary(scalar_op::divide, value, operand(inverse, 0));
+    const scalar_ref above = operand(inverse, 0), sum = operand(inverse, 1);
+    return builder_.binary(scalar_op::divide, number(above) == 1 ? value : over(value, above), sum);
+  }
+
+  // exp(d - log(sum of exp(d))), also as exp(x - (largest + that logarithm)), as exp(d) / sum.
+  std::optional<scalar_ref> quotient(scalar_ref of) {
+    if (!is(of, scalar_op::subtract)) return {};
+    scalar_ref from = operand(of, 0), less = operand(of, 1);
+    if (is(less, scalar_op::add)) {
+      const int k = is(operand(less, 0), scalar_op::log) ? 1 : 0;
+      from = builder_.binary(scalar_op::subtract, from, operand(less, k));
+      less = operand(less, 1 - k);
+    }
+    if (!is(less, scalar_op::log) || !is_distance(from)) return {};
+    const scalar_ref e = builder_.unary(scalar_op::exp, from), sum = operand(less, 0);
+    if (!is(sum, scalar_op::row_sum) || operand(sum, 0) != e) return {};
+    return builder_.binary(scalar_op::divide, e, sum);
+  }
+
+  // (x - the largest) by a number as the distance of scaled values: by no more than 1, or these could overflow.
+  std::optional<scalar_ref> distance(scalar_op kind, scalar_ref of, scalar_ref by) {
+    const std::optional<double> factor = number(by);
+    if (!factor || !is_distance(of)) return {};
+    if (kind == scalar_op::multiply ? !(*factor > 0 && *factor <= 1) : !(*factor >= 1)) return {};
+    return distance(builder_.binary(kind, operand(of, 0), by));
+  }
+
+  scalar_builder builder_;
+  bool differs_ = false;
+};
+
+MEGANEURA_INLINE void softmax_spelling::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const auto& region = g.get<region_attribute>(id);
+  const auto has = [&](scalar_op kind) {
+    return std::ranges::find(region.program.nodes, kind, &scalar_node::op) != region.program.nodes.end();
+  };
+  if (region.row_axes == 0 || region.per_row || !region.further.empty() || g[owner].decides || !has(scalar_op::exp) ||
+      !has(scalar_op::row_sum))
+    return;
+  const std::optional<scalar_program> spelled = softmax_speller().spell(region.program);
+  if (!spelled) return;
+  region_attribute made = region;
+  made.program = *spelled;
+  const class_list operands(g.operands(id).begin(), g.operands(id).end());
+  const rule_mask reasons = bit(rule) | g.node(id).reasons;
+  g.add_to(owner, op::region, made, operands, reasons, skips_rounding(reasons));
+  pass.note_applied(rule);
 }
 
 }  // namespace detail

@@ -76,6 +76,16 @@ void with_options(graph& g, gqa_options options, std::int64_t t, std::int64_t s,
   add_gradients(g, attend(all.q, all.k, all.v, options));
 }
 
+node_id exp_of_distance(graph& g, node_id s, double scale = 1) {
+  const node_id largest = g.stop_gradient(g.expand_axes(g.reduce(reduce_kind::max, s, 2), shape(g[s].extents), 2));
+  return g.map(scalar_op::exp, {g.multiply(g.subtract(s, largest), g.full_like(s, scale))});
+}
+template <class Weigh>
+void by_hand(graph& g, Weigh weigh) {
+  const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+  add_gradients(g, g.contract(weigh(g.contract(all.q, all.k, "id", "jd", "ij")), all.v, "ij", "jc", "ic"));
+}
+
 const std::vector<spelling> found{
     {"plain", [](graph& g) { with_options(g, {}, 6, 6, 2, 2, 8, 8); }},
     {"causal", [](graph& g) { with_options(g, {.causal = true}, 6, 6, 2, 2, 8, 8); }},
@@ -106,6 +116,28 @@ const std::vector<spelling> found{
                           {g, g.parameter("v", dtype::f32, {7, 4})}};
        const node_id scores = g.contract(all.q, all.k, "id", "jd", "ij");
        add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ij", "jc", "ic"));
+     }},
+    {"times the reciprocal of the sum",
+     [](graph& g) {
+       by_hand(g, [&](node_id s) {
+         const node_id e = exp_of_distance(g, s);
+         const node_id inverse = g.map(scalar_op::reciprocal, {g.reduce(reduce_kind::sum, e, 2)});
+         return g.multiply(e, g.expand_axes(inverse, {5, 7}, 2));
+       });
+     }},
+    {"one over the sum",
+     [](graph& g) {
+       by_hand(g, [&](node_id s) {
+         const node_id e = exp_of_distance(g, s), sum = g.reduce(reduce_kind::sum, e, 2);
+         return g.multiply(e, g.expand_axes(g.divide(g.full_like(sum, 1), sum), {5, 7}, 2));
+       });
+     }},
+    {"scaled behind the maximum",
+     [](graph& g) {
+       by_hand(g, [&](node_id s) {
+         const node_id e = exp_of_distance(g, s, 0.5), sum = g.reduce(reduce_kind::sum, e, 2);
+         return g.divide(e, g.expand_axes(sum, {5, 7}, 2));
+       });
      }},
     {"matrices",
      [](graph& g) {
@@ -254,6 +286,21 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
          const operands all = make(g);
          const node_id scores = g.contract(all.k, all.q, "jd", "id", "ji");
          add_gradients(g, g.contract(samples::softmax(g, scores), all.v, "ji", "jc", "ic"));
+       }},
+      {"a mean that nothing weighs",  // where weights stand outside of the sum, not in it
+       [&](graph& g) {
+         const operands all = make(g);
+         const node_id e = exp_of_distance(g, scores_of(g, all));
+         const node_id total = g.expand_axes(g.reduce(reduce_kind::sum, e, 2), {5, 7}, 2);
+         const node_id dy = g.input("dy", dtype::f32, {5, 3});
+         const node_id of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
+         const node_id sum = g.expand_axes(g.reduce(reduce_kind::sum, of_weights, 2), {5, 7}, 2);
+         const node_id above = g.subtract(of_weights, g.divide(g.multiply(sum, e), total));
+         const node_id slopes = g.divide(g.multiply(above, e), total), weights = g.divide(e, total);
+         g.add_output("y", g.contract(weights, all.v, "ij", "jc", "ic"));
+         g.add_output("dq", g.contract(slopes, all.k, "ij", "jd", "id"));
+         g.add_output("dk", g.contract(slopes, all.q, "ij", "id", "jd"));
+         g.add_output("dv", g.contract(weights, dy, "ij", "ic", "jc"));
        }},
       {"values of a whole batch",
        [&](graph& g) {

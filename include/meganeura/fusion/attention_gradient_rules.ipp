@@ -48,16 +48,17 @@ class softmax_gradient_reader {
     const scalar_node& difference = nodes_[at];
     scalar_ref own = difference.operands[0], sum = difference.operands[1];
     if (nodes_[own].op == scalar_op::row_sum && difference.op == scalar_op::add) std::swap(own, sum);
-    powers of_own, of_sum;
-    of_sum.negative = difference.op == scalar_op::subtract;
+    powers of_own, of_mean, in_sum;
+    of_mean.negative = difference.op == scalar_op::subtract;
     const auto is_sum = [&](scalar_ref each) { return nodes_[each].op == scalar_op::row_sum; };
     const auto is_gradient = [&](scalar_ref each) { return is_argument(nodes_[each]); };
-    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_sum, false)) return {};
+    if (!descend(own, is_gradient, of_own, false) || !descend(sum, is_sum, of_mean, false)) return {};
     sum = nodes_[sum].operands[0];
-    if (!descend(sum, is_gradient, of_sum, false)) return {};
+    if (!descend(sum, is_gradient, in_sum, false)) return {};
     // That is weight * (gradient - the sum of weight * gradient).
-    const bool is_mean =
-        of_own.weight == 0 && of_sum.weight == 1 && of_sum.total == of_own.total && of_sum.negative != of_own.negative;
+    const bool is_mean = of_own.weight == 0 && of_mean.weight == 0 && in_sum.weight == 1 &&
+                         of_mean.total + in_sum.total == of_own.total &&
+                         (of_mean.negative != in_sum.negative) != of_own.negative;
     const bool is_weighed = outside.weight == 1 && outside.total + of_own.total == 0;
     if (!is_mean || !is_weighed || outside.negative != of_own.negative) return {};
     return slope();

@@ -34,6 +34,7 @@ MEGANEURA_INLINE std::string to_string(structural rule) {
                                                           {structural::matmul_rotary, "matmul_rotary"},
                                                           {structural::relu_mask, "relu_mask"},
                                                           {structural::widen_product, "widen_product"},
+                                                          {structural::softmax_spelling, "softmax_spelling"},
                                                           {structural::fuse_attention, "fuse_attention"},
                                                           {structural::attention_weights, "attention_weights"},
                                                           {structural::attention_gradients, "attention_gradients"},

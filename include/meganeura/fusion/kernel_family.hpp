@@ -143,5 +143,6 @@ void for_each_implementation(Function f) {
 #include <meganeura/fusion/region_rules.ipp>
 #include <meganeura/fusion/rotary_rules.ipp>
 #include <meganeura/fusion/several_rules.ipp>
+#include <meganeura/fusion/softmax_rules.ipp>
 #include <meganeura/fusion/split_rules.ipp>
 #endif

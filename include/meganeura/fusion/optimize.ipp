@@ -168,8 +168,9 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
                bit(structural::matmul_rotary);
   }
   if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::fuse_attention) | bit(structural::attention_weights) |
-               bit(structural::attention_gradients) | bit(structural::matmul_prologue);
+    enabled -= bit(structural::skip_rounding) | bit(structural::softmax_spelling) | bit(structural::fuse_attention) |
+               bit(structural::attention_weights) | bit(structural::attention_gradients) |
+               bit(structural::matmul_prologue);
   for_each_implementation([&]<op Kind> {
     if (!options.epilogues) enabled -= bit(ending(Kind));
   });

@@ -34,6 +34,7 @@ enum class structural : std::uint8_t {
   matmul_rotary,    // a product whose columns are turned in pairs
   relu_mask,
   widen_product,        // a product of floats of 16 bits, in f32
+  softmax_spelling,     // a softmax that is written in another way
   fuse_attention,       // two products with a softmax between them
   attention_weights,    // its weights once more, from what it knows of its rows
   attention_gradients,  // the products and rows that are its gradients
@@ -134,6 +135,10 @@ struct product_results : structural_rule<structural::matmul_results, op::region>
 struct product_rotary : structural_rule<structural::matmul_rotary, op::region> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// A softmax, or its gradient, that is written in another way: a region more, as the rules of attention read it.
+struct softmax_spelling : structural_rule<structural::softmax_spelling, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // A product whose one operand is the softmax of another product's results: neither of the two need be stored.
 struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> {
   static void apply(implementation_pass& pass, enode_id id);
@@ -188,8 +193,8 @@ struct rule_list {
 
 using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
-using between_implementations =
-    rule_list<product_epilogue, product_pair, product_results, product_rotary, fuse_attention, product_prologue>;
+using between_implementations = rule_list<product_epilogue, product_pair, product_results, product_rotary,
+                                          softmax_spelling, fuse_attention, product_prologue>;
 
 // ---- what the rules share -------------------------------------------------------------------------------------------
 
