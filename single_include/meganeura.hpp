@@ -2188,7 +2188,9 @@ struct scalar_program {
   /// Exactly one operation applied to arguments 0, 1, 2 in order (how a map looks before fusion), or nothing.
   [[nodiscard]] bool is_single(scalar_op kind) const;
   /// The program that returns argument 0 unchanged.
-  [[nodiscard]] bool is_identity() const { return nodes.size() == 1 && nodes[0].op == scalar_op::argument; }
+  [[nodiscard]] bool is_identity() const {
+    return nodes.size() == 1 && nodes[0].op == scalar_op::argument && nodes[0].value == 0;
+  }
   [[nodiscard]] std::uint64_t hash() const;
 
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
@@ -18307,7 +18309,8 @@ enum class precision : std::uint8_t {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// How far a rule may change the numbers. `exact`: not at all. `reassociates`, what programs allow by default: by
+/// How far a rule may change the numbers. `exact`: not at all, but by the order in which long sums are
+/// added up. `reassociates`, what programs allow by default: by
 /// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
 /// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
 /// a known approximation.
@@ -18324,7 +18327,7 @@ class tuned_products;
 struct optimize_options {
   std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
   bool algebra = true;                                            // pattern rules
-  bool fusion = true;                                             // fuse_*, recompute
+  bool fusion = true;                                             // fuse_*, recompute, prologues, pairs, results
   bool epilogues = true;                                          // *_epilogue
   egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
@@ -29811,7 +29814,8 @@ class engine {
   std::vector<shape> shapes_;
   hash_index<shape_id> shape_ids_;
   attribute_pool attributes_;
-  std::vector<class_id> unions_;  // classes to repair
+  std::vector<class_id> unions_;   // classes to repair
+  std::vector<class_id> thinned_;  // classes of nodes that are dead since
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   bool any_decides_ = false;
@@ -31339,6 +31343,20 @@ inline bool is_forward(const index_map& access) {
 }
 inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
 
+// A product that stores the sums of its two operands' products and nothing else.
+inline bool is_plain_product(const matmul_attribute& product) {
+  return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+}
+
+// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
+template <class List, class Element>
+std::size_t append_once(List& list, std::size_t first, const Element& element) {
+  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
+  const auto place = static_cast<std::size_t>(known - list.begin());
+  if (place == list.size()) list.push_back(element);
+  return place;
+}
+
 inline void flat_loops(region_draft& draft, const shape& extents) {
   draft.loops.space = {extents.elements()};
   draft.loops.accesses = {dense_access(draft.loops.space)};
@@ -31866,6 +31884,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (tuned == nullptr || (!product->start.is_empty() && !(tuned->is_scaled() && tuned->parts == 1 &&
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
+  if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -31895,7 +31914,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
                                tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
     times.resize(result.size());
-    times.back() = node_time(e, chosen, options.device);
+    times[made[id]] = node_time(e, chosen, options.device);  // which may be a node that is there
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -32053,6 +32072,7 @@ inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
 struct left_out {
   std::vector<shape> gradients{};  // of attention, by their sizes
   bool prologues = false, softmaxes = false;
+  double seconds = 1;  // that such a node costs more: still chosen where nothing else computes the value
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
@@ -32065,8 +32085,7 @@ struct left_out {
 inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
     kernel_time found = node_time(all.graph, id, options.device);
-    constexpr double never = 1;  // a second; still chosen where nothing else computes the value
-    if (without.has(all.graph, id)) found.alone += never, found.busy += never;
+    if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
     return found;
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
@@ -32087,9 +32106,10 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
-  if (!any) return detail::choose_without(all, options, {});
   detail::left_out without;
   extraction best = detail::choose_without(all, options, without);
+  if (!any || options.search_passes == 0) return best;
+  without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more);
     if (found.seconds >= best.seconds) return;
@@ -32097,13 +32117,13 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
     without = more;
   };
   const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
-  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
+  if (std::ranges::any_of(best.order, is_chosen)) {
     detail::left_out more = without;
     more.prologues = true;
     attempt(more);
   }
   const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
-  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_softmax)) {
+  if (std::ranges::any_of(best.order, is_softmax)) {
     detail::left_out more = without;
     more.softmaxes = true;
     attempt(more);
@@ -39359,6 +39379,7 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
       std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
       if (known != no_id && known != parent) {
         node.dead = true;
+        thinned_.push_back(node.owner);
         merge(node.owner, nodes_[known].owner);
         continue;
       }
@@ -39382,10 +39403,10 @@ MEGANEURA_INLINE void engine::rebuild() {
     std::sort(todo.begin(), todo.end());
     todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
     for (class_id id : todo) repair(find(id));
-    for (class_id id : todo) {
-      node_list& nodes = classes_[find(id)].nodes;
-      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
-    }
+  }
+  for (class_id id : std::exchange(thinned_, {})) {
+    node_list& nodes = classes_[find(id)].nodes;
+    nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
   }
 }
 
@@ -41320,6 +41341,7 @@ class epilogue_draft {
         region_(g.get<region_attribute>(region)),
         operand_(operand),
         own_(own_operands(g.node(product).kind)),
+        kept_(second_operands(g, product)),
         most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
     for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
   }
@@ -41356,6 +41378,10 @@ class epilogue_draft {
   }
 
  private:
+  static std::size_t second_operands(const engine& g, enode_id product) {
+    const auto* multiplied = std::get_if<matmul_attribute>(&g.attribute_of(product));
+    return multiplied == nullptr ? 0 : multiplied->sums() - 1;
+  }
   const char* find_read(int& which) const {
     for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
       if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
@@ -41390,13 +41416,9 @@ class epilogue_draft {
     if (!is_forward(composed)) return "an operand would be read backwards";
     if (composed.source >= 0) {
       const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
-      const auto found = std::find(others.begin(), others.end(), other);
-      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
-      if (found == others.end()) others.push_back(other);
+      composed.source = static_cast<int>(own_ + append_once(others, kept_, other));
     }
-    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
-    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
-    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
+    argument = builder.argument(1 + static_cast<int>(append_once(finish.accesses, kept_, composed)), type);
     return nullptr;
   }
 
@@ -41405,6 +41427,7 @@ class epilogue_draft {
   const region_attribute& region_;
   std::size_t operand_;
   std::size_t own_;   // operands of the product itself
+  std::size_t kept_;  // of the others and of accesses, those of a pair, which are multiplied
   std::size_t most_;  // others there may be
 };
 
@@ -41660,7 +41683,7 @@ class attention_draft {
   const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
     const auto rows = g_.get<region_attribute>(rows_);
     const auto inner = g_.get<matmul_attribute>(scores);
-    if (!inner.start.is_empty()) return "the scores' product has a prologue";
+    if (!inner.start.is_empty() || inner.paired) return "the scores' product has a prologue, or is two products";
     const class_id owner = g_.find(g_.node(product_).owner);
     for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
       if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
@@ -41740,9 +41763,7 @@ class attention_draft {
   void note_source(index_map& access, enode_id of) {
     if (access.source < 0) return;
     const class_id source = g_.operand(of, static_cast<std::size_t>(access.source));
-    const auto known = std::ranges::find(others_, source);
-    access.source = 3 + static_cast<int>(known - others_.begin());
-    if (known == others_.end()) others_.push_back(source);
+    access.source = 3 + static_cast<int>(append_once(others_, 0, source));
   }
 
   const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const region_attribute& region,
@@ -41787,12 +41808,19 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space)) {
+    const bool has_all_rows = row_count(region) == value.sizes()[0] * value.sizes()[1];
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space) && has_all_rows) {
       const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
       if (statistics != no_id && pass_.enabled(structural::attention_weights))
         add_weights(softmax, which, scores, statistics, reasons);
     }
     return nullptr;
+  }
+
+  static std::int64_t row_count(const region_attribute& region) {
+    std::int64_t count = 1;
+    for (int axis = 0; axis < region.space.rank() - region.row_axes; ++axis) count *= region.space[axis];
+    return count;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.
@@ -41899,7 +41927,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& product = g.get<matmul_attribute>(id);
-  if (!product.finish.program.is_identity() || !product.start.is_empty() || g[owner].type != dtype::f32) return;
+  if (!is_plain_product(product) || g[owner].type != dtype::f32) return;
   for (std::size_t side = 0; side < 2; ++side) {
     const class_id weights = g.operand(id, side);
     const node_list candidates = g[weights].nodes;
@@ -42123,9 +42151,10 @@ class matched_axes {
       }
       if (to_.back() < 0) return false;
     }
-    // What is known steps along no other axis.
+    // The product has all axes but those, and along these what is known does not step.
     for (int other = 0; other < space_.rank(); ++other) {
       if (taken[static_cast<std::size_t>(other)] || space_[other] == 1) continue;
+      if (other < first_left_out_ || other >= end_left_out_) return false;
       for (const auto& [own, known] : pairs_) {
         if (known->strides[other] != 0) return false;
       }
@@ -42188,14 +42217,16 @@ class attention_gradient_draft {
  private:
   [[nodiscard]] class_id owner(enode_id id) const { return g_.find(g_.node(id).owner); }
 
+  [[nodiscard]] bool is_product(enode_id id) const {
+    return !g_.node(id).dead && g_.node(id).kind == op::matmul && is_plain_product(g_.get<matmul_attribute>(id));
+  }
+
   // use(product, which operand it is) of what reads the class, as it is.
   template <class Use>
   void each_product(class_id from, const Use& use) {
     const node_list readers = g_[g_.find(from)].parents;
     for (const enode_id reader : readers) {
-      if (g_.node(reader).dead || g_.node(reader).kind != op::matmul || g_.node(reader).operand_count != 2) continue;
-      if (!g_.get<matmul_attribute>(reader).finish.program.is_identity() || g_[owner(reader)].type != dtype::f32)
-        continue;
+      if (!is_product(reader) || g_[owner(reader)].type != dtype::f32) continue;
       for (std::size_t side = 0; side < 2; ++side) {
         if (g_.operand(reader, side) == g_.find(from)) use(reader, side);
       }
@@ -42207,13 +42238,18 @@ class attention_gradient_draft {
     return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
   }
 
-  // What weighs values in a product that computes the same, and is a softmax.
+  // What weighs values in a product that computes the same, as these are weighed, and is a softmax.
   void find_weights() {
     const node_list nodes = g_[output_].nodes;
     for (const enode_id node : nodes) {
-      if (g_.node(node).dead || g_.node(node).kind != op::matmul || g_.node(node).operand_count != 2) continue;
+      if (!is_product(node)) continue;
+      const auto& product = g_.get<matmul_attribute>(node);
       for (std::size_t side = 0; side < 2; ++side) {
         if (g_.operand(node, side) != operands_[2]) continue;
+        matched_axes axes(product, of_, width);
+        axes.know(side == 0 ? product.a : product.b, of_.values());
+        axes.know(product.output, of_.output);
+        if (!axes.match() || !(axes(side == 0 ? product.b : product.a) == scores_)) continue;
         const class_id other = g_.operand(node, 1 - side);
         for (const enode_id rows : g_[other].nodes) {
           if (!is_rows(rows)) continue;
@@ -42299,11 +42335,7 @@ class attention_gradient_draft {
     class_list operands;
     scalar_builder builder;
     const auto read = [&](index_map access, class_id source, dtype type) {
-      if (source != no_id) {
-        const auto known = std::ranges::find(operands, source);
-        access.source = static_cast<int>(known - operands.begin());
-        if (known == operands.end()) operands.push_back(source);
-      }
+      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
       made.accesses.push_back(access);
       return builder.argument(static_cast<int>(made.accesses.size() - 1), type);
     };
@@ -42350,9 +42382,8 @@ class attention_gradient_draft {
     operands.append(operands_.begin() + 3, operands_.end());
     if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
     if (operands.size() > pass_.limits().buffers) return "too many operands";
-    const bool unstable[] = {true, true};
     program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
-    std::copy(unstable, unstable + 2, flags.begin());
+    flags[0] = flags[1] = true;
     if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
     bool any = add_query_gradient(owner(rows), value, operands);
     any = add_key_gradients(owner(rows), value, operands) || any;
@@ -42382,15 +42413,10 @@ class attention_gradient_draft {
         return "a border is not a box in the attention's loops";
       if (own.source >= 0) {
         const class_id source = g_.operand(rows, static_cast<std::size_t>(own.source));
-        const auto first = operands.begin() + 6;
-        const auto known = std::find(first, operands.end(), source);
-        read.source = static_cast<int>(known - operands.begin());
-        if (known == operands.end()) operands.push_back(source);
+        read.source = static_cast<int>(append_once(operands, 6, source));
       }
-      const auto first = value.accesses.begin() + 6;
-      const auto known = std::find(first, value.accesses.end(), read);
-      arguments[number] = builder.argument(2 + static_cast<int>(known - first), node.type);
-      if (known == value.accesses.end()) value.accesses.push_back(read);
+      const std::size_t place = append_once(value.accesses, 6, read);
+      arguments[number] = builder.argument(static_cast<int>(place) - 4, node.type);
     }
     value.weight = builder.finish(builder.inlined(slope, arguments));
     return nullptr;
@@ -42409,10 +42435,9 @@ class attention_gradient_draft {
       if (!axes.match()) return;
       value.output = axes(keys.output);
       const class_id made = owner(product);
+      if (!has_each(value.output, {true, true, false, false, true})) return;
       operands[5] = mean_for(made, product);
-      if (!has_each(value.output, {true, true, false, false, true}) ||
-          std::ranges::find(operands, made) != operands.end())
-        return;
+      if (operands[5] == no_id || std::ranges::find(operands, made) != operands.end()) return;
       for (const attention_schedule& each : schedules) {
         value.schedule = each;
         g_.add_to(made, op::attention, value, operands, reasons(product));
@@ -42453,7 +42478,7 @@ class attention_gradient_draft {
         const class_id made = owner(keys.product), second = owner(values.product);
         operands[5] = mean_for(made, keys.product);
         const auto reads = [&](class_id id) { return std::ranges::find(operands, id) != operands.end(); };
-        if (made == second || reads(made) || reads(second)) continue;
+        if (operands[5] == no_id || made == second || reads(made) || reads(second)) continue;
         value.output = keys.output;
         value.further = {{.output = values.output, .type = dtype::f32, .extents = g_.extents(second)}};
         const shape extents = g_.extents(made);
@@ -42503,7 +42528,7 @@ class attention_gradient_draft {
       const class_id both = g_.operand(result, 0), rows = result_of(g_, both, 0);
       if (rows == no_id || g_.node(g_[both].nodes[0]).kind != op::attention) continue;
       const attention_attribute& other = g_.get<attention_attribute>(g_[both].nodes[0]);
-      if (other.space != of_.space || other.axes() != of_.axes() || rows == gradient_) continue;
+      if (other.space != of_.space || other.axes() != of_.axes()) continue;
       nest loops;
       for (int axis = 0; axis < of_.batch_axes + of_.query_axes + of_.channel_axes; ++axis) {
         loops.group[axis] = axis < of_.batch_axes + of_.query_axes ? 0 : 1;
@@ -42518,11 +42543,12 @@ class attention_gradient_draft {
           scalar_op::row_sum,
           builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
       region.accesses = {loops.accesses[1], loops.accesses[2]};
-      region.accesses[0].source = 0, region.accesses[1].source = 1;
+      class_list operands;
+      for (std::size_t i = 0; i < 2; ++i)  // which may be one and the same
+        region.accesses[i].source = static_cast<int>(append_once(operands, 0, i == 0 ? gradient_ : rows));
       region.output = loops.accesses[0];
       region.output.source = 0;
       if (region.row_axes == 0) continue;
-      const class_id operands[] = {gradient_, rows};
       if (mean == no_id) {
         const shape extents{of_.sizes()[0] * of_.sizes()[1]};
         mean = g_.add(op::region, dtype::f32, extents, region, operands, reasons(product));
@@ -42530,7 +42556,7 @@ class attention_gradient_draft {
         g_.add_to(mean, op::region, region, operands, reasons(product));
       }
     }
-    pass_.introduce(mean, reader);
+    if (mean != no_id) pass_.introduce(mean, reader);
     return mean;
   }
 
@@ -43033,7 +43059,9 @@ MEGANEURA_INLINE bool implementation_pass::must_be_stored(class_id id, enode_id 
 
 MEGANEURA_INLINE bool implementation_pass::decides_by_product(enode_id product) const {
   const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  const bool unstable[] = {true};
+  const auto* multiplied = std::get_if<matmul_attribute>(&g_.attribute_of(product));
+  const bool sums[] = {true, true};
+  const auto unstable = std::span(sums).first(multiplied == nullptr ? 1 : multiplied->sums());
   return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
 }
 
@@ -44044,10 +44072,7 @@ class prologue_draft {
     loops.accesses[1].source = 0;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       if (i == *main) continue;
-      const auto behind = draft.operands.begin() + 1 + static_cast<std::ptrdiff_t>(product_.sums());
-      const auto known = std::find(behind, draft.operands.end(), source_of(i));
-      reads[i].source = static_cast<int>(known - draft.operands.begin());
-      if (known == draft.operands.end()) draft.operands.push_back(source_of(i));
+      reads[i].source = static_cast<int>(append_once(draft.operands, 1 + product_.sums(), source_of(i)));
       loops.accesses.push_back(reads[i]);
       numbers_[i] = static_cast<int>(++draft.start_accesses);
     }
@@ -44303,18 +44328,10 @@ class product_writer {
 
   // An argument of the epilogue that reads this; source: no_id where it reads no tensor.
   scalar_ref add_read(index_map read, class_id source, dtype type) {
-    const std::ptrdiff_t multiplied = draft.paired ? 3 : 2;
-    class_list& operands = draft.operands;
-    if (source != no_id) {
-      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
-      read.source = static_cast<int>(known - operands.begin());
-      if (known == operands.end()) operands.push_back(source);
-    }
-    auto& accesses = draft.loops.accesses;
-    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
-    const auto number = static_cast<int>(same - accesses.begin()) - 2;
-    if (same == accesses.end()) accesses.push_back(read);
-    return builder.argument(number, type);
+    const std::size_t multiplied = draft.paired ? 3 : 2;
+    if (source != no_id) read.source = static_cast<int>(append_once(draft.operands, multiplied, source));
+    const std::size_t place = append_once(draft.loops.accesses, multiplied + 1, read);
+    return builder.argument(static_cast<int>(place) - 2, type);
   }
   // `argument(number, dtype)`: what stands for each.
   template <class Argument>
@@ -44780,8 +44797,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Writes a program of rows once more, with quotients by a sum instead of products with its inverse or exponentials of
-// its logarithm, and distances of scaled scores from the largest instead of scaled distances. What it gives is finite and
-// no zero where what the program gives is.
+// its logarithm, and distances of scaled scores from the largest instead of scaled distances. What it gives is finite
+// and no zero where what the program gives is.
 class softmax_speller {
  public:
   /// Nothing where it is written so already.
@@ -44801,17 +44818,24 @@ class softmax_speller {
   scalar_ref written(const scalar_node& node, std::span<const scalar_ref> operands) {
     std::optional<scalar_ref> other;
     switch (node.op) {
-      case scalar_op::argument: return builder_.argument(static_cast<int>(node.value), node.type);
-      case scalar_op::constant: return builder_.constant(node.value, node.type);
-      case scalar_op::exp: other = quotient(operands[0]); break;
-      case scalar_op::divide: other = distance(node.op, operands[0], operands[1]); break;
+      case scalar_op::argument:
+        return builder_.argument(static_cast<int>(node.value), node.type);
+      case scalar_op::constant:
+        return builder_.constant(node.value, node.type);
+      case scalar_op::exp:
+        other = quotient(operands[0]);
+        break;
+      case scalar_op::divide:
+        other = distance(node.op, operands[0], operands[1]);
+        break;
       case scalar_op::multiply:
         for (std::size_t k = 0; k < 2 && !other; ++k) {
           if (is_inverse(operands[k])) other = over(operands[1 - k], operands[k]);
           if (!other) other = distance(node.op, operands[1 - k], operands[k]);
         }
         break;
-      default: break;
+      default:
+        break;
     }
     differs_ = differs_ || other;
     return other ? *other : builder_.apply(node.op, operands, node.type);
@@ -44838,8 +44862,7 @@ class softmax_speller {
            (number(operand(ref, 0)) == 1 || is_inverse(operand(ref, 0)));
   }
   scalar_ref over(scalar_ref value, scalar_ref inverse) {
-    if (is(inverse, scalar_op::reciprocal))
-      return builder_.binary(scalar_op::divide, value, operand(inverse, 0));
+    if (is(inverse, scalar_op::reciprocal)) return builder_.binary(scalar_op::divide, value, operand(inverse, 0));
     const scalar_ref above = operand(inverse, 0), sum = operand(inverse, 1);
     return builder_.binary(scalar_op::divide, number(above) == 1 ? value : over(value, above), sum);
   }

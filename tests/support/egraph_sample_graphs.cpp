@@ -207,6 +207,16 @@ std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<do
   return compared;
 }
 
+void expect_equal(const graph& source, const graph& plan, const std::string& what) {
+  const oracle::tensors<double> leaves = random_leaves(source, -2, 2);
+  const auto expected = oracle::interpreter<double>(source, leaves, {}).run();
+  const auto found = oracle::interpreter<double>(plan, leaves, {}).run();
+  for (const auto& [name, value] : expected)
+    EXPECT_LE(oracle::relative_error(found.at(name).values, value.values), oracle::tolerance(dtype::f32))
+        << what << ' ' << name << '\n'
+        << to_text(plan);
+}
+
 graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& leaves,
                          const fusion::optimize_options& options, fusion::optimize_report* report) {
   graph plan = fusion::optimize(source, options, report);

@@ -55,6 +55,10 @@ double bound();
 std::size_t expect_all_forms_agree(const graph& source, const oracle::tensors<double>& leaves,
                                    const fusion::optimize_options& options = {});
 
+/// A plan gives what the source gives of random leaves, within what constants that rules put together in f32 may
+/// differ.
+void expect_equal(const graph& source, const graph& plan, const std::string& what);
+
 /// The optimised graph gives what the source gives, effects included.
 graph expect_plan_agrees(const graph& source, const oracle::tensors<double>& leaves,
                          const fusion::optimize_options& options = {}, fusion::optimize_report* report = nullptr);

@@ -56,15 +56,6 @@ void add_gradients(graph& g, node_id y, node_id more = no_id) {
   for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output("d" + g.get<leaf_attribute>(wrt[i]).name, found[i]);
 }
 
-void expect_equal(const graph& g, const graph& plan, const std::string& what) {
-  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
-  oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
-  oracle::tensors<double> found = oracle::interpreter<double>(plan, leaves, {}).run();
-  for (const auto& [name, value] : expected)
-    EXPECT_LE(oracle::relative_error(found.at(name).values, value.values), oracle::tolerance(dtype::f32))
-        << what << ' ' << name;
-}
-
 struct spelling {
   const char* name;
   std::function<void(graph&)> make;
@@ -155,7 +146,7 @@ TEST(fusion_attention_gradient, spellings_are_found) {
     EXPECT_EQ(count(plan, attention_form::output), 1u) << each.name << '\n' << to_text(plan);
     EXPECT_EQ(count(plan, attention_form::query_gradient), 1u) << each.name << '\n' << to_text(plan);
     EXPECT_EQ(count(plan, attention_form::key_gradients), 1u) << each.name << '\n' << to_text(plan);
-    expect_equal(g, plan, each.name);
+    samples::expect_equal(g, plan, each.name);
   }
 }
 
@@ -169,7 +160,7 @@ TEST(fusion_attention_gradient, every_class_is_the_same_by_every_node) {
       options.disabled = {forward ? "attention_gradients" : "fuse_attention"};
       const graph plan = fusion::optimize(g, options);
       EXPECT_EQ(count(plan, attention_form::query_gradient) + count(plan, attention_form::key_gradients), 0u);
-      expect_equal(g, plan, each.name);
+      samples::expect_equal(g, plan, each.name);
     }
   }
 }
@@ -233,7 +224,7 @@ TEST(fusion_attention_gradient, what_decides_once_may_be_computed_twice) {
     add_gradients(g, positive(y), outside ? g.reduce(reduce_kind::sum, positive(scores), both) : no_id);
     const graph plan = fusion::optimize(g, launches_decide());
     EXPECT_EQ(count(plan, attention_form::output), outside ? 0u : 1u) << to_text(plan);
-    expect_equal(g, plan, outside ? "scores decide" : "a maximum behind it");
+    samples::expect_equal(g, plan, outside ? "scores decide" : "a maximum behind it");
   }
 }
 
@@ -330,12 +321,42 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
     for (const spelling& each : some) {
       graph g;
       each.make(g);
-      expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
-      expect_equal(g, fusion::optimize(g, units), each.name);
+      samples::expect_equal(g, fusion::optimize(g, launches_decide()), each.name);
+      samples::expect_equal(g, fusion::optimize(g, units), each.name);
       SCOPED_TRACE(each.name);
       samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
     }
   }
+}
+
+// Values that one product repeats along channels are read by another that has none.
+TEST(fusion_attention_gradient, of_a_product_without_its_channels) {
+  graph g;
+  const node_id q = g.parameter("q", dtype::f32, {5, 4}), k = g.input("k", dtype::f32, {7, 4});
+  const node_id v = g.input("v", dtype::f32, {7});
+  const node_id weights = samples::softmax(g, g.contract(q, k, "id", "jd", "ij"));
+  g.add_output("y", g.contract(weights, g.expand_axes(v, {7, 4}, 2), "ij", "jc", "ic"));
+  const node_id one = g.contract(weights, v, "ij", "j", "i");
+  const node_id wrt[] = {q};
+  const node_id loss = g.reduce(reduce_kind::sum, g.multiply(one, g.input("dy", dtype::f32, {5})), 1);
+  g.add_output("dq", gradients(g, loss, wrt)[0]);
+  samples::expect_equal(g, fusion::optimize(g, launches_decide()), "no channels");
+  samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
+}
+
+TEST(fusion_attention_gradient, of_an_output_that_is_its_own_gradient) {
+  graph g;
+  const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+  const node_id weights = samples::softmax(g, scores_of(g, all));
+  const node_id y = g.contract(weights, all.v, "ij", "jc", "ic");
+  const std::vector<node_id> wrt = g.leaves(op::parameter);
+  const std::vector<node_id> all_of =
+      gradients(g, g.reduce(reduce_kind::sum, g.multiply(y, g.stop_gradient(y)), 3), wrt);
+  for (std::size_t i = 0; i < wrt.size(); ++i) g.add_output(std::to_string(i), all_of[i]);
+  const graph plan = fusion::optimize(g, launches_decide());
+  EXPECT_EQ(count(plan, attention_form::key_gradients), 1u) << to_text(plan);
+  samples::expect_equal(g, plan, "its own gradient");
+  samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
 }
 
 // Of an H100's costs, without matrix units: what is stored costs more than what is computed again where heads are

@@ -34,16 +34,6 @@ std::size_t count(const graph& g, op kind) {
   return found;
 }
 
-// The plan computes what the graph does, but for constants that rules put together in f32.
-void expect_equal(const graph& g, const graph& plan, const std::string& what) {
-  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
-  oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
-  oracle::tensors<double> found = oracle::interpreter<double>(plan, leaves, {}).run();
-  for (const auto& [name, value] : expected)
-    EXPECT_LE(oracle::relative_error(found.at(name).values, value.values), oracle::tolerance(dtype::f32))
-        << what << name;
-}
-
 struct spelling {
   const char* name;
   std::function<node_id(graph&)> make;
@@ -321,7 +311,7 @@ TEST(fusion_attention, spellings_are_found) {
     graph g;
     g.add_output("y", each.make(g));
     const graph plan = fusion::optimize(g, launches_decide());
-    expect_equal(g, plan, each.name);
+    samples::expect_equal(g, plan, each.name);
     if (count(plan, op::attention) == 1 && count(plan, op::matmul) == 0)
       ++found;
     else
@@ -393,7 +383,7 @@ TEST(fusion_attention, look_alikes_are_not) {
     g.add_output("y", each.make(g));
     const graph plan = fusion::optimize(g, launches_decide());
     EXPECT_EQ(count(plan, op::attention), 0u) << each.name << '\n' << to_text(plan);
-    expect_equal(g, plan, each.name);
+    samples::expect_equal(g, plan, each.name);
   }
 }
 
@@ -416,7 +406,7 @@ TEST(fusion_attention, what_only_looks_whole_is_not) {
   for (const graph* each : {&hidden, &overlapping}) {
     const graph plan = fusion::optimize(*each, launches_decide());
     EXPECT_EQ(count(plan, op::attention), 0u) << to_text(plan);
-    expect_equal(*each, plan, "looks whole ");
+    samples::expect_equal(*each, plan, "looks whole ");
   }
 }
 
@@ -456,6 +446,33 @@ TEST(fusion_attention, what_else_is_made_of_weights_is_made_once) {
   g.add_output("y", g.contract(weights, all.v, "hts", "shd", "thd"));
   const graph plan = fusion::optimize(g, {});
   EXPECT_EQ(count(plan, op::attention), 0u) << to_text(plan);
+}
+
+// Its numbers are those of the rows it has.
+TEST(fusion_attention, some_rows_of_weights_tell_nothing_of_the_others) {
+  graph g;
+  const operands all = make_operands(g, {5, 4}, {7, 4}, {7, 3});
+  const node_id weights = softmax_of(g, g.contract(all.q, all.k, "ik", "jk", "ij"));
+  g.add_output("y", g.contract(g.slice(weights, 0, 0, 2), all.v, "ij", "jc", "ic"));
+  g.add_output("z", g.multiply(weights, g.input("m", dtype::f32, {5, 7})));
+  samples::expect_equal(g, fusion::optimize(g, launches_decide()), "two of five rows");
+  samples::expect_all_forms_agree(g, samples::random_leaves(g, -2, 2), launches_decide());
+}
+
+// Two products with one left operand are no product of queries and keys.
+TEST(fusion_attention, scores_of_a_pair_are_none_of_keys) {
+  graph g;
+  const node_id q = g.input("q", dtype::f32, {40, 64}), v = g.input("v", dtype::f32, {48, 16});
+  const node_id k = g.input("k", dtype::f32, {48, 64}), l = g.input("l", dtype::f32, {48, 64});
+  const node_id scores = g.multiply(g.contract(q, k, "id", "jd", "ij"), g.contract(q, l, "id", "jd", "ij"));
+  g.add_output("scores", scores);
+  g.add_output("y", g.contract(softmax_of(g, scores), v, "ij", "jc", "ic"));
+  fusion::optimize_options options = launches_decide();
+  options.device.matrix_units = matrix_units::cooperative, options.device.max_invocations = 1024;
+  options.schedule = 0;
+  options.disabled = {"split_sum", "matmul_epilogue"};
+  samples::expect_equal(g, fusion::optimize(g, options), "a pair");
+  samples::expect_all_forms_agree(g, samples::random_leaves(g, -1, 1), options);
 }
 
 // The rule can be left out, and says why it did nothing.

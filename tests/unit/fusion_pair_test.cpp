@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Products with two right operands: which plans have them, and that they compute the same.
 #include <meganeura/fusion/optimize.hpp>
+#include <meganeura/fusion/saturated_graph.hpp>
+#include <meganeura/fusion/tuned_products.hpp>
 
 #include <oracle/interpreter.hpp>
 #include <oracle/tolerance.hpp>
@@ -11,6 +13,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,16 +35,6 @@ fusion::optimize_options options_of_launches() {
   return options;
 }
 
-void expect_equal(const graph& plan, const graph& g, const std::string& what) {
-  const oracle::tensors<double> leaves = samples::random_leaves(g, -2, 2);
-  const auto expected = oracle::interpreter<double>(g, leaves, {}).run();
-  const auto found = oracle::interpreter<double>(plan, leaves, {}).run();
-  for (const auto& [name, values] : expected) {
-    EXPECT_LE(oracle::relative_error(found.at(name).values, values.values), oracle::tolerance(dtype::f32))
-        << what << ' ' << name;
-  }
-}
-
 TEST(fusion_pair, spellings_are_one_kernel) {
   for (const named_pair& each : pairs()) {
     graph g;
@@ -53,7 +46,7 @@ TEST(fusion_pair, spellings_are_one_kernel) {
     EXPECT_EQ(product.paired, each.is_paired) << each.name << '\n' << report.explain;
     EXPECT_EQ(1 + product.further.size(), each.results) << each.name;
     EXPECT_EQ(!product.start.is_empty(), each.has_prologue) << each.name << '\n' << report.explain;
-    expect_equal(plan, g, each.name);
+    samples::expect_equal(g, plan, each.name);
   }
 }
 
@@ -69,7 +62,7 @@ TEST(fusion_pair, rotary_embeddings_are_part_of_their_product) {
       ASSERT_EQ(products(plan).size(), 1u) << what << '\n' << report.explain;
       EXPECT_NE(products(plan)[0]->half_distance, 0) << what << '\n' << report.explain;
       EXPECT_EQ(!products(plan)[0]->start.is_empty(), each.has_prologue) << what;
-      expect_equal(plan, g, what);
+      samples::expect_equal(g, plan, what);
     }
   }
 }
@@ -110,7 +103,7 @@ TEST(fusion_pair, behind_and_beside_rotary_embeddings) {
     if (i == 2) y = matmul(reshape(y, shape{40, 48}), transpose(w));
     if (i == 3) y = y + flip(reshape(q, shape{40, 2, 24}), 2);
     g.add_output("y", y);
-    expect_equal(fusion::optimize(g, options_of_launches()), g, std::to_string(i));
+    samples::expect_equal(g, fusion::optimize(g, options_of_launches()), std::to_string(i));
   }
 }
 
@@ -136,7 +129,7 @@ TEST(fusion_pair, of_a_training_step) {
     std::int64_t found = 0;
     for (const matmul_attribute* product : products(plan)) found += product->paired && product->further.size() == 2;
     EXPECT_EQ(found, layers) << report.explain;
-    expect_equal(plan, g, std::to_string(layers));
+    samples::expect_equal(g, plan, std::to_string(layers));
   }
 }
 
@@ -167,7 +160,64 @@ TEST(fusion_pair, look_alikes_are_not) {
     g.add_output("y", make(g));
     const graph plan = fusion::optimize(g, options_of_launches());
     for (const matmul_attribute* product : products(plan)) EXPECT_FALSE(product->paired) << name;
-    expect_equal(plan, g, name);
+    samples::expect_equal(g, plan, name);
+  }
+}
+
+// The second right operand is no operand of what is done to the sums, not even where that reads it, or reads something
+// that lies as it does. Sums are short: else what is stored is not computed twice.
+TEST(fusion_pair, what_it_multiplies_is_read_anew) {
+  graph alike;
+  const node_id left = alike.input("x", dtype::f32, {40, 16});
+  const node_id a = alike.input("a", dtype::f32, {48}), b = alike.input("b", dtype::f32, {48});
+  const auto rows = [&](node_id of, std::int64_t count) { return alike.expand_axes(of, {count, 48}, 1); };
+  const node_id both = alike.multiply(alike.contract(left, rows(a, 16), "ik", "kj", "ij"),
+                                      alike.contract(left, rows(b, 16), "ik", "kj", "ij"));
+  alike.add_output("both", both);
+  alike.add_output("y", alike.add(both, rows(b, 40)));
+  alike.add_output("z", alike.add(both, rows(a, 40)));
+  graph square;
+  const node_id x = square.input("x", dtype::f32, {16, 16});
+  const node_id w = square.input("w", dtype::f32, {16, 16}), v = square.input("v", dtype::f32, {16, 16});
+  const node_id of_both =
+      square.multiply(square.contract(x, w, "ik", "kj", "ij"), square.contract(x, v, "ik", "kj", "ij"));
+  square.add_output("both", of_both);
+  square.add_output("y", square.add(of_both, v));
+  square.add_output("z", square.add(of_both, w));
+  for (const graph* each : {&alike, &square}) {
+    fusion::optimize_report report;
+    const fusion::saturated_graph all = fusion::saturate(*each, options_of_launches(), report);
+    std::size_t pairs = 0;
+    for (egraph::enode_id id{0}; id < all.graph.node_count(); ++id) {
+      const auto* product = std::get_if<matmul_attribute>(&all.graph.attribute_of(id));
+      if (product == nullptr || !product->paired) continue;
+      ++pairs;
+      for (std::size_t i = 1; i < product->finish.accesses.size(); ++i)
+        EXPECT_NE(product->finish.accesses[i].source, 2) << to_string(all.graph.attribute_of(id));
+    }
+    EXPECT_GT(pairs, 1u);
+    samples::expect_all_forms_agree(*each, samples::random_leaves(*each, -2, 2), options_of_launches());
+    samples::expect_equal(*each, fusion::optimize(*each, options_of_launches()), "read anew");
+  }
+}
+
+// What was measured of one result says nothing of several, which only matrix units store.
+TEST(fusion_pair, tuned_products_of_several_results_stay_on_units) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {512, 512}), w = g.input("w", dtype::f32, {512, 512});
+  const node_id sum = g.contract(x, w, "ik", "kj", "ij");
+  g.add_output("sum", sum);
+  g.add_output("y", g.map(scalar_op::tanh, {sum}));
+  fusion::optimize_options options = options_of_launches();
+  options.schedule = {};
+  auto tuned = std::make_shared<fusion::tuned_products>();
+  tuned->set({1, 512, 512, 512}, precision::exact, {});
+  for (const bool is_tuned : {false, true}) {
+    options.tuned = is_tuned ? tuned : nullptr;
+    const graph plan = fusion::optimize(g, options);
+    ASSERT_EQ(products(plan).size(), 1u);
+    EXPECT_EQ(products(plan)[0]->further.size(), 1u);
+    EXPECT_TRUE(products(plan)[0]->schedule.is_on_units()) << to_text(plan);
   }
 }
 
@@ -181,7 +231,7 @@ TEST(fusion_pair, decisions_are_made_once) {
     if (is_kept) g.add_output("first", first);
     const graph plan = fusion::optimize(g, options_of_launches());
     for (const matmul_attribute* product : products(plan)) EXPECT_EQ(product->paired, !is_kept);
-    expect_equal(plan, g, is_kept ? "kept" : "alone");
+    samples::expect_equal(g, plan, is_kept ? "kept" : "alone");
   }
 }
 

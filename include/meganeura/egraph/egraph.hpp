@@ -116,7 +116,8 @@ class engine {
   std::vector<shape> shapes_;
   hash_index<shape_id> shape_ids_;
   attribute_pool attributes_;
-  std::vector<class_id> unions_;  // classes to repair
+  std::vector<class_id> unions_;   // classes to repair
+  std::vector<class_id> thinned_;  // classes of nodes that are dead since
   std::vector<enode_id> dirty_;
   std::vector<class_id> changed_;
   bool any_decides_ = false;

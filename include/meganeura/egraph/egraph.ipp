@@ -6,6 +6,7 @@
 #include <meganeura/egraph/egraph.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
@@ -178,6 +179,7 @@ MEGANEURA_INLINE void engine::repair(class_id id) {
       std::copy(children.begin(), children.end(), operands_.begin() + node.first_operand);
       if (known != no_id && known != parent) {
         node.dead = true;
+        thinned_.push_back(node.owner);
         merge(node.owner, nodes_[known].owner);
         continue;
       }
@@ -201,10 +203,10 @@ MEGANEURA_INLINE void engine::rebuild() {
     std::sort(todo.begin(), todo.end());
     todo.erase(std::unique(todo.begin(), todo.end()), todo.end());
     for (class_id id : todo) repair(find(id));
-    for (class_id id : todo) {
-      node_list& nodes = classes_[find(id)].nodes;
-      nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
-    }
+  }
+  for (class_id id : std::exchange(thinned_, {})) {
+    node_list& nodes = classes_[find(id)].nodes;
+    nodes.erase_from(std::remove_if(nodes.begin(), nodes.end(), [&](enode_id node) { return nodes_[node].dead; }));
   }
 }
 

@@ -204,9 +204,10 @@ class matched_axes {
       }
       if (to_.back() < 0) return false;
     }
-    // What is known steps along no other axis.
+    // The product has all axes but those, and along these what is known does not step.
     for (int other = 0; other < space_.rank(); ++other) {
       if (taken[static_cast<std::size_t>(other)] || space_[other] == 1) continue;
+      if (other < first_left_out_ || other >= end_left_out_) return false;
       for (const auto& [own, known] : pairs_) {
         if (known->strides[other] != 0) return false;
       }
@@ -269,14 +270,16 @@ class attention_gradient_draft {
  private:
   [[nodiscard]] class_id owner(enode_id id) const { return g_.find(g_.node(id).owner); }
 
+  [[nodiscard]] bool is_product(enode_id id) const {
+    return !g_.node(id).dead && g_.node(id).kind == op::matmul && is_plain_product(g_.get<matmul_attribute>(id));
+  }
+
   // use(product, which operand it is) of what reads the class, as it is.
   template <class Use>
   void each_product(class_id from, const Use& use) {
     const node_list readers = g_[g_.find(from)].parents;
     for (const enode_id reader : readers) {
-      if (g_.node(reader).dead || g_.node(reader).kind != op::matmul || g_.node(reader).operand_count != 2) continue;
-      if (!g_.get<matmul_attribute>(reader).finish.program.is_identity() || g_[owner(reader)].type != dtype::f32)
-        continue;
+      if (!is_product(reader) || g_[owner(reader)].type != dtype::f32) continue;
       for (std::size_t side = 0; side < 2; ++side) {
         if (g_.operand(reader, side) == g_.find(from)) use(reader, side);
       }
@@ -288,13 +291,18 @@ class attention_gradient_draft {
     return rows.row_axes > 0 && !rows.per_row && rows.further.empty() && is_dense(rows.output, rows.space);
   }
 
-  // What weighs values in a product that computes the same, and is a softmax.
+  // What weighs values in a product that computes the same, as these are weighed, and is a softmax.
   void find_weights() {
     const node_list nodes = g_[output_].nodes;
     for (const enode_id node : nodes) {
-      if (g_.node(node).dead || g_.node(node).kind != op::matmul || g_.node(node).operand_count != 2) continue;
+      if (!is_product(node)) continue;
+      const auto& product = g_.get<matmul_attribute>(node);
       for (std::size_t side = 0; side < 2; ++side) {
         if (g_.operand(node, side) != operands_[2]) continue;
+        matched_axes axes(product, of_, width);
+        axes.know(side == 0 ? product.a : product.b, of_.values());
+        axes.know(product.output, of_.output);
+        if (!axes.match() || !(axes(side == 0 ? product.b : product.a) == scores_)) continue;
         const class_id other = g_.operand(node, 1 - side);
         for (const enode_id rows : g_[other].nodes) {
           if (!is_rows(rows)) continue;
@@ -380,11 +388,7 @@ class attention_gradient_draft {
     class_list operands;
     scalar_builder builder;
     const auto read = [&](index_map access, class_id source, dtype type) {
-      if (source != no_id) {
-        const auto known = std::ranges::find(operands, source);
-        access.source = static_cast<int>(known - operands.begin());
-        if (known == operands.end()) operands.push_back(source);
-      }
+      if (source != no_id) access.source = static_cast<int>(append_once(operands, 0, source));
       made.accesses.push_back(access);
       return builder.argument(static_cast<int>(made.accesses.size() - 1), type);
     };
@@ -431,9 +435,8 @@ class attention_gradient_draft {
     operands.append(operands_.begin() + 3, operands_.end());
     if (const char* problem = read_slope(rows, region, found.slope, value, operands)) return problem;
     if (operands.size() > pass_.limits().buffers) return "too many operands";
-    const bool unstable[] = {true, true};
     program_flags flags(static_cast<std::size_t>(std::max(value.weight.arguments(), 2)), false);
-    std::copy(unstable, unstable + 2, flags.begin());
+    flags[0] = flags[1] = true;
     if (trace_unstable(value.weight, flags).decision) return "computed twice it could decide two ways";
     bool any = add_query_gradient(owner(rows), value, operands);
     any = add_key_gradients(owner(rows), value, operands) || any;
@@ -463,15 +466,10 @@ class attention_gradient_draft {
         return "a border is not a box in the attention's loops";
       if (own.source >= 0) {
         const class_id source = g_.operand(rows, static_cast<std::size_t>(own.source));
-        const auto first = operands.begin() + 6;
-        const auto known = std::find(first, operands.end(), source);
-        read.source = static_cast<int>(known - operands.begin());
-        if (known == operands.end()) operands.push_back(source);
+        read.source = static_cast<int>(append_once(operands, 6, source));
       }
-      const auto first = value.accesses.begin() + 6;
-      const auto known = std::find(first, value.accesses.end(), read);
-      arguments[number] = builder.argument(2 + static_cast<int>(known - first), node.type);
-      if (known == value.accesses.end()) value.accesses.push_back(read);
+      const std::size_t place = append_once(value.accesses, 6, read);
+      arguments[number] = builder.argument(static_cast<int>(place) - 4, node.type);
     }
     value.weight = builder.finish(builder.inlined(slope, arguments));
     return nullptr;
@@ -490,10 +488,9 @@ class attention_gradient_draft {
       if (!axes.match()) return;
       value.output = axes(keys.output);
       const class_id made = owner(product);
+      if (!has_each(value.output, {true, true, false, false, true})) return;
       operands[5] = mean_for(made, product);
-      if (!has_each(value.output, {true, true, false, false, true}) ||
-          std::ranges::find(operands, made) != operands.end())
-        return;
+      if (operands[5] == no_id || std::ranges::find(operands, made) != operands.end()) return;
       for (const attention_schedule& each : schedules) {
         value.schedule = each;
         g_.add_to(made, op::attention, value, operands, reasons(product));
@@ -534,7 +531,7 @@ class attention_gradient_draft {
         const class_id made = owner(keys.product), second = owner(values.product);
         operands[5] = mean_for(made, keys.product);
         const auto reads = [&](class_id id) { return std::ranges::find(operands, id) != operands.end(); };
-        if (made == second || reads(made) || reads(second)) continue;
+        if (operands[5] == no_id || made == second || reads(made) || reads(second)) continue;
         value.output = keys.output;
         value.further = {{.output = values.output, .type = dtype::f32, .extents = g_.extents(second)}};
         const shape extents = g_.extents(made);
@@ -584,7 +581,7 @@ class attention_gradient_draft {
       const class_id both = g_.operand(result, 0), rows = result_of(g_, both, 0);
       if (rows == no_id || g_.node(g_[both].nodes[0]).kind != op::attention) continue;
       const attention_attribute& other = g_.get<attention_attribute>(g_[both].nodes[0]);
-      if (other.space != of_.space || other.axes() != of_.axes() || rows == gradient_) continue;
+      if (other.space != of_.space || other.axes() != of_.axes()) continue;
       nest loops;
       for (int axis = 0; axis < of_.batch_axes + of_.query_axes + of_.channel_axes; ++axis) {
         loops.group[axis] = axis < of_.batch_axes + of_.query_axes ? 0 : 1;
@@ -599,11 +596,12 @@ class attention_gradient_draft {
           scalar_op::row_sum,
           builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
       region.accesses = {loops.accesses[1], loops.accesses[2]};
-      region.accesses[0].source = 0, region.accesses[1].source = 1;
+      class_list operands;
+      for (std::size_t i = 0; i < 2; ++i)  // which may be one and the same
+        region.accesses[i].source = static_cast<int>(append_once(operands, 0, i == 0 ? gradient_ : rows));
       region.output = loops.accesses[0];
       region.output.source = 0;
       if (region.row_axes == 0) continue;
-      const class_id operands[] = {gradient_, rows};
       if (mean == no_id) {
         const shape extents{of_.sizes()[0] * of_.sizes()[1]};
         mean = g_.add(op::region, dtype::f32, extents, region, operands, reasons(product));
@@ -611,7 +609,7 @@ class attention_gradient_draft {
         g_.add_to(mean, op::region, region, operands, reasons(product));
       }
     }
-    pass_.introduce(mean, reader);
+    if (mean != no_id) pass_.introduce(mean, reader);
     return mean;
   }
 

@@ -263,7 +263,7 @@ class attention_draft {
   const char* add_with(const softmax_program& softmax, std::size_t which, enode_id scores) {
     const auto rows = g_.get<region_attribute>(rows_);
     const auto inner = g_.get<matmul_attribute>(scores);
-    if (!inner.start.is_empty()) return "the scores' product has a prologue";
+    if (!inner.start.is_empty() || inner.paired) return "the scores' product has a prologue, or is two products";
     const class_id owner = g_.find(g_.node(product_).owner);
     for (const class_id each : {values_, g_.operand(scores, 0), g_.operand(scores, 1)}) {
       if (g_[each].type != dtype::f32) return "there are kernels of f32 alone";
@@ -343,9 +343,7 @@ class attention_draft {
   void note_source(index_map& access, enode_id of) {
     if (access.source < 0) return;
     const class_id source = g_.operand(of, static_cast<std::size_t>(access.source));
-    const auto known = std::ranges::find(others_, source);
-    access.source = 3 + static_cast<int>(known - others_.begin());
-    if (known == others_.end()) others_.push_back(source);
+    access.source = 3 + static_cast<int>(append_once(others_, 0, source));
   }
 
   const char* emit(const softmax_program& softmax, std::size_t which, enode_id scores, const region_attribute& region,
@@ -390,12 +388,19 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space)) {
+    const bool has_all_rows = row_count(region) == value.sizes()[0] * value.sizes()[1];
+    if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space) && has_all_rows) {
       const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
       if (statistics != no_id && pass_.enabled(structural::attention_weights))
         add_weights(softmax, which, scores, statistics, reasons);
     }
     return nullptr;
+  }
+
+  static std::int64_t row_count(const region_attribute& region) {
+    std::int64_t count = 1;
+    for (int axis = 0; axis < region.space.rank() - region.row_axes; ++axis) count *= region.space[axis];
+    return count;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.
@@ -502,7 +507,7 @@ MEGANEURA_INLINE void fuse_attention::apply(implementation_pass& pass, enode_id 
   engine& g = pass.graph();
   const class_id owner = g.find(g.node(id).owner);
   const auto& product = g.get<matmul_attribute>(id);
-  if (!product.finish.program.is_identity() || !product.start.is_empty() || g[owner].type != dtype::f32) return;
+  if (!is_plain_product(product) || g[owner].type != dtype::f32) return;
   for (std::size_t side = 0; side < 2; ++side) {
     const class_id weights = g.operand(id, side);
     const node_list candidates = g[weights].nodes;

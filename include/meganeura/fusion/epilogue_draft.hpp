@@ -29,6 +29,7 @@ class epilogue_draft {
         region_(g.get<region_attribute>(region)),
         operand_(operand),
         own_(own_operands(g.node(product).kind)),
+        kept_(second_operands(g, product)),
         most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
     for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
   }
@@ -65,6 +66,10 @@ class epilogue_draft {
   }
 
  private:
+  static std::size_t second_operands(const engine& g, enode_id product) {
+    const auto* multiplied = std::get_if<matmul_attribute>(&g.attribute_of(product));
+    return multiplied == nullptr ? 0 : multiplied->sums() - 1;
+  }
   const char* find_read(int& which) const {
     for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
       if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
@@ -99,13 +104,9 @@ class epilogue_draft {
     if (!is_forward(composed)) return "an operand would be read backwards";
     if (composed.source >= 0) {
       const class_id other = g_.operand(region_id_, static_cast<std::size_t>(composed.source));
-      const auto found = std::find(others.begin(), others.end(), other);
-      composed.source = static_cast<int>(own_) + static_cast<int>(found - others.begin());
-      if (found == others.end()) others.push_back(other);
+      composed.source = static_cast<int>(own_ + append_once(others, kept_, other));
     }
-    const auto same = std::find(finish.accesses.begin(), finish.accesses.end(), composed);
-    argument = builder.argument(1 + static_cast<int>(same - finish.accesses.begin()), type);
-    if (same == finish.accesses.end()) finish.accesses.push_back(composed);
+    argument = builder.argument(1 + static_cast<int>(append_once(finish.accesses, kept_, composed)), type);
     return nullptr;
   }
 
@@ -114,6 +115,7 @@ class epilogue_draft {
   const region_attribute& region_;
   std::size_t operand_;
   std::size_t own_;   // operands of the product itself
+  std::size_t kept_;  // of the others and of accesses, those of a pair, which are multiplied
   std::size_t most_;  // others there may be
 };
 

@@ -22,7 +22,7 @@ class tuned_products;
 struct optimize_options {
   std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
   bool algebra = true;                                            // pattern rules
-  bool fusion = true;                                             // fuse_*, recompute
+  bool fusion = true;                                             // fuse_*, recompute, prologues, pairs, results
   bool epilogues = true;                                          // *_epilogue
   egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is

@@ -115,6 +115,7 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   if (tuned == nullptr || (!product->start.is_empty() && !(tuned->is_scaled() && tuned->parts == 1 &&
                                                            fits_beside(*tuned, true, false, options.device))))
     return {};
+  if (!product->further.empty() && !tuned->is_on_units()) return {};
   if (!is_on_offer(*tuned, extents, options.precision, device_of(options))) return {};
   matmul_attribute changed = *product;
   changed.schedule = *tuned;
@@ -144,7 +145,7 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     made[id] = result.add_node(e.node(chosen).kind, e.node(chosen).type, e.extents(id),
                                tuned ? attribute_ref(*tuned) : attribute_ref(e.attribute_of(chosen)), operands);
     times.resize(result.size());
-    times.back() = node_time(e, chosen, options.device);
+    times[made[id]] = node_time(e, chosen, options.device);  // which may be a node that is there
   }
   for (const graph_output& output : g.outputs()) {
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
@@ -302,6 +303,7 @@ inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
 struct left_out {
   std::vector<shape> gradients{};  // of attention, by their sizes
   bool prologues = false, softmaxes = false;
+  double seconds = 1;  // that such a node costs more: still chosen where nothing else computes the value
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
@@ -314,8 +316,7 @@ struct left_out {
 inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
   const auto time = [&](enode_id id) {
     kernel_time found = node_time(all.graph, id, options.device);
-    constexpr double never = 1;  // a second; still chosen where nothing else computes the value
-    if (without.has(all.graph, id)) found.alone += never, found.busy += never;
+    if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
     return found;
   };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
@@ -336,9 +337,10 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   bool any = false;
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
-  if (!any) return detail::choose_without(all, options, {});
   detail::left_out without;
   extraction best = detail::choose_without(all, options, without);
+  if (!any || options.search_passes == 0) return best;
+  without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more);
     if (found.seconds >= best.seconds) return;
@@ -346,13 +348,13 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
     without = more;
   };
   const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
-  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_chosen)) {
+  if (std::ranges::any_of(best.order, is_chosen)) {
     detail::left_out more = without;
     more.prologues = true;
     attempt(more);
   }
   const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
-  if (options.search_passes > 0 && std::ranges::any_of(best.order, is_softmax)) {
+  if (std::ranges::any_of(best.order, is_softmax)) {
     detail::left_out more = without;
     more.softmaxes = true;
     attempt(more);

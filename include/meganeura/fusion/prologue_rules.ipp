@@ -222,10 +222,7 @@ class prologue_draft {
     loops.accesses[1].source = 0;
     for (std::size_t i = 0; i < reads.size(); ++i) {
       if (i == *main) continue;
-      const auto behind = draft.operands.begin() + 1 + static_cast<std::ptrdiff_t>(product_.sums());
-      const auto known = std::find(behind, draft.operands.end(), source_of(i));
-      reads[i].source = static_cast<int>(known - draft.operands.begin());
-      if (known == draft.operands.end()) draft.operands.push_back(source_of(i));
+      reads[i].source = static_cast<int>(append_once(draft.operands, 1 + product_.sums(), source_of(i)));
       loops.accesses.push_back(reads[i]);
       numbers_[i] = static_cast<int>(++draft.start_accesses);
     }

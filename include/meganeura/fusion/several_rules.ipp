@@ -37,18 +37,10 @@ class product_writer {
 
   // An argument of the epilogue that reads this; source: no_id where it reads no tensor.
   scalar_ref add_read(index_map read, class_id source, dtype type) {
-    const std::ptrdiff_t multiplied = draft.paired ? 3 : 2;
-    class_list& operands = draft.operands;
-    if (source != no_id) {
-      const auto known = std::find(operands.begin() + multiplied, operands.end(), source);
-      read.source = static_cast<int>(known - operands.begin());
-      if (known == operands.end()) operands.push_back(source);
-    }
-    auto& accesses = draft.loops.accesses;
-    const auto same = std::find(accesses.begin() + multiplied + 1, accesses.end(), read);
-    const auto number = static_cast<int>(same - accesses.begin()) - 2;
-    if (same == accesses.end()) accesses.push_back(read);
-    return builder.argument(number, type);
+    const std::size_t multiplied = draft.paired ? 3 : 2;
+    if (source != no_id) read.source = static_cast<int>(append_once(draft.operands, multiplied, source));
+    const std::size_t place = append_once(draft.loops.accesses, multiplied + 1, read);
+    return builder.argument(static_cast<int>(place) - 2, type);
   }
   // `argument(number, dtype)`: what stands for each.
   template <class Argument>

@@ -14,8 +14,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // Writes a program of rows once more, with quotients by a sum instead of products with its inverse or exponentials of
-// its logarithm, and distances of scaled scores from the largest instead of scaled distances. What it gives is finite and
-// no zero where what the program gives is.
+// its logarithm, and distances of scaled scores from the largest instead of scaled distances. What it gives is finite
+// and no zero where what the program gives is.
 class softmax_speller {
  public:
   /// Nothing where it is written so already.
@@ -35,17 +35,24 @@ class softmax_speller {
   scalar_ref written(const scalar_node& node, std::span<const scalar_ref> operands) {
     std::optional<scalar_ref> other;
     switch (node.op) {
-      case scalar_op::argument: return builder_.argument(static_cast<int>(node.value), node.type);
-      case scalar_op::constant: return builder_.constant(node.value, node.type);
-      case scalar_op::exp: other = quotient(operands[0]); break;
-      case scalar_op::divide: other = distance(node.op, operands[0], operands[1]); break;
+      case scalar_op::argument:
+        return builder_.argument(static_cast<int>(node.value), node.type);
+      case scalar_op::constant:
+        return builder_.constant(node.value, node.type);
+      case scalar_op::exp:
+        other = quotient(operands[0]);
+        break;
+      case scalar_op::divide:
+        other = distance(node.op, operands[0], operands[1]);
+        break;
       case scalar_op::multiply:
         for (std::size_t k = 0; k < 2 && !other; ++k) {
           if (is_inverse(operands[k])) other = over(operands[1 - k], operands[k]);
           if (!other) other = distance(node.op, operands[1 - k], operands[k]);
         }
         break;
-      default: break;
+      default:
+        break;
     }
     differs_ = differs_ || other;
     return other ? *other : builder_.apply(node.op, operands, node.type);
@@ -72,8 +79,7 @@ class softmax_speller {
            (number(operand(ref, 0)) == 1 || is_inverse(operand(ref, 0)));
   }
   scalar_ref over(scalar_ref value, scalar_ref inverse) {
-    if (is(inverse, scalar_op::reciprocal))
-      return builder_.binary(scalar_op::divide, value, operand(inverse, 0));
+    if (is(inverse, scalar_op::reciprocal)) return builder_.binary(scalar_op::divide, value, operand(inverse, 0));
     const scalar_ref above = operand(inverse, 0), sum = operand(inverse, 1);
     return builder_.binary(scalar_op::divide, number(above) == 1 ? value : over(value, above), sum);
   }

@@ -221,6 +221,20 @@ inline bool is_forward(const index_map& access) {
 }
 inline bool is_plain(const index_map& access) { return access.bounded == 0 && is_forward(access); }
 
+// A product that stores the sums of its two operands' products and nothing else.
+inline bool is_plain_product(const matmul_attribute& product) {
+  return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+}
+
+// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
+template <class List, class Element>
+std::size_t append_once(List& list, std::size_t first, const Element& element) {
+  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
+  const auto place = static_cast<std::size_t>(known - list.begin());
+  if (place == list.size()) list.push_back(element);
+  return place;
+}
+
 inline void flat_loops(region_draft& draft, const shape& extents) {
   draft.loops.space = {extents.elements()};
   draft.loops.accesses = {dense_access(draft.loops.space)};

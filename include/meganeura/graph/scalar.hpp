@@ -45,7 +45,9 @@ struct scalar_program {
   /// Exactly one operation applied to arguments 0, 1, 2 in order (how a map looks before fusion), or nothing.
   [[nodiscard]] bool is_single(scalar_op kind) const;
   /// The program that returns argument 0 unchanged.
-  [[nodiscard]] bool is_identity() const { return nodes.size() == 1 && nodes[0].op == scalar_op::argument; }
+  [[nodiscard]] bool is_identity() const {
+    return nodes.size() == 1 && nodes[0].op == scalar_op::argument && nodes[0].value == 0;
+  }
   [[nodiscard]] std::uint64_t hash() const;
 
   friend bool operator==(const scalar_program&, const scalar_program&) = default;
