@@ -18309,11 +18309,10 @@ enum class precision : std::uint8_t {
 
 namespace meganeura::inline MEGANEURA_ABI::egraph {
 
-/// How far a rule may change the numbers. `exact`: not at all, but by the order in which long sums are
-/// added up. `reassociates`, what programs allow by default: by
-/// rounding in the same precision, and where an intermediate value overflowed or vanished, the result may be what it
-/// would be without that: log(exp(100)) is 100 and not infinity, exp(100) / exp(99) is e and not NaN. `approximate`: by
-/// a known approximation.
+/// How far a rule may change the numbers. `exact`: not at all, but by the order in which long sums are added up.
+/// `reassociates`, what programs allow by default: by rounding in the same precision, and where an intermediate value
+/// overflowed or vanished, the result may be what it would be without that: log(exp(100)) is 100 and not infinity,
+/// exp(100) / exp(99) is e and not NaN. `approximate`: by a known approximation.
 enum class exactness : std::uint8_t { exact, reassociates, approximate };
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
@@ -31093,7 +31092,7 @@ class region_draft {
   };
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
-  [[nodiscard]] const char* claim_rows(const int* axes, int count);
+  [[nodiscard]] const char* claim_rows(std::span<const int> axes);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
   struct distinct_reads {
     nest loops;                            // accesses: outputs; then each read once
@@ -40541,6 +40540,51 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for fusion/region.hpp.
+// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
+}
+
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -40582,41 +40626,38 @@ MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(n
 
 namespace detail {
 
-// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
+// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region, several of them
+// over one if together they count it.
 inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
-                                 const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank() - form.row_axes;
-  for (int j = first; j < form.space.rank(); ++j) {
-    int match = -1;
+                                 const index_map& from, int (&axes)[max_rank], int& count) {
+  for (int j = form.space.rank() - form.row_axes; j < form.space.rank(); ++j) {
+    small_vector<counted_axis, max_rank> matching;
     for (int k = 0; k < reader.space.rank(); ++k) {
       if (map.step[j][k] == 0) continue;
-      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
-        return "rows are not read whole";
+      if (from.bounded >> k & 1) return "rows are not read whole";
+      for (int other = 0; other < form.space.rank(); ++other) {
+        if (other != j && map.step[other][k] != 0) return "rows are read diagonally";
       }
-      match = k;
+      matching.push_back({reader.space[k], map.step[j][k]});
+      axes[count++] = k;
     }
-    if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank(); ++other) {
-      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
-    }
-    axes[j - first] = match;
+    if (matching.empty()) return "one element of a row is read";
+    if (!counts_each_once(matching, form.space[j])) return "rows are not read whole";
   }
   return nullptr;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
-  const int rows = loops.count(row);
-  if (rows == 0 && count > 0) {
-    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
+MEGANEURA_INLINE const char* region_draft::claim_rows(std::span<const int> axes) {
+  const auto rows = static_cast<std::size_t>(loops.count(row));
+  if (rows == 0) {
+    for (const int axis : axes) loops.group[axis] = row;
     return nullptr;
   }
-  if (rows != count) return "the rows are other axes";
-  for (int i = 0; i < count; ++i) {
-    if (loops.group[axes[i]] != row) return "the rows are other axes";
-  }
-  return nullptr;
+  const bool alike =
+      rows == axes.size() && std::ranges::all_of(axes, [&](int axis) { return loops.group[axis] == row; });
+  return alike ? nullptr : "the rows are other axes";
 }
 
 // A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
@@ -40677,20 +40718,21 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
   if (loops.accesses[which].bounded) return "rows under a padded read";
   const int outer_axes = inner.space.rank() - inner.row_axes;
   const char* problem = nullptr;
-  int axes[max_rank]{};
+  int axes[max_rank]{}, count = 0;
   const char* not_affine = "the read is not affine in the producer's loops";
   if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
                    map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
-    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
+    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes, count);
   } else {
     problem = broadcast_rows(form, which, axes);
+    count = inner.row_axes;
     // Finding the row may have split axes: the map is solved again over the new ones.
     if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
     for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
   }
-  return problem ? problem : claim_rows(axes, inner.row_axes);
+  return problem ? problem : claim_rows(std::span(axes).first(static_cast<std::size_t>(count)));
 }
 
 MEGANEURA_INLINE std::size_t region_draft::buffers() const {
@@ -40958,51 +41000,6 @@ MEGANEURA_INLINE std::optional<index_map> region_draft::row_positions(std::int64
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Gradients of attention: found from an attention that knows its rows, in what reads its operands and its weights.
 // Attention: found in a product that weighs by the softmax of another one's results, and how long it takes.
-// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-// Whether an access moves along an axis of one of the groups that are not named.
-inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
-  for (int axis = 0; axis < loops.space.rank(); ++axis) {
-    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
-        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
-      return true;
-  }
-  return false;
-}
-
-// Whether places that such axes count are those of a row so long, each once.
-struct counted_axis {
-  std::int64_t extent, stride;
-};
-inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
-  std::ranges::sort(axes, {}, &counted_axis::stride);
-  std::int64_t next = 1;
-  for (const counted_axis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (axis.stride != next) return false;
-    next *= axis.extent;
-  }
-  return next == length;
-}
-
-inline bool is_dense(const index_map& access, const shape& space) {
-  if (access.offset != 0 || access.bounded != 0) return false;
-  for (int axis = 0; axis < space.rank(); ++axis) {
-    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
-  }
-  return true;
-}
-
-// What computes one node of a program.
-inline scalar_program part(const scalar_program& program, scalar_ref root) {
-  scalar_program result;
-  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // How attention is cut up, on matrix units and without, for its cost and for its kernels alike.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {

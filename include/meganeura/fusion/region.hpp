@@ -81,7 +81,7 @@ class region_draft {
   };
   [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
-  [[nodiscard]] const char* claim_rows(const int* axes, int count);
+  [[nodiscard]] const char* claim_rows(std::span<const int> axes);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;
   struct distinct_reads {
     nest loops;                            // accesses: outputs; then each read once

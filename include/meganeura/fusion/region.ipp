@@ -2,6 +2,7 @@
 // Definitions for fusion/region.hpp.
 #pragma once
 #include <meganeura/core/insertion_sort.hpp>
+#include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/region.hpp>
 
 #include <algorithm>
@@ -47,41 +48,38 @@ MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(n
 
 namespace detail {
 
-// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region.
+// Finds which of the reader's axes run over exactly the row axes of an inlined full-output row region, several of them
+// over one if together they count it.
 inline const char* matching_axes(const region_attribute& form, const axis_map& map, const nest& reader,
-                                 const index_map& from, int (&axes)[max_rank]) {
-  const int first = form.space.rank() - form.row_axes;
-  for (int j = first; j < form.space.rank(); ++j) {
-    int match = -1;
+                                 const index_map& from, int (&axes)[max_rank], int& count) {
+  for (int j = form.space.rank() - form.row_axes; j < form.space.rank(); ++j) {
+    small_vector<counted_axis, max_rank> matching;
     for (int k = 0; k < reader.space.rank(); ++k) {
       if (map.step[j][k] == 0) continue;
-      if (match >= 0 || map.step[j][k] != 1 || reader.space[k] != form.space[j] || (from.bounded >> k & 1)) {
-        return "rows are not read whole";
+      if (from.bounded >> k & 1) return "rows are not read whole";
+      for (int other = 0; other < form.space.rank(); ++other) {
+        if (other != j && map.step[other][k] != 0) return "rows are read diagonally";
       }
-      match = k;
+      matching.push_back({reader.space[k], map.step[j][k]});
+      axes[count++] = k;
     }
-    if (match < 0) return "one element of a row is read";
-    for (int other = 0; other < form.space.rank(); ++other) {
-      if (other != j && map.step[other][match] != 0) return "rows are read diagonally";
-    }
-    axes[j - first] = match;
+    if (matching.empty()) return "one element of a row is read";
+    if (!counts_each_once(matching, form.space[j])) return "rows are not read whole";
   }
   return nullptr;
 }
 
 }  // namespace detail
 
-MEGANEURA_INLINE const char* region_draft::claim_rows(const int* axes, int count) {
-  const int rows = loops.count(row);
-  if (rows == 0 && count > 0) {
-    for (int i = 0; i < count; ++i) loops.group[axes[i]] = row;
+MEGANEURA_INLINE const char* region_draft::claim_rows(std::span<const int> axes) {
+  const auto rows = static_cast<std::size_t>(loops.count(row));
+  if (rows == 0) {
+    for (const int axis : axes) loops.group[axis] = row;
     return nullptr;
   }
-  if (rows != count) return "the rows are other axes";
-  for (int i = 0; i < count; ++i) {
-    if (loops.group[axes[i]] != row) return "the rows are other axes";
-  }
-  return nullptr;
+  const bool alike =
+      rows == axes.size() && std::ranges::all_of(axes, [&](int axis) { return loops.group[axis] == row; });
+  return alike ? nullptr : "the rows are other axes";
 }
 
 // A value of one element a row is read along a row: finds (splitting as needed) or appends the axes that form its row.
@@ -142,20 +140,21 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
   if (loops.accesses[which].bounded) return "rows under a padded read";
   const int outer_axes = inner.space.rank() - inner.row_axes;
   const char* problem = nullptr;
-  int axes[max_rank]{};
+  int axes[max_rank]{}, count = 0;
   const char* not_affine = "the read is not affine in the producer's loops";
   if (!solve_index(loops, which, inner.space, inner.per_row ? outer_axes : inner.space.rank(), inner.output, true,
                    map)) {
     problem = not_affine;
   } else if (!inner.per_row) {
-    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes);
+    problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes, count);
   } else {
     problem = broadcast_rows(form, which, axes);
+    count = inner.row_axes;
     // Finding the row may have split axes: the map is solved again over the new ones.
     if (!problem && !solve_index(loops, which, inner.space, outer_axes, inner.output, false, map)) problem = not_affine;
     for (int j = 0; !problem && j < inner.row_axes; ++j) map.step[outer_axes + j][axes[j]] = 1;
   }
-  return problem ? problem : claim_rows(axes, inner.row_axes);
+  return problem ? problem : claim_rows(std::span(axes).first(static_cast<std::size_t>(count)));
 }
 
 MEGANEURA_INLINE std::size_t region_draft::buffers() const {
