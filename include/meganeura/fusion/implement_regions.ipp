@@ -199,7 +199,9 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     for (class_id operand : view.operands) {
       if (g_.find(operand) == owner || g_.find(operand) == id) problem = "it would read itself";
     }
-    if (!problem) problem = draft_.inline_form(i, view);
+    // Whole rows of which other readers see other axes were not quicker computed twice (a U-Net's training: 1.43 ms for
+    // 1.39 where groups of channels are normalised once).
+    if (!problem) problem = draft_.inline_form(i, view, uses_[id] <= 1);
     if (problem) {
       note_missed({owner, id, rule, problem});
       if (!read_everywhere(producers, choices, i)) return false;

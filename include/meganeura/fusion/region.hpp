@@ -52,8 +52,8 @@ class region_draft {
   }
 
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
-  /// the same (axes may have been split).
-  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form);
+  /// the same (axes may have been split). splits_rows: an axis of its rows may be several of this region.
+  [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form, bool splits_rows = false);
 
   /// The finished, canonical region; null and `result`, or why it is not possible. Without `limited` size is no reason:
   /// the root alone has to have a kernel.
@@ -79,7 +79,7 @@ class region_draft {
     const scalar_program* program = nullptr;  // of an inlined form; lives in the e-graph's attribute pool
     std::size_t first_box = 0, boxes = 0;
   };
-  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, axis_map& map);
+  [[nodiscard]] const char* place_rows(const region_view& form, std::size_t which, bool splits_rows, axis_map& map);
   [[nodiscard]] const char* broadcast_rows(const region_view& form, std::size_t which, int (&axes)[max_rank]);
   [[nodiscard]] const char* claim_rows(std::span<const int> axes);
   [[nodiscard]] scalar_ref write_slot(scalar_builder& builder, const slot& from, std::span<const int> argument) const;

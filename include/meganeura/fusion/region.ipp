@@ -135,7 +135,8 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
   return "no axis of the row's length";
 }
 
-MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, axis_map& map) {
+MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, std::size_t which, bool splits_rows,
+                                                      axis_map& map) {
   const region_attribute& inner = form.loops;
   if (loops.accesses[which].bounded) return "rows under a padded read";
   const int outer_axes = inner.space.rank() - inner.row_axes;
@@ -147,6 +148,7 @@ MEGANEURA_INLINE const char* region_draft::place_rows(const region_view& form, s
     problem = not_affine;
   } else if (!inner.per_row) {
     problem = detail::matching_axes(inner, map, loops, loops.accesses[which], axes, count);
+    if (!problem && count > inner.row_axes && !splits_rows) problem = "rows are several axes here, and read elsewhere";
   } else {
     problem = broadcast_rows(form, which, axes);
     count = inner.row_axes;
@@ -170,7 +172,7 @@ MEGANEURA_INLINE std::size_t region_draft::buffers() const {
   return distinct;
 }
 
-MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form) {
+MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const region_view& form, bool splits_rows) {
   const region_attribute& inner = form.loops;
   const std::size_t which = slots_[index].first, first = loops.accesses.size();
   const nest before = inner.row_axes > 0 ? loops : nest{};
@@ -186,7 +188,7 @@ MEGANEURA_INLINE const char* region_draft::inline_form(std::size_t index, const 
   };
   axis_map map;
   if (inner.row_axes > 0) {
-    if (const char* problem = place_rows(form, which, map)) return refused(problem);
+    if (const char* problem = place_rows(form, which, splits_rows, map)) return refused(problem);
   } else if (!solve_index(loops, which, inner.space, inner.space.rank(), inner.output, true, map)) {
     return "the read is not affine in the producer's loops";
   }
