@@ -315,7 +315,7 @@ const mistake mistakes[] = {
      [](graph& g, node_id a, node_id) { g.window_scatter(std::array{a}, {.kind = reduce_kind::sum}, {2, 4}); }},
     {"expand_axes [2, 3] to [2, 4, 4] (new axes 0x4): the other extents must be the operand's",
      [](graph& g, node_id a, node_id) { g.expand_axes(a, {2, 4, 4}, 4); }},
-    {"there is no rule \"fuse_all\" to disable; see optimize_report::rules",
+    {"there is no rule \"fuse_all\" to disable: optimize_report::rules has all there are; did you mean \"fuse_view\"?",
      [](graph& g, node_id a, node_id) {
        g.add_output("y", a);
        (void)fusion::optimize(g, {.disabled = {"fuse_all"}});

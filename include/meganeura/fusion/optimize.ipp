@@ -2,6 +2,7 @@
 // Definitions for fusion/optimize.hpp and fusion/saturated_graph.hpp.
 #pragma once
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/nearest.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/fusion/engine.hpp>
@@ -159,7 +160,9 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
   for (const std::string& name : options.disabled) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
-      fail(error_category::invalid_argument, "there is no rule \"{}\" to disable; see optimize_report::rules", name);
+      fail(error_category::invalid_argument,
+           "there is no rule \"{}\" to disable: optimize_report::rules has all there are{}", name,
+           meganeura::detail::did_you_mean(meganeura::detail::nearest(name, {names.begin(), names.end()})));
     }
     enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
   }

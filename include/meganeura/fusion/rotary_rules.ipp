@@ -23,9 +23,29 @@ class rotary_draft {
         region_(g_.get<region_attribute>(region)),
         product_(g_.get<matmul_attribute>(product)) {}
 
-  // Why there is none, or null when a node was added.
+  // The two reads: along some axis of two elements one goes back where the other goes on.
+  bool find_reads() {
+    small_vector<std::size_t, 4> reads;
+    for (std::size_t i = 0; i < region_.accesses.size(); ++i) {
+      if (region_.accesses[i].source == static_cast<int>(operand_)) reads.push_back(i);
+    }
+    if (reads.size() != 2) return false;
+    for (int axis = 0; axis < region_.space.rank(); ++axis) {
+      for (std::size_t first = 0; first < 2 && region_.space[axis] == 2; ++first) {
+        const index_map& one = region_.accesses[reads[first]];
+        index_map other = region_.accesses[reads[1 - first]];
+        if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
+        other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
+        if (!(one == other)) continue;
+        straight_ = reads[first], reversed_ = reads[1 - first], region_axis_ = axis;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Behind them: why there is none, or null when a node was added.
   const char* add() {
-    if (!find_reads()) return "it is not read at both places along an axis of two";
     if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
       return "elements of the product are left out or repeated";
     loops_ = to_nest(product_);
@@ -59,26 +79,6 @@ class rotary_draft {
   }
 
  private:
-  // The two reads: along some axis of two elements one goes back where the other goes on.
-  bool find_reads() {
-    small_vector<std::size_t, 4> reads;
-    for (std::size_t i = 0; i < region_.accesses.size(); ++i) {
-      if (region_.accesses[i].source == static_cast<int>(operand_)) reads.push_back(i);
-    }
-    if (reads.size() != 2) return false;
-    for (int axis = 0; axis < region_.space.rank(); ++axis) {
-      for (std::size_t first = 0; first < 2 && region_.space[axis] == 2; ++first) {
-        const index_map& one = region_.accesses[reads[first]];
-        index_map other = region_.accesses[reads[1 - first]];
-        if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
-        other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
-        if (!(one == other)) continue;
-        straight_ = reads[first], reversed_ = reads[1 - first], region_axis_ = axis;
-        return true;
-      }
-    }
-    return false;
-  }
   // The same axis of the product's loops.
   bool find_axis() {
     for (int k = 0; k < loops_.space.rank(); ++k) {
@@ -161,8 +161,10 @@ MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id 
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const class_id operand = g.find(operands[i]);
     for (const enode_id product : products_of(g, owner, operand)) {
-      const char* problem = pass.serves_only(operand, std::span(&id, 1)) ? rotary_draft(pass, id, i, product).add()
-                                                                         : "the product has other consumers";
+      rotary_draft draft(pass, id, i, product);
+      if (!draft.find_reads()) continue;
+      const char* problem =
+          pass.serves_only(operand, std::span(&id, 1)) ? draft.add() : "the product has other consumers";
       if (problem) {
         pass.note_missed({owner, operand, rule, problem});
       } else {
