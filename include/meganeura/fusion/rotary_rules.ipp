@@ -159,6 +159,8 @@ MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id 
   const class_id owner = g.find(g.node(id).owner);
   const class_list operands(g.operands(id).begin(), g.operands(id).end());
   for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto& reads = g.get<region_attribute>(id).accesses;
+    if (std::ranges::count(reads, static_cast<int>(i), &index_map::source) != 2) continue;
     const class_id operand = g.find(operands[i]);
     for (const enode_id product : products_of(g, owner, operand)) {
       rotary_draft draft(pass, id, i, product);
