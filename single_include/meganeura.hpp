@@ -30975,7 +30975,7 @@ struct product_start {
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
 // that implement a primitive, and what they end with, stands in kernel_family.hpp.
-// Fusion: a region being put together from a root operation and the regions its operands hold.
+// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
 // Arithmetic on affine loop nests: splitting, merging and composing accesses, so that views cost no rules.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -31020,6 +31020,58 @@ void normalise(nest& loops);
                                   const shape& reader, index_map& result);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
+
+// Whether an access moves along an axis of one of the groups that are not named.
+inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
+        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
+      return true;
+  }
+  return false;
+}
+
+// Whether places that such axes count are those of a row so long, each once.
+struct counted_axis {
+  std::int64_t extent, stride;
+};
+inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
+  std::ranges::sort(axes, {}, &counted_axis::stride);
+  std::int64_t next = 1;
+  for (const counted_axis& axis : axes) {
+    if (axis.extent == 1) continue;
+    if (axis.stride != next) return false;
+    next *= axis.extent;
+  }
+  return next == length;
+}
+
+inline std::int64_t row_length(const region_attribute& region) {
+  std::int64_t length = 1;
+  for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis)
+    length *= region.space[axis];
+  return length;
+}
+
+inline bool is_dense(const index_map& access, const shape& space) {
+  if (access.offset != 0 || access.bounded != 0) return false;
+  for (int axis = 0; axis < space.rank(); ++axis) {
+    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
+  }
+  return true;
+}
+
+// What computes one node of a program.
+inline scalar_program part(const scalar_program& program, scalar_ref root) {
+  scalar_program result;
+  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
+  return result;
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
+// Fusion: a region being put together from a root operation and the regions its operands hold.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -31345,6 +31397,12 @@ inline bool is_plain(const index_map& access) { return access.bounded == 0 && is
 // A product that stores the sums of its two operands' products and nothing else.
 inline bool is_plain_product(const matmul_attribute& product) {
   return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+}
+
+// How many sums what ends a node is made of: of a pair of products two.
+inline std::size_t sums_of(const engine& g, enode_id id) {
+  const auto* product = std::get_if<matmul_attribute>(&g.attribute_of(id));
+  return product == nullptr ? 1 : product->sums();
 }
 
 // The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
@@ -40542,51 +40600,6 @@ MEGANEURA_INLINE bool compose_access(const index_map& inner, int target_rank, co
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for fusion/region.hpp.
-// What rules ask about accesses of a loop nest, and of the parts of a scalar program.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion::detail {
-
-// Whether an access moves along an axis of one of the groups that are not named.
-inline bool depends_beside(const nest& loops, const index_map& access, std::initializer_list<int> groups) {
-  for (int axis = 0; axis < loops.space.rank(); ++axis) {
-    if (access.strides[axis] != 0 && loops.space[axis] != 1 &&
-        std::ranges::find(groups, static_cast<int>(loops.group[axis])) == groups.end())
-      return true;
-  }
-  return false;
-}
-
-// Whether places that such axes count are those of a row so long, each once.
-struct counted_axis {
-  std::int64_t extent, stride;
-};
-inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int64_t length) {
-  std::ranges::sort(axes, {}, &counted_axis::stride);
-  std::int64_t next = 1;
-  for (const counted_axis& axis : axes) {
-    if (axis.extent == 1) continue;
-    if (axis.stride != next) return false;
-    next *= axis.extent;
-  }
-  return next == length;
-}
-
-inline bool is_dense(const index_map& access, const shape& space) {
-  if (access.offset != 0 || access.bounded != 0) return false;
-  for (int axis = 0; axis < space.rank(); ++axis) {
-    if (space[axis] != 1 && access.strides[axis] != space.stride(axis)) return false;
-  }
-  return true;
-}
-
-// What computes one node of a program.
-inline scalar_program part(const scalar_program& program, scalar_ref root) {
-  scalar_program result;
-  result.nodes.append(program.nodes.begin(), program.nodes.begin() + root + 1);
-  return result;
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -40667,8 +40680,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
                                                           int (&axes)[max_rank]) {
   const region_attribute& inner = form.loops;
   const int count = inner.row_axes, first = inner.space.rank() - count;
-  std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
+  const std::int64_t length = detail::row_length(inner);
   const bool have_rows = loops.count(row) > 0;
   small_vector<int, max_rank> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;
@@ -41342,7 +41354,7 @@ class epilogue_draft {
         region_(g.get<region_attribute>(region)),
         operand_(operand),
         own_(own_operands(g.node(product).kind)),
-        kept_(second_operands(g, product)),
+        kept_(sums_of(g, product) - 1),
         most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
     for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
   }
@@ -41379,10 +41391,6 @@ class epilogue_draft {
   }
 
  private:
-  static std::size_t second_operands(const engine& g, enode_id product) {
-    const auto* multiplied = std::get_if<matmul_attribute>(&g.attribute_of(product));
-    return multiplied == nullptr ? 0 : multiplied->sums() - 1;
-  }
   const char* find_read(int& which) const {
     for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
       if (region_.accesses[k].source != static_cast<int>(operand_)) continue;
@@ -41809,19 +41817,13 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    const bool has_all_rows = row_count(region) == value.sizes()[0] * value.sizes()[1];
+    const bool has_all_rows = region.space.elements() == value.sizes()[0] * value.sizes()[1] * row_length(region);
     if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space) && has_all_rows) {
       const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
       if (statistics != no_id && pass_.enabled(structural::attention_weights))
         add_weights(softmax, which, scores, statistics, reasons);
     }
     return nullptr;
-  }
-
-  static std::int64_t row_count(const region_attribute& region) {
-    std::int64_t count = 1;
-    for (int axis = 0; axis < region.space.rank() - region.row_axes; ++axis) count *= region.space[axis];
-    return count;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.
@@ -42299,11 +42301,6 @@ class attention_gradient_draft {
       return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
     });
   }
-  static std::int64_t row_length(const region_attribute& rows) {
-    std::int64_t length = 1;
-    for (int j = rows.space.rank() - rows.row_axes; j < rows.space.rank(); ++j) length *= rows.space[j];
-    return length;
-  }
   [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
                            std::size_t in_b, enode_id rows_b) const {
     const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
@@ -42545,8 +42542,8 @@ class attention_gradient_draft {
           builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
       region.accesses = {loops.accesses[1], loops.accesses[2]};
       class_list operands;
-      for (std::size_t i = 0; i < 2; ++i)  // which may be one and the same
-        region.accesses[i].source = static_cast<int>(append_once(operands, 0, i == 0 ? gradient_ : rows));
+      region.accesses[0].source = static_cast<int>(append_once(operands, 0, gradient_));
+      region.accesses[1].source = static_cast<int>(append_once(operands, 0, rows));  // which may be the same
       region.output = loops.accesses[0];
       region.output.source = 0;
       if (region.row_axes == 0) continue;
@@ -43060,10 +43057,9 @@ MEGANEURA_INLINE bool implementation_pass::must_be_stored(class_id id, enode_id 
 
 MEGANEURA_INLINE bool implementation_pass::decides_by_product(enode_id product) const {
   const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  const auto* multiplied = std::get_if<matmul_attribute>(&g_.attribute_of(product));
-  const bool sums[] = {true, true};
-  const auto unstable = std::span(sums).first(multiplied == nullptr ? 1 : multiplied->sums());
-  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
+  const bool unstable[] = {true, true};
+  return g_[g_.find(g_.node(product).owner)].decides ||
+         trace_unstable(program, std::span(unstable).first(detail::sums_of(g_, product))).decision;
 }
 
 // ---- choices --------------------------------------------------------------------------------------------------------
@@ -43341,10 +43337,7 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   const double elements = static_cast<double>(region.space.elements());
   double parallel = elements;
   if (region.row_axes > 0) {
-    double length = 1;
-    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
-      length *= static_cast<double>(region.space[k]);
-    }
+    const auto length = static_cast<double>(detail::row_length(region));
     parallel = elements / length * std::min(length, 1024.0);
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);
@@ -44016,8 +44009,7 @@ class prologue_draft {
   // Whether the region's rows are the terms of the product's sums, each once.
   [[nodiscard]] bool sums_over_k(const nest& loops, const axis_map& map) const {
     const int first = region_.space.rank() - region_.row_axes;
-    std::int64_t length = 1;
-    for (int j = first; j < region_.space.rank(); ++j) length *= region_.space[j];
+    const std::int64_t length = row_length(region_);
     small_vector<counted_axis, max_rank> axes;
     for (int axis = 0; axis < loops.space.rank(); ++axis) {
       std::int64_t along = 0, row = 1;
@@ -44628,46 +44620,51 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// Reads of an operand at both places along an axis of two elements of a region's loops.
+struct rotary_reads {
+  std::size_t straight, reversed;  // numbers of accesses
+  int axis;
+};
+inline std::optional<rotary_reads> rotary_reads_of(const region_attribute& region, std::size_t operand) {
+  small_vector<std::size_t, 4> reads;
+  for (std::size_t i = 0; i < region.accesses.size(); ++i) {
+    if (region.accesses[i].source == static_cast<int>(operand)) reads.push_back(i);
+  }
+  if (reads.size() != 2) return {};
+  for (int axis = 0; axis < region.space.rank(); ++axis) {
+    for (std::size_t first = 0; first < 2 && region.space[axis] == 2; ++first) {
+      const index_map& one = region.accesses[reads[first]];
+      index_map other = region.accesses[reads[1 - first]];
+      if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
+      // One goes back where the other goes on.
+      other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
+      if (one == other) return rotary_reads{reads[first], reads[1 - first], axis};
+    }
+  }
+  return {};
+}
+
 // From a pointwise region and the product that it reads twice. With the axis of two left out both places are sums of
 // one result, and so are both values that the region makes of them.
 class rotary_draft {
  public:
-  rotary_draft(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product)
+  rotary_draft(implementation_pass& pass, enode_id region, std::size_t operand, const rotary_reads& reads,
+               enode_id product)
       : pass_(pass),
         g_(pass.graph()),
         region_id_(region),
         product_id_(product),
         operand_(operand),
         region_(g_.get<region_attribute>(region)),
-        product_(g_.get<matmul_attribute>(product)) {}
+        product_(g_.get<matmul_attribute>(product)),
+        reads_(reads) {}
 
-  // The two reads: along some axis of two elements one goes back where the other goes on.
-  bool find_reads() {
-    small_vector<std::size_t, 4> reads;
-    for (std::size_t i = 0; i < region_.accesses.size(); ++i) {
-      if (region_.accesses[i].source == static_cast<int>(operand_)) reads.push_back(i);
-    }
-    if (reads.size() != 2) return false;
-    for (int axis = 0; axis < region_.space.rank(); ++axis) {
-      for (std::size_t first = 0; first < 2 && region_.space[axis] == 2; ++first) {
-        const index_map& one = region_.accesses[reads[first]];
-        index_map other = region_.accesses[reads[1 - first]];
-        if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
-        other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
-        if (!(one == other)) continue;
-        straight_ = reads[first], reversed_ = reads[1 - first], region_axis_ = axis;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // Behind them: why there is none, or null when a node was added.
+  // Why there is none, or null when a node was added.
   const char* add() {
     if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
       return "elements of the product are left out or repeated";
     loops_ = to_nest(product_);
-    if (!solve_index(loops_, 0, region_.space, region_.space.rank(), region_.accesses[straight_], true, map_))
+    if (!solve_index(loops_, 0, region_.space, region_.space.rank(), region_.accesses[reads_.straight], true, map_))
       return "the product's order is not affine in the region's loops";
     if (!find_axis()) return "the axis of two is none of the product's columns";
     index_map output;
@@ -44682,7 +44679,7 @@ class rotary_draft {
       const scalar_ref sums[] = {product_at(place), product_at(1 - place)};
       bool fits = true;
       values[place] = writer_.carried(region_.program, [&](std::size_t number, dtype type) {
-        if (number == straight_ || number == reversed_) return sums[number == straight_ ? 0 : 1];
+        if (number == reads_.straight || number == reads_.reversed) return sums[number == reads_.straight ? 0 : 1];
         const index_map& read = region_.accesses[number];
         index_map composed;
         fits = compose(read, composed) && is_forward(at(composed, place)) && fits;
@@ -44700,15 +44697,15 @@ class rotary_draft {
   // The same axis of the product's loops.
   bool find_axis() {
     for (int k = 0; k < loops_.space.rank(); ++k) {
-      if (map_.step[region_axis_][k] == 0) continue;
+      if (map_.step[reads_.axis][k] == 0) continue;
       if (axis_ >= 0) return false;
       axis_ = k;
     }
-    if (axis_ < 0 || loops_.space[axis_] != 2 || loops_.group[axis_] != 2 || map_.step[region_axis_][axis_] != 1 ||
-        map_.start[region_axis_] != 0)
+    if (axis_ < 0 || loops_.space[axis_] != 2 || loops_.group[axis_] != 2 || map_.step[reads_.axis][axis_] != 1 ||
+        map_.start[reads_.axis] != 0)
       return false;
     for (int j = 0; j < region_.space.rank(); ++j) {
-      if (j != region_axis_ && map_.step[j][axis_] != 0) return false;
+      if (j != reads_.axis && map_.step[j][axis_] != 0) return false;
     }
     return loops_.accesses[1].strides[axis_] == 0;
   }
@@ -44764,8 +44761,8 @@ class rotary_draft {
   std::size_t operand_;
   const region_attribute region_;
   const matmul_attribute product_;
-  std::size_t straight_ = 0, reversed_ = 0;
-  int region_axis_ = -1, axis_ = -1;  // of the region's loops and of the product's
+  rotary_reads reads_;
+  int axis_ = -1;  // of the product's loops
   nest loops_;
   axis_map map_;
   product_writer writer_;
@@ -44777,14 +44774,13 @@ MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id 
   const class_id owner = g.find(g.node(id).owner);
   const class_list operands(g.operands(id).begin(), g.operands(id).end());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto& reads = g.get<region_attribute>(id).accesses;
-    if (std::ranges::count(reads, static_cast<int>(i), &index_map::source) != 2) continue;
+    const std::optional<rotary_reads> reads = rotary_reads_of(g.get<region_attribute>(id), i);
+    if (!reads) continue;
     const class_id operand = g.find(operands[i]);
     for (const enode_id product : products_of(g, owner, operand)) {
-      rotary_draft draft(pass, id, i, product);
-      if (!draft.find_reads()) continue;
-      const char* problem =
-          pass.serves_only(operand, std::span(&id, 1)) ? draft.add() : "the product has other consumers";
+      const char* problem = pass.serves_only(operand, std::span(&id, 1))
+                                ? rotary_draft(pass, id, i, *reads, product).add()
+                                : "the product has other consumers";
       if (problem) {
         pass.note_missed({owner, operand, rule, problem});
       } else {
@@ -45437,12 +45433,8 @@ class region_merger {
 
   // The loops of rows of one length and as many of them, or of single elements.
   [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
-    const auto row = [](const region_attribute& each) {
-      std::int64_t length = 1;
-      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
-      return length;
-    };
-    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
+    const std::int64_t row_a = row_length(a), row_b = row_length(b);
+    return a.space.elements() == b.space.elements() && (row_a == row_b || row_a == 1 || row_b == 1);
   }
 
   // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to

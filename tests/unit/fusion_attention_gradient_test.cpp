@@ -68,7 +68,7 @@ void with_options(graph& g, gqa_options options, std::int64_t t, std::int64_t s,
 }
 
 node_id exp_of_distance(graph& g, node_id s, double scale = 1) {
-  const node_id largest = g.stop_gradient(g.expand_axes(g.reduce(reduce_kind::max, s, 2), shape(g[s].extents), 2));
+  const node_id largest = g.stop_gradient(samples::row_value(g, reduce_kind::max, s));
   return g.map(scalar_op::exp, {g.multiply(g.subtract(s, largest), g.full_like(s, scale))});
 }
 template <class Weigh>
@@ -282,10 +282,10 @@ TEST(fusion_attention_gradient, look_alikes_are_not) {
        [&](graph& g) {
          const operands all = make(g);
          const node_id e = exp_of_distance(g, scores_of(g, all));
-         const node_id total = g.expand_axes(g.reduce(reduce_kind::sum, e, 2), {5, 7}, 2);
+         const node_id total = samples::row_value(g, reduce_kind::sum, e);
          const node_id dy = g.input("dy", dtype::f32, {5, 3});
          const node_id of_weights = g.contract(dy, all.v, "ic", "jc", "ij");
-         const node_id sum = g.expand_axes(g.reduce(reduce_kind::sum, of_weights, 2), {5, 7}, 2);
+         const node_id sum = samples::row_value(g, reduce_kind::sum, of_weights);
          const node_id above = g.subtract(of_weights, g.divide(g.multiply(sum, e), total));
          const node_id slopes = g.divide(g.multiply(above, e), total), weights = g.divide(e, total);
          g.add_output("y", g.contract(weights, all.v, "ij", "jc", "ic"));

@@ -30,9 +30,16 @@ node_id as_wide(graph& g, node_id rows, node_id x, std::uint32_t axes = columns)
 }
 node_id square(graph& g, node_id x) { return g.multiply(x, x); }
 node_id plus_small(graph& g, node_id x) { return g.add(x, g.full_like(x, 1e-5)); }
-node_id centred(graph& g, node_id x) { return g.subtract(x, as_wide(g, mean(g, x, columns), x)); }
-node_id variance(graph& g, node_id x) { return mean(g, square(g, centred(g, x)), columns); }
+node_id centred(graph& g, node_id x, std::uint32_t axes = columns) {
+  return g.subtract(x, as_wide(g, mean(g, x, axes), x, axes));
+}
+node_id variance(graph& g, node_id x, std::uint32_t axes = columns) {
+  return mean(g, square(g, centred(g, x, axes)), axes);
+}
 node_id root(graph& g, node_id x) { return g.map(scalar_op::sqrt, {plus_small(g, x)}); }
+node_id normalised(graph& g, node_id x, std::uint32_t axes = columns) {
+  return g.divide(centred(g, x, axes), as_wide(g, root(g, variance(g, x, axes)), x, axes));
+}
 node_id scaled(graph& g, node_id x) {  // and moved
   const node_id weight = g.parameter("weight", dtype::f32, {32}), bias = g.parameter("bias", dtype::f32, {32});
   return g.add(g.multiply(x, g.expand(weight, shape(g[x].extents))), g.expand(bias, shape(g[x].extents)));
@@ -42,7 +49,7 @@ const std::vector<spelling> spellings{
     {"over the root of the variance",
      [](graph& g) {
        const node_id x = input(g);
-       return scaled(g, g.divide(centred(g, x), as_wide(g, root(g, variance(g, x)), x)));
+       return scaled(g, normalised(g, x));
      }},
     {"by the inverse root",
      [](graph& g) {
@@ -87,12 +94,12 @@ const std::vector<spelling> spellings{
     {"without weights",
      [](graph& g) {
        const node_id x = input(g);
-       return g.divide(centred(g, x), as_wide(g, root(g, variance(g, x)), x));
+       return normalised(g, x);
      }},
     {"of a sum with what went round",
      [](graph& g) {
        const node_id x = g.add(input(g), g.input("branch", dtype::f32, {6, 32}));
-       return scaled(g, g.divide(centred(g, x), as_wide(g, root(g, variance(g, x)), x)));
+       return scaled(g, normalised(g, x));
      }},
     {"the root of the mean of squares", [](graph& g) { return samples::rms_norm(g, input(g), "norm"); }},
     {"rows over their length",
@@ -104,33 +111,27 @@ const std::vector<spelling> spellings{
      }},
     {"over two axes",
      [](graph& g) {
-       const node_id x = input(g, {3, 4, 8});
-       const node_id apart = g.subtract(x, as_wide(g, mean(g, x, 6), x, 6));
-       return g.divide(apart, as_wide(g, root(g, mean(g, square(g, apart), 6)), x, 6));
+       return normalised(g, input(g, {3, 4, 8}), 6);
      }},
     {"groups of channels",
      [](graph& g) {
-       const node_id x = g.reshape(input(g, {2, 8, 5}), {2, 4, 10});
-       const node_id apart = g.subtract(x, as_wide(g, mean(g, x, 4), x, 4));
-       const node_id y = g.divide(apart, as_wide(g, root(g, mean(g, square(g, apart), 4)), x, 4));
+       const node_id y = normalised(g, g.reshape(input(g, {2, 8, 5}), {2, 4, 10}), 4);
        const node_id weight = g.expand_axes(g.parameter("weight", dtype::f32, {8}), {2, 8, 5}, 5);
        return g.multiply(g.reshape(y, {2, 8, 5}), weight);
      }},
     {"channels before positions",
      [](graph& g) {
-       const node_id x = input(g, {2, 16, 5});
-       const node_id apart = g.subtract(x, as_wide(g, mean(g, x, 2), x, 2));
-       return g.divide(apart, as_wide(g, root(g, mean(g, square(g, apart), 2)), x, 2));
+       return normalised(g, input(g, {2, 16, 5}));
      }},
     {"of f16, in f32",
      [](graph& g) {
        const node_id x = g.cast(g.input("x", dtype::f16, {6, 32}), dtype::f32);
-       return g.cast(g.divide(centred(g, x), as_wide(g, root(g, variance(g, x)), x)), dtype::f16);
+       return g.cast(normalised(g, x), dtype::f16);
      }},
     {"batches turned round",
      [](graph& g) {
        const node_id x = g.permute(input(g, {32, 6}), std::array{1, 0});
-       return scaled(g, g.divide(centred(g, x), as_wide(g, root(g, variance(g, x)), x)));
+       return scaled(g, normalised(g, x));
      }},
 };
 

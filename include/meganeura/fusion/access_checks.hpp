@@ -35,6 +35,13 @@ inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int
   return next == length;
 }
 
+inline std::int64_t row_length(const region_attribute& region) {
+  std::int64_t length = 1;
+  for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis)
+    length *= region.space[axis];
+  return length;
+}
+
 inline bool is_dense(const index_map& access, const shape& space) {
   if (access.offset != 0 || access.bounded != 0) return false;
   for (int axis = 0; axis < space.rank(); ++axis) {

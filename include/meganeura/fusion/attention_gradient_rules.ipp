@@ -351,11 +351,6 @@ class attention_gradient_draft {
       return equal(program, program.nodes.size() - 1, rows, known, known.nodes.size() - 1, each.rows);
     });
   }
-  static std::int64_t row_length(const region_attribute& rows) {
-    std::int64_t length = 1;
-    for (int j = rows.space.rank() - rows.row_axes; j < rows.space.rank(); ++j) length *= rows.space[j];
-    return length;
-  }
   [[nodiscard]] bool equal(const scalar_program& a, std::size_t in_a, enode_id rows_a, const scalar_program& b,
                            std::size_t in_b, enode_id rows_b) const {
     const scalar_node &x = a.nodes[in_a], &y = b.nodes[in_b];
@@ -597,8 +592,8 @@ class attention_gradient_draft {
           builder.binary(scalar_op::multiply, builder.argument(0, dtype::f32), builder.argument(1, dtype::f32))));
       region.accesses = {loops.accesses[1], loops.accesses[2]};
       class_list operands;
-      for (std::size_t i = 0; i < 2; ++i)  // which may be one and the same
-        region.accesses[i].source = static_cast<int>(append_once(operands, 0, i == 0 ? gradient_ : rows));
+      region.accesses[0].source = static_cast<int>(append_once(operands, 0, gradient_));
+      region.accesses[1].source = static_cast<int>(append_once(operands, 0, rows));  // which may be the same
       region.output = loops.accesses[0];
       region.output.source = 0;
       if (region.row_axes == 0) continue;

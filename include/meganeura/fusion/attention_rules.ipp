@@ -388,19 +388,13 @@ class attention_draft {
       value.schedule = each;
       g_.add_to(g_.find(g_.node(product_).owner), op::attention, value, operands, reasons, skips_rounding(reasons));
     }
-    const bool has_all_rows = row_count(region) == value.sizes()[0] * value.sizes()[1];
+    const bool has_all_rows = region.space.elements() == value.sizes()[0] * value.sizes()[1] * row_length(region);
     if (pass_.uses(g_.node(rows_).owner) > 1 && is_dense(region.output, region.space) && has_all_rows) {
       const class_id statistics = add_statistics(value, schedules, operands, reasons, numbers);
       if (statistics != no_id && pass_.enabled(structural::attention_weights))
         add_weights(softmax, which, scores, statistics, reasons);
     }
     return nullptr;
-  }
-
-  static std::int64_t row_count(const region_attribute& region) {
-    std::int64_t count = 1;
-    for (int axis = 0; axis < region.space.rank() - region.row_axes; ++axis) count *= region.space[axis];
-    return count;
   }
 
   // Such attention beside what its gradients want to know, which is a class of its own.

@@ -29,7 +29,7 @@ class epilogue_draft {
         region_(g.get<region_attribute>(region)),
         operand_(operand),
         own_(own_operands(g.node(product).kind)),
-        kept_(second_operands(g, product)),
+        kept_(sums_of(g, product) - 1),
         most_(limits.buffers < own_ ? 0 : std::min(widest_epilogue, limits.buffers - own_)) {
     for (class_id id : g.operands(product).subspan(own_)) others.push_back(g.find(id));
   }
@@ -66,10 +66,6 @@ class epilogue_draft {
   }
 
  private:
-  static std::size_t second_operands(const engine& g, enode_id product) {
-    const auto* multiplied = std::get_if<matmul_attribute>(&g.attribute_of(product));
-    return multiplied == nullptr ? 0 : multiplied->sums() - 1;
-  }
   const char* find_read(int& which) const {
     for (std::size_t k = 0; k < region_.accesses.size(); ++k) {
       if (region_.accesses[k].source != static_cast<int>(operand_)) continue;

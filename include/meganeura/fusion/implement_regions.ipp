@@ -72,10 +72,9 @@ MEGANEURA_INLINE bool implementation_pass::must_be_stored(class_id id, enode_id 
 
 MEGANEURA_INLINE bool implementation_pass::decides_by_product(enode_id product) const {
   const scalar_program& program = detail::epilogue_of(g_, product)->program;
-  const auto* multiplied = std::get_if<matmul_attribute>(&g_.attribute_of(product));
-  const bool sums[] = {true, true};
-  const auto unstable = std::span(sums).first(multiplied == nullptr ? 1 : multiplied->sums());
-  return g_[g_.find(g_.node(product).owner)].decides || trace_unstable(program, unstable).decision;
+  const bool unstable[] = {true, true};
+  return g_[g_.find(g_.node(product).owner)].decides ||
+         trace_unstable(program, std::span(unstable).first(detail::sums_of(g_, product))).decision;
 }
 
 // ---- choices --------------------------------------------------------------------------------------------------------

@@ -22,10 +22,7 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   const double elements = static_cast<double>(region.space.elements());
   double parallel = elements;
   if (region.row_axes > 0) {
-    double length = 1;
-    for (int k = region.space.rank() - region.row_axes; k < region.space.rank(); ++k) {
-      length *= static_cast<double>(region.space[k]);
-    }
+    const auto length = static_cast<double>(detail::row_length(region));
     parallel = elements / length * std::min(length, 1024.0);
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);

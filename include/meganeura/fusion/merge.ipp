@@ -113,12 +113,8 @@ class region_merger {
 
   // The loops of rows of one length and as many of them, or of single elements.
   [[nodiscard]] static bool alike(const region_attribute& a, const region_attribute& b) {
-    const auto row = [](const region_attribute& each) {
-      std::int64_t length = 1;
-      for (int i = each.space.rank() - each.row_axes; i < each.space.rank(); ++i) length *= each.space[i];
-      return length;
-    };
-    return a.space.elements() == b.space.elements() && (row(a) == row(b) || row(a) == 1 || row(b) == 1);
+    const std::int64_t row_a = row_length(a), row_b = row_length(b);
+    return a.space.elements() == b.space.elements() && (row_a == row_b || row_a == 1 || row_b == 1);
   }
 
   // What the new member reads of the others it takes from inside of the kernel, where it is before it is rounded to

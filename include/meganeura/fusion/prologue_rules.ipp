@@ -163,8 +163,7 @@ class prologue_draft {
   // Whether the region's rows are the terms of the product's sums, each once.
   [[nodiscard]] bool sums_over_k(const nest& loops, const axis_map& map) const {
     const int first = region_.space.rank() - region_.row_axes;
-    std::int64_t length = 1;
-    for (int j = first; j < region_.space.rank(); ++j) length *= region_.space[j];
+    const std::int64_t length = row_length(region_);
     small_vector<counted_axis, max_rank> axes;
     for (int axis = 0; axis < loops.space.rank(); ++axis) {
       std::int64_t along = 0, row = 1;

@@ -87,8 +87,7 @@ MEGANEURA_INLINE const char* region_draft::broadcast_rows(const region_view& for
                                                           int (&axes)[max_rank]) {
   const region_attribute& inner = form.loops;
   const int count = inner.row_axes, first = inner.space.rank() - count;
-  std::int64_t length = 1;
-  for (int j = first; j < inner.space.rank(); ++j) length *= inner.space[j];
+  const std::int64_t length = detail::row_length(inner);
   const bool have_rows = loops.count(row) > 0;
   small_vector<int, max_rank> free;  // axes the read does not depend on
   std::int64_t free_elements = 1;

@@ -4,52 +4,58 @@
 #include <meganeura/fusion/several_rules.ipp>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 namespace detail {
 
+// Reads of an operand at both places along an axis of two elements of a region's loops.
+struct rotary_reads {
+  std::size_t straight, reversed;  // numbers of accesses
+  int axis;
+};
+inline std::optional<rotary_reads> rotary_reads_of(const region_attribute& region, std::size_t operand) {
+  small_vector<std::size_t, 4> reads;
+  for (std::size_t i = 0; i < region.accesses.size(); ++i) {
+    if (region.accesses[i].source == static_cast<int>(operand)) reads.push_back(i);
+  }
+  if (reads.size() != 2) return {};
+  for (int axis = 0; axis < region.space.rank(); ++axis) {
+    for (std::size_t first = 0; first < 2 && region.space[axis] == 2; ++first) {
+      const index_map& one = region.accesses[reads[first]];
+      index_map other = region.accesses[reads[1 - first]];
+      if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
+      // One goes back where the other goes on.
+      other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
+      if (one == other) return rotary_reads{reads[first], reads[1 - first], axis};
+    }
+  }
+  return {};
+}
+
 // From a pointwise region and the product that it reads twice. With the axis of two left out both places are sums of
 // one result, and so are both values that the region makes of them.
 class rotary_draft {
  public:
-  rotary_draft(implementation_pass& pass, enode_id region, std::size_t operand, enode_id product)
+  rotary_draft(implementation_pass& pass, enode_id region, std::size_t operand, const rotary_reads& reads,
+               enode_id product)
       : pass_(pass),
         g_(pass.graph()),
         region_id_(region),
         product_id_(product),
         operand_(operand),
         region_(g_.get<region_attribute>(region)),
-        product_(g_.get<matmul_attribute>(product)) {}
+        product_(g_.get<matmul_attribute>(product)),
+        reads_(reads) {}
 
-  // The two reads: along some axis of two elements one goes back where the other goes on.
-  bool find_reads() {
-    small_vector<std::size_t, 4> reads;
-    for (std::size_t i = 0; i < region_.accesses.size(); ++i) {
-      if (region_.accesses[i].source == static_cast<int>(operand_)) reads.push_back(i);
-    }
-    if (reads.size() != 2) return false;
-    for (int axis = 0; axis < region_.space.rank(); ++axis) {
-      for (std::size_t first = 0; first < 2 && region_.space[axis] == 2; ++first) {
-        const index_map& one = region_.accesses[reads[first]];
-        index_map other = region_.accesses[reads[1 - first]];
-        if (one.bounded != 0 || other.bounded != 0 || one.strides[axis] <= 0) continue;
-        other.offset -= one.strides[axis], other.strides[axis] += 2 * one.strides[axis];
-        if (!(one == other)) continue;
-        straight_ = reads[first], reversed_ = reads[1 - first], region_axis_ = axis;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // Behind them: why there is none, or null when a node was added.
+  // Why there is none, or null when a node was added.
   const char* add() {
     if (region_.space.elements() != g_.extents(g_.operand(region_id_, operand_)).elements())
       return "elements of the product are left out or repeated";
     loops_ = to_nest(product_);
-    if (!solve_index(loops_, 0, region_.space, region_.space.rank(), region_.accesses[straight_], true, map_))
+    if (!solve_index(loops_, 0, region_.space, region_.space.rank(), region_.accesses[reads_.straight], true, map_))
       return "the product's order is not affine in the region's loops";
     if (!find_axis()) return "the axis of two is none of the product's columns";
     index_map output;
@@ -64,7 +70,7 @@ class rotary_draft {
       const scalar_ref sums[] = {product_at(place), product_at(1 - place)};
       bool fits = true;
       values[place] = writer_.carried(region_.program, [&](std::size_t number, dtype type) {
-        if (number == straight_ || number == reversed_) return sums[number == straight_ ? 0 : 1];
+        if (number == reads_.straight || number == reads_.reversed) return sums[number == reads_.straight ? 0 : 1];
         const index_map& read = region_.accesses[number];
         index_map composed;
         fits = compose(read, composed) && is_forward(at(composed, place)) && fits;
@@ -82,15 +88,15 @@ class rotary_draft {
   // The same axis of the product's loops.
   bool find_axis() {
     for (int k = 0; k < loops_.space.rank(); ++k) {
-      if (map_.step[region_axis_][k] == 0) continue;
+      if (map_.step[reads_.axis][k] == 0) continue;
       if (axis_ >= 0) return false;
       axis_ = k;
     }
-    if (axis_ < 0 || loops_.space[axis_] != 2 || loops_.group[axis_] != 2 || map_.step[region_axis_][axis_] != 1 ||
-        map_.start[region_axis_] != 0)
+    if (axis_ < 0 || loops_.space[axis_] != 2 || loops_.group[axis_] != 2 || map_.step[reads_.axis][axis_] != 1 ||
+        map_.start[reads_.axis] != 0)
       return false;
     for (int j = 0; j < region_.space.rank(); ++j) {
-      if (j != region_axis_ && map_.step[j][axis_] != 0) return false;
+      if (j != reads_.axis && map_.step[j][axis_] != 0) return false;
     }
     return loops_.accesses[1].strides[axis_] == 0;
   }
@@ -146,8 +152,8 @@ class rotary_draft {
   std::size_t operand_;
   const region_attribute region_;
   const matmul_attribute product_;
-  std::size_t straight_ = 0, reversed_ = 0;
-  int region_axis_ = -1, axis_ = -1;  // of the region's loops and of the product's
+  rotary_reads reads_;
+  int axis_ = -1;  // of the product's loops
   nest loops_;
   axis_map map_;
   product_writer writer_;
@@ -159,14 +165,13 @@ MEGANEURA_INLINE void product_rotary::apply(implementation_pass& pass, enode_id 
   const class_id owner = g.find(g.node(id).owner);
   const class_list operands(g.operands(id).begin(), g.operands(id).end());
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const auto& reads = g.get<region_attribute>(id).accesses;
-    if (std::ranges::count(reads, static_cast<int>(i), &index_map::source) != 2) continue;
+    const std::optional<rotary_reads> reads = rotary_reads_of(g.get<region_attribute>(id), i);
+    if (!reads) continue;
     const class_id operand = g.find(operands[i]);
     for (const enode_id product : products_of(g, owner, operand)) {
-      rotary_draft draft(pass, id, i, product);
-      if (!draft.find_reads()) continue;
-      const char* problem =
-          pass.serves_only(operand, std::span(&id, 1)) ? draft.add() : "the product has other consumers";
+      const char* problem = pass.serves_only(operand, std::span(&id, 1))
+                                ? rotary_draft(pass, id, i, *reads, product).add()
+                                : "the product has other consumers";
       if (problem) {
         pass.note_missed({owner, operand, rule, problem});
       } else {

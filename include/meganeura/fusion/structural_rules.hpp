@@ -2,6 +2,7 @@
 // The structural rules by name, in the order they are tried, and what their definitions share. What makes the kinds
 // that implement a primitive, and what they end with, stands in kernel_family.hpp.
 #pragma once
+#include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/region.hpp>
 #include <meganeura/graph/view_map.hpp>
 
@@ -224,6 +225,12 @@ inline bool is_plain(const index_map& access) { return access.bounded == 0 && is
 // A product that stores the sums of its two operands' products and nothing else.
 inline bool is_plain_product(const matmul_attribute& product) {
   return product.start.is_empty() && !product.paired && product.further.empty() && product.finish.program.is_identity();
+}
+
+// How many sums what ends a node is made of: of a pair of products two.
+inline std::size_t sums_of(const engine& g, enode_id id) {
+  const auto* product = std::get_if<matmul_attribute>(&g.attribute_of(id));
+  return product == nullptr ? 1 : product->sums();
 }
 
 // The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
