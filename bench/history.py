@@ -9,10 +9,11 @@
 
 Times of a software device scatter on a busy machine. So a workload is judged by the processor time of all its tasks
 together, the least of their rounds, a software device's threads included; in units of `yardstick_ms`, processor time of
-something that never changes, the least of those beside the workloads; and what fails is run again, of which the least
-counts. What one side alone has is said and is no failure. The yardstick does not make processors alike whose caches and
-memory differ: of the lines the one counts whose machine was about as fast (the last of equals), and where none was within
-1.5 times of this one twice as much is let pass.
+what never changes, hashes on the host and a kernel on the device, each the least of those beside the workloads; and what
+fails is run again, of which the least counts. What one side alone has is said and is no failure. A machine may be slower
+at one yardstick than at the other: the one counts by which a workload looks better. Yardsticks do not make processors
+alike whose caches and memory differ: of the lines the one counts whose machine was about as fast at both (the last of
+equals), and where none was within 1.5 times of this one twice as much is let pass.
 """
 
 import argparse
@@ -46,13 +47,19 @@ def lines_of(path):
             if isinstance(line, dict) else ["anything"]
         if missing:
             sys.exit(f"history: {path} is no file of this program's: a line lacks {', '.join(missing)}")
+        if not isinstance(line["yardstick"], dict) or "hashing" not in line["yardstick"]:
+            sys.exit(f"history: {path} is no file of this program's: a line's yardstick has no `hashing`")
     return lines
+
+
+def speeds(line, now):
+    """How many times as fast the machine is now, by each yardstick that both have (the oldest lines have no kernel)."""
+    return [line["yardstick"][name] / ms for name, ms in now["yardstick"].items() if name in line["yardstick"]]
 
 
 def distance(line, now):
     """How much faster one machine was than the other, whichever it was."""
-    ratio = line["yardstick"] / now["yardstick"]
-    return max(ratio, 1 / ratio)
+    return max(max(speed, 1 / speed) for speed in speeds(line, now))
 
 
 def line_of(result, commit):
@@ -68,7 +75,8 @@ def line_of(result, commit):
         sys.exit("history: the result has no times; run bench/inferena without --no-timing")
     return {"commit": commit, "date": result["date"], "device": result["device"], "driver": result["driver"],
             "size": result["size"], "precision": result["precision"],
-            "yardstick": round(min(each["yardstick_ms"] for each in result["workloads"]), 3), "figures": figures}
+            "yardstick": {name: round(min(each["yardstick_ms"][name] for each in result["workloads"]), 3)
+                          for name in ("hashing", "kernel")}, "figures": figures}
 
 
 def append(options):
@@ -112,7 +120,7 @@ def check(options):
             if baseline["figures"][name].keys() != now["figures"][name].keys():
                 sys.exit(f"history: {name} has other tasks than in the baseline; record one that has them")
             ratio = now["figures"][name]["processor"] / baseline["figures"][name]["processor"]
-            ratio *= baseline["yardstick"] / now["yardstick"]
+            ratio *= min(speeds(baseline, now))
             least[name] = ratios[name] = min(ratio, least.get(name, ratio))
         print("history: times the baseline: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
         slow = [name for name, ratio in ratios.items() if not ratio <= factor]

@@ -12,10 +12,11 @@ HISTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "history.py")
 failures = []
 
 
-def result(tasks, device="llvmpipe", precision="exact", name="net", yardstick=10):
+def result(tasks, device="llvmpipe", precision="exact", name="net", yardstick=10, kernel=None):
     entries = {task: {"wall_ms": {"median": ms}, "processor_ms": {"min": ms}} for task, ms in tasks.items()}
     return {"date": "2026-01-01", "device": device, "driver": "d", "size": "small", "precision": precision,
-            "workloads": [{"name": name, "tasks": entries, "yardstick_ms": yardstick}]}
+            "workloads": [{"name": name, "tasks": entries,
+                           "yardstick_ms": {"hashing": yardstick, "kernel": kernel or yardstick}}]}
 
 
 def main():
@@ -50,13 +51,20 @@ def main():
                             path("result", result(tasks, yardstick=yardstick))], check=True)
         expect(0, "as quick as one alike", result({"a": 1, "b": 1}, yardstick=2), base=fast)
         expect(1, "slower than one alike", result({"a": 2, "b": 2}, yardstick=2), base=fast)
+        expect(0, "slow as the kernel is", result({"a": 20, "b": 20}, kernel=14))
+        expect(1, "slower than the kernel is", result({"a": 22, "b": 22}, kernel=14))
+        expect(0, "slow as hashes are", result({"a": 20, "b": 20}, yardstick=14))
+        old = path("old", {**json.loads(open(baseline, encoding="utf-8").readlines()[-1]), "yardstick": {"hashing": 10}})
+        expect(0, "as quick as an old line", result({"a": 10, "b": 10}, kernel=1), base=old)
+        expect(1, "slower than an old line", result({"a": 20, "b": 20}, kernel=1), base=old)
         expect(1, "no time", result({"a": float("nan"), "b": 1}))
         expect(1, "another precision", result({"a": 1, "b": 1}, precision="half"))
         expect(1, "another device", result({"a": 1, "b": 1}, device="H200"))
         expect(1, "nothing in common", result({"a": 1, "b": 1}, name="other"))
         expect(1, "a factor that is none", result({"a": 1, "b": 1}), "--factor", "nan")
         expect(1, "no run", result({"a": 1, "b": 1}), "--runs", "0")
-        for text in ("", "{}", "[]", "{"):
+        numbered = json.dumps({**json.loads(open(baseline, encoding="utf-8").readlines()[-1]), "yardstick": 10})
+        for text in ("", "{}", "[]", "{", numbered):
             expect(1, f"the baseline {text!r}", result({"a": 1, "b": 1}), base=path("broken", text))
     print("\n".join(failures) or "history.py judges as it says")
     return 1 if failures else 0

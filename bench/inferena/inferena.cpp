@@ -3,9 +3,9 @@
 // the same machine where they are given.
 //
 // What --json writes: {"device", "driver", "date", "size", "precision", "notes": [..], "workloads": [{"name",
-// "precision", "parameters", "yardstick_ms", "weights": {"generate_ms", "upload_ms"}, "check": {"passed", "problem",
-// "output", "inference_output", "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks": {"inference" and so
-// on:
+// "precision", "parameters", "yardstick_ms": {"hashing", "kernel"}, "weights": {"generate_ms", "upload_ms"}, "check":
+// {"passed", "problem", "output", "inference_output", "loss", "gradient_norm", "worst_parameter", "allowed"}, "tasks":
+// {"inference" and so on:
 // {"wall_ms", "device_ms": {"median", "min", "max", "rounds"}, "back_to_back_ms", "dispatches", "groups",
 // "predicted_bytes", "allocated_bytes", "preparation_cold", "preparation_warm": ms by part, "slowest": kernels}}}]}.
 #include <meganeura/core/error.hpp>
@@ -31,6 +31,7 @@
 #include "check.hpp"
 #include "report.hpp"
 #include "weights.hpp"
+#include "yardstick.hpp"
 
 namespace mn = meganeura;
 
@@ -129,7 +130,10 @@ class bench {
     });
     if (of.unfolded && reference != references_.end()) result["check"] = checked_folded(of, *reference);
     if (!inference.is_null()) add_inference(result["check"], inference);
-    if (options_.is_timed) result["yardstick_ms"] = yardstick();
+    if (options_.is_timed) {
+      const yardsticks now = measure_yardsticks(open());
+      result["yardstick_ms"] = {{"hashing", now.hashing_ms}, {"kernel", now.kernel_ms}};
+    }
     result["parameters"] = weights.parameters;
     result["weights"] = {{"generate_ms", weights.times.generate_ms}, {"upload_ms", weights.times.upload_ms}};
     if (reference != references_.end() && !of.unfolded &&
@@ -168,14 +172,6 @@ class bench {
     bind(run, made.made);
     run.wait(run.submit(made.numbers));
     return checked(reference, run, compared::loss);
-  }
-
-  // What this machine takes now for something that never changes, on all of its processors: see bench/history.py.
-  [[nodiscard]] static double yardstick() {
-    std::vector<double> rounds;
-    for (int i = 0; i < 5; ++i) rounds.push_back(hashing_ms());
-    std::ranges::sort(rounds);
-    return rounds[rounds.size() / 2];
   }
 
   struct filled {

@@ -12,7 +12,7 @@ struct fill_times {
 /// Sets every parameter; states stay as they begin.
 fill_times fill(meganeura::parameters& weights);
 
-/// Processor time in milliseconds of a fixed number of hashes, made on every processor.
-[[nodiscard]] double hashing_ms();
+/// A fixed number of hashes, made on every processor.
+void hash();
 
 }  // namespace inferena
