@@ -60,33 +60,32 @@ struct options {
   bool is_small = false, matrix_units = true, ablations = true;
 };
 
-// What is left out, by a name.
+// What is left out, by a name: rules, or what `without` says.
 struct ablation {
   std::string name;
-  void (*leave_out)(mn::fusion::optimize_options&);
+  std::vector<std::string> disabled;
+  void (*without)(mn::fusion::optimize_options&) = nullptr;
 };
 const std::vector<ablation> ablations{
-    {"search", [](auto& o) { o.search_passes = 0; }},
-    {"search and merging", [](auto& o) { o.search_passes = 0, o.disabled.push_back("merge_regions"); }},
-    {"one form a value", [](auto& o) { o.region_forms = 1; }},
-    {"algebra", [](auto& o) { o.algebra = false; }},
-    {"fusion", [](auto& o) { o.fusion = false; }},
-    {"rows", [](auto& o) { o.disabled.push_back("fuse_rows"); }},
-    {"recomputation", [](auto& o) { o.disabled.push_back("recompute"); }},
-    {"epilogues", [](auto& o) { o.epilogues = false; }},
-    {"views in products", [](auto& o) { o.disabled.push_back("matmul_view"); }},
-    {"prologues", [](auto& o) { o.disabled.push_back("matmul_prologue"); }},
-    {"pairs", [](auto& o) { o.disabled.push_back("matmul_pair"); }},
-    {"products of several results", [](auto& o) { o.disabled.push_back("matmul_results"); }},
-    {"regions of several results", [](auto& o) { o.disabled.push_back("merge_regions"); }},
-    {"attention", [](auto& o) { o.disabled.push_back("fuse_attention"); }},
-    {"weights told by attention", [](auto& o) { o.disabled.push_back("attention_weights"); }},
-    {"gradients of attention", [](auto& o) { o.disabled.push_back("attention_gradients"); }},
-    {"parts of sums",
-     [](auto& o) {
-       for (const char* rule : {"split_sum", "split_filter", "split_reduce"}) o.disabled.emplace_back(rule);
-     }},
-    {"matrix units", [](auto& o) { o.matrix_units = false; }},
+    {"search", {}, [](auto& o) { o.search_passes = 0; }},
+    {"search and merging", {"merge_regions"}, [](auto& o) { o.search_passes = 0; }},
+    {"one form a value", {}, [](auto& o) { o.region_forms = 1; }},
+    {"algebra", {"algebra"}},
+    {"fusion", {"fusion", "products"}},
+    {"rows", {"fuse_rows"}},
+    {"recomputation", {"recompute"}},
+    {"epilogues", {"epilogues"}},
+    {"views in products", {"matmul_view"}},
+    {"prologues", {"matmul_prologue"}},
+    {"pairs", {"matmul_pair"}},
+    {"products of several results", {"matmul_results"}},
+    {"rotary embeddings in products", {"matmul_rotary"}},
+    {"regions of several results", {"merge_regions"}},
+    {"attention", {"attention"}},
+    {"weights told by attention", {"attention_weights"}},
+    {"gradients of attention", {"attention_gradients"}},
+    {"parts of sums", {"splits"}},
+    {"matrix units", {}, [](auto& o) { o.matrix_units = false; }},
 };
 
 // A device like an H100, of whose times a profile without a device is.
@@ -136,7 +135,8 @@ nlohmann::json measured(const mn::graph& g, const mn::fusion::optimize_options& 
   for (const ablation& each : ablations) {
     if (!ablates) break;
     mn::fusion::optimize_options without = how;
-    each.leave_out(without);
+    without.disabled.insert(without.disabled.end(), each.disabled.begin(), each.disabled.end());
+    if (each.without != nullptr) each.without(without);
     mn::fusion::optimize_report made;
     mn::graph chosen = mn::fusion::optimize(g, without, &made);
     result["without"][each.name] = planned(g, std::move(chosen), made, without.device.launch);

@@ -18324,10 +18324,10 @@ class tuned_products;
 /// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
 /// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
-  bool algebra = true;                                            // pattern rules
-  bool fusion = true;                                             // fuse_*, recompute, prologues, pairs, results
-  bool epilogues = true;                                          // *_epilogue
+  /// Names of rules left out, or of families of them: "algebra" (pattern rules), "fusion" (of pointwise and row
+  /// kernels), "products" (what else a product's kernel computes), "epilogues", "attention", "splits" (of sums). A
+  /// program adds those in $MEGANEURA_DISABLE, between commas.
+  std::vector<std::string> disabled{};
   egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
@@ -18372,15 +18372,18 @@ struct optimize_report {
   std::vector<kernel_time> times;  // of each node of the result
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string
-      explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
+  /// If asked for: of each kernel of the plan its time by the model, the operations of the source that it computes by
+  /// module, what it reads (%7 is node 7 of the result), the rules that made it, the two next best ways to compute the
+  /// same with what they would cost more, and the fusions that were refused with the reason.
+  std::string explain;
 };
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, attention, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A
 /// fused node has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix
 /// that all its parts have in common, which for a layer's input and the normalisation behind it would name no layer.
-/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// Errors: invalid_argument for an unknown name of a rule or family, and when a disabled rule leaves a value without a
+/// kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -30519,6 +30522,17 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
                                  const node_time& time, const launch_time& launch, const growth& grow = {},
                                  int max_passes = 8);
 
+/// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
+struct alternative {
+  class_id value;
+  enode_id node;
+  double seconds = 0;
+};
+/// All there are for what is chosen in `plan`, which `extract` made of the same.
+[[nodiscard]] std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
+                                               std::span<const class_id> roots, const extraction& plan,
+                                               const node_time& time, const launch_time& launch);
+
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -30539,6 +30553,21 @@ using egraph::stability;
 using egraph::trace_unstable;
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// A plan in words: what each kernel computes of the source, what made it, and what was not chosen.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+struct optimize_options;
+struct rule_report;
+struct saturated_graph;
+
+/// `made`: the node of the plan's graph for each class. `rules`: by their bit.
+[[nodiscard]] std::string explain(const graph& source, const saturated_graph& all, const extraction& plan,
+                                  const graph& chosen, std::span<const node_id> made, const optimize_options& options,
+                                  std::span<const rule_report> rules);
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
 // What the choice of kernels knows of each kind of node that runs.
 // How long a node takes on a device: a roofline over bytes and operations.
 
@@ -31184,8 +31213,8 @@ class region_draft {
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
-/// then pattern rules.
+/// Structural rules by their bit in a rule_mask, in the order of structural_rules below. Behind these are two for each
+/// kind that implements a primitive, and then pattern rules.
 enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
@@ -31195,31 +31224,95 @@ enum class structural : std::uint8_t {
   constant_to_region,
   iota_to_region,
   contract_to_region,
-  fuse_view,       // read through a view
-  fuse_pointwise,  // a producer with one consumer
-  fuse_rows,       // a producer with row reductions, kept inside the row
-  recompute,       // a producer with more consumers, computed again in this one
-  skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
+  fuse_view,
+  fuse_pointwise,
+  fuse_rows,
+  recompute,
+  merge_regions,
+  skip_rounding,
   matmul_view,
-  matmul_prologue,  // what a product reads, computed as it is read
-  matmul_pair,      // two products of one left operand, and what is computed of both
-  matmul_results,   // a product that is stored, and what is computed of it
-  matmul_rotary,    // a product whose columns are turned in pairs
+  matmul_prologue,
+  matmul_pair,
+  matmul_results,
+  matmul_rotary,
   relu_mask,
-  widen_product,        // a product of floats of 16 bits, in f32
-  softmax_spelling,     // a softmax that is written in another way
-  fuse_attention,       // two products with a softmax between them
-  attention_weights,    // its weights once more, from what it knows of its rows
-  attention_gradients,  // the products and rows that are its gradients
-  split_sum,            // a product with few results and a long sum
-  split_filter,         // the gradient of a small filter over several images
-  split_reduce,         // few long rows
-  merge_regions,        // values computed from the same operands as results of one kernel
+  widen_product,
+  softmax_spelling,
+  fuse_attention,
+  attention_weights,
+  attention_gradients,
+  split_sum,
+  split_filter,
+  split_reduce,
 };
+
+struct structural_info {
+  structural rule;
+  const char* name;
+  const char* family = "";  // with which others it can be left out; those of none have little or nothing in their place
+  exactness kind = exactness::exact;
+};
+inline constexpr structural_info structural_rules[] = {
+    {structural::map_to_region, "map_to_region"},
+    {structural::view_to_region, "view_to_region"},
+    {structural::reduce_to_region, "reduce_to_region"},
+    {structural::pad_to_region, "pad_to_region"},
+    {structural::concat_to_region, "concat_to_region"},
+    {structural::constant_to_region, "constant_to_region"},
+    {structural::iota_to_region, "iota_to_region"},
+    {structural::contract_to_region, "contract_to_region"},
+    // read through a view
+    {structural::fuse_view, "fuse_view"},
+    // a producer with one consumer
+    {structural::fuse_pointwise, "fuse_pointwise", "fusion"},
+    // a producer with row reductions, kept inside the row
+    {structural::fuse_rows, "fuse_rows", "fusion"},
+    // a producer with more consumers, computed again in this one
+    {structural::recompute, "recompute", "fusion"},
+    // values computed from the same operands as results of one kernel
+    {structural::merge_regions, "merge_regions", "fusion"},
+    // a producer of floats of 16 bits, without the rounding to its dtype
+    {structural::skip_rounding, "skip_rounding", "", exactness::reassociates},
+    {structural::matmul_view, "matmul_view"},
+    // what a product reads, computed as it is read
+    {structural::matmul_prologue, "matmul_prologue", "products", exactness::reassociates},
+    // two products of one left operand, and what is computed of both
+    {structural::matmul_pair, "matmul_pair", "products"},
+    // a product that is stored, and what is computed of it
+    {structural::matmul_results, "matmul_results", "products"},
+    // a product whose columns are turned in pairs
+    {structural::matmul_rotary, "matmul_rotary", "products"},
+    {structural::relu_mask, "relu_mask"},
+    // a product of floats of 16 bits, in f32
+    {structural::widen_product, "widen_product"},
+    // a softmax that is written in another way
+    {structural::softmax_spelling, "softmax_spelling", "attention", exactness::reassociates},
+    // two products with a softmax between them
+    {structural::fuse_attention, "fuse_attention", "attention", exactness::reassociates},
+    // its weights once more, from what it knows of its rows
+    {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
+    // the products and rows that are its gradients
+    {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // a product with few results and a long sum
+    {structural::split_sum, "split_sum", "splits"},
+    // the gradient of a small filter over several images
+    {structural::split_filter, "split_filter", "splits"},
+    // few long rows
+    {structural::split_reduce, "split_reduce", "splits"},
+};
+static_assert(
+    [] {
+      int number = 0;
+      for (const structural_info& each : structural_rules) {
+        if (each.rule != static_cast<structural>(number++)) return false;
+      }
+      return number == static_cast<int>(structural::split_reduce) + 1;
+    }(),
+    "each rule has its line, in the order of structural");
 
 namespace detail {
 
-inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
+inline constexpr int rules_by_name = static_cast<int>(std::size(structural_rules));
 
 // How many kinds before this one implement a primitive.
 constexpr int implementations_before(int kind) {
@@ -31807,6 +31900,9 @@ inline constexpr auto algebra = rule_set(
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+struct optimize_options;
+struct optimize_report;
+
 /// What a graph became before extraction: every way that was found to compute it.
 struct saturated_graph {
   engine graph;
@@ -31814,6 +31910,7 @@ struct saturated_graph {
   std::vector<class_id> roots;    // outputs, then effects
   std::vector<class_id> order;    // classes the roots reach, operands before users
   std::vector<missed_fusion> missed;
+  rule_mask enabled;  // the rules that were not left out
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 
@@ -31948,11 +32045,17 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   return changed;
 }
 
-inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
-                          const optimize_options& options, std::vector<kernel_time>& times) {
+struct exported_plan {
+  graph result;
+  std::vector<kernel_time> times;  // of each node
+  std::vector<node_id> made;       // of each class
+};
+
+inline exported_plan export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
+                                  const optimize_options& options) {
   const engine& e = from.graph;
-  graph result(g.paths());
-  std::vector<node_id> made(e.class_slots(), no_id);
+  exported_plan all{graph(g.paths()), {}, std::vector<node_id>(e.class_slots(), no_id)};
+  auto& [result, times, made] = all;
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     if (info(g[id].kind).stage != op_stage::leaf || from.classes[id] == no_id) continue;
@@ -31977,33 +32080,100 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
   }
   times.resize(result.size());
-  return result;
+  return all;
 }
 
-inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
-  rule_mask enabled = rule_mask::all();
-  for (const std::string& name : options.disabled) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      fail(error_category::invalid_argument,
-           "there is no rule \"{}\" to disable: optimize_report::rules has all there are{}", name,
-           meganeura::detail::did_you_mean(meganeura::detail::nearest(name, {names.begin(), names.end()})));
-    }
-    enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
-  }
-  if (!options.fusion) {
-    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results) |
-               bit(structural::matmul_rotary);
-  }
-  if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::softmax_spelling) | bit(structural::fuse_attention) |
-               bit(structural::attention_weights) | bit(structural::attention_gradients) |
-               bit(structural::matmul_prologue);
+using algebra_subset = decltype(rules::algebra)::subset;
+static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
+
+struct rule_line {
+  std::string name;
+  std::string_view family;
+  exactness kind = exactness::exact;
+};
+
+// By their bit in a rule_mask.
+inline std::vector<rule_line> all_rules() {
+  std::vector<rule_line> all;
+  for (const structural_info& each : structural_rules) all.push_back({each.name, each.family, each.kind});
+  all.resize(structural_count);
   for_each_implementation([&]<op Kind> {
-    if (!options.epilogues) enabled -= bit(ending(Kind));
+    all[static_cast<std::size_t>(making(Kind))].name = to_string(making(Kind));
+    all[static_cast<std::size_t>(ending(Kind))] = {to_string(ending(Kind)), "epilogues"};
   });
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) {
+    all.push_back({std::string(rule.name), "algebra", rule.kind});
+  });
+  return all;
+}
+
+inline rule_mask enabled_rules(const optimize_options& options, std::span<const rule_line> all) {
+  rule_mask enabled = rule_mask::all();
+  const auto leave_out = [&](const auto& is_out) {
+    bool any = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!is_out(all[i])) continue;
+      enabled -= rule_mask::of(i);
+      any = true;
+    }
+    return any;
+  };
+  for (const std::string& name : options.disabled) {
+    if (!name.empty() && leave_out([&](const rule_line& rule) { return rule.name == name || rule.family == name; }))
+      continue;
+    std::vector<std::string> names;
+    for (const rule_line& each : all) names.push_back(each.name), names.emplace_back(each.family);
+    fail(error_category::invalid_argument,
+         "there is no rule or family of rules \"{}\" to disable: optimize_report::rules has all there are{}", name,
+         meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
+  }
+  (void)leave_out([&](const rule_line& rule) { return rule.kind > options.tolerance; });
   return enabled;
+}
+
+inline algebra_subset admitted_rules(const rule_mask& enabled) {
+  algebra_subset admitted;
+  for (std::size_t i = 0; i < decltype(rules::algebra)::count; ++i) {
+    if (enabled[structural_count + i]) admitted |= algebra_subset::of(i);
+  }
+  return admitted;
+}
+
+// Refuses what a rule that was left out would have computed, by the first value of that kind.
+inline void check_kernels(const saturated_graph& all, const optimize_options& options, std::span<const rule_line> rules,
+                          const rule_mask& enabled) {
+  const engine& g = all.graph;
+  std::vector<bool> computed(g.class_slots());
+  const auto is_computed = [&](enode_id id, bool by_itself) {
+    for (class_id operand : g.operands(id)) {
+      if (!computed[g.find(operand)]) return false;
+    }
+    return !g.node(id).dead && (!by_itself || std::isfinite(node_time(g, id, options.device).alone));
+  };
+  for (bool is_new = true; is_new;) {
+    is_new = false;
+    for (class_id id : all.order) {
+      if (computed[g.find(id)]) continue;
+      const auto& nodes = g[g.find(id)].nodes;
+      if (std::ranges::none_of(nodes, [&](enode_id node) { return is_computed(node, true); })) continue;
+      computed[g.find(id)] = is_new = true;
+    }
+  }
+  for (class_id id : all.order) {
+    if (computed[g.find(id)]) continue;
+    for (enode_id node : g[g.find(id)].nodes) {
+      if (!is_computed(node, false)) continue;
+      const std::string kind = to_string(g.node(node).kind);
+      std::string needed;
+      for (std::size_t i = 0; i < rules.size(); ++i) {
+        if (enabled[i] || !rules[i].name.starts_with(kind + "_to_")) continue;
+        needed += (needed.empty() ? "" : " or ") + rules[i].name;
+      }
+      if (needed.empty()) continue;
+      fail(error_category::invalid_argument, "nothing computes {} {}{} without {}: take it out of disabled", kind,
+           to_string(g[g.find(id)].type), to_string(g.extents(g.find(id))), needed);
+    }
+  }
 }
 
 // The kernels that each rule had a part in.
@@ -32016,55 +32186,6 @@ inline void count_kernels(const engine& e, const extraction& plan, std::span<rul
   }
 }
 
-inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
-                           std::span<const missed_fusion> missed, std::span<const std::string> names) {
-  std::string text;
-  const auto end = std::back_inserter(text);
-  for (class_id id : plan.order) {
-    const enode& n = e.node(plan.chosen[id]);
-    if (info(n.kind).stage == op_stage::leaf) continue;
-    const std::string path = paths.text(n.path);
-    fmt::format_to(end, "c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
-                   to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (n.reasons[i]) (text += ' ') += names[i];
-    }
-    text += '\n';
-  }
-  std::set<std::tuple<class_id, class_id, structural, std::string_view>> said;  // it may have been met in several forms
-  for (const missed_fusion& m : missed) {
-    if (m.producer == no_id) continue;
-    const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
-    if (plan.chosen[consumer] == no_id || plan.chosen[producer] == no_id) continue;
-    if (!said.insert({producer, consumer, m.rule, m.guard}).second) continue;
-    fmt::format_to(end, "not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
-  }
-  return text;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-using algebra_subset = decltype(rules::algebra)::subset;
-static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
-
-inline std::vector<std::string> rule_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < structural_count; ++i) names.emplace_back(to_string(static_cast<structural>(i)));
-  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
-  return names;
-}
-
-inline algebra_subset admitted_rules(const optimize_options& options, const rule_mask& enabled) {
-  algebra_subset admitted;
-  if (!options.algebra) return admitted;
-  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t i, const auto& rule) {
-    if (rule.kind <= options.tolerance && enabled[structural_count + i]) admitted |= algebra_subset::of(i);
-  });
-  return admitted;
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
@@ -32073,9 +32194,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
     fail(error_category::invalid_argument, "precision {} was asked for; it is precision::exact or precision::fast",
          static_cast<int>(options.precision));
   }
-  const std::vector<std::string> names = detail::rule_names();
-  const rule_mask enabled = detail::enabled_rules(options, names);
+  const std::vector<detail::rule_line> rules = detail::all_rules();
+  const rule_mask enabled = detail::enabled_rules(options, rules);
   saturated_graph result;
+  result.enabled = enabled;
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
@@ -32084,8 +32206,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
-  const egraph::saturation_report found = egraph::run_rules(
-      result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
+  const egraph::saturation_report found =
+      egraph::run_rules(result.graph, rules::algebra, detail::admitted_rules(enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
@@ -32095,13 +32217,14 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   result.order = pass.order();
   result.missed = pass.missed();
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
-    report.rules.push_back({names[i], pass.applied()[i], pass.applied()[i]});
+    report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }
   for (std::size_t i = 0; i < found.matches.size(); ++i) {
-    report.rules.push_back({names[structural_count + i], found.matches[i], found.applied[i]});
+    report.rules.push_back({rules[structural_count + i].name, found.matches[i], found.applied[i]});
   }
   report.enodes = result.graph.node_count();
   report.classes = result.order.size();
+  if (!options.disabled.empty()) detail::check_kernels(result, options, rules, enabled);
   return result;
 }
 
@@ -32150,8 +32273,7 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
-  const std::string merging = to_string(structural::merge_regions);
-  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
                          merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
 }
@@ -32208,10 +32330,10 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan, options, r.times);
+  detail::exported_plan made = detail::export_graph(g, all, plan, options);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
-  r.nodes_out = result.size();
+  r.nodes_out = made.result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.seconds;
   r.groups = plan.groups;
@@ -32219,8 +32341,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   detail::count_kernels(all.graph, plan, r.rules);
-  if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
-  return result;
+  if (options.explain) r.explain = explain(g, all, plan, made.result, made.made, options, r.rules);
+  r.times = std::move(made.times);
+  return std::move(made.result);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -32915,6 +33038,8 @@ class program_trace {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::detail
 
+#include <sstream>
+
 namespace meganeura::inline MEGANEURA_ABI {
 
 namespace detail {
@@ -32960,6 +33085,8 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
+  std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
+  for (std::string name; std::getline(disabled, name, ',');) optimization.disabled.push_back(name);
   const device_profile actual = profile_of(on);
   if (options.device_costs) optimization.device = actual;
   limit_schedules(optimization.device, actual);
@@ -34872,7 +34999,7 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
       values.push_back(id);
     }
     program_options options = options_.program;
-    options.optimize.algebra = false;  // each computes what it says
+    options.optimize.disabled.emplace_back("algebra");  // each computes what it says
     options.checks = checks::none;
     options.taps = {};
     return meganeura::program(device_, whole, parameters_, options);
@@ -39734,28 +39861,37 @@ class extractor {
   /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
     several = g_.find(several);
-    if (several < classes_.size() && classes_[several].rank != unranked) return live_[several].uses > 0;
-    cost_.resize(g_.node_count(), 0);
-    time_.resize(g_.node_count());
-    live_.resize(g_.class_slots());
-    classes_.resize(g_.class_slots());
-    list_operands();
-    order_.push_back(several);
-    const enode_id region = g_[several].nodes.front();
-    find_cost(region);
-    live_[several].node = region;
-    classes_[several].candidates = {region};
-    classes_[several].rank = 0;
-    note_reader(several, region);
-    for (const enode_id node : g_[several].parents) {
-      if (g_.node(node).dead) continue;
-      find_cost(node);
-      const class_id value = g_.find(g_.node(node).owner);
-      classes_[value].candidates.push_back(node);
-      note_reader(value, node);
+    if (several >= classes_.size() || classes_[several].rank == unranked) {
+      take_in(several);
+      improve_shared(several);
     }
-    improve_shared(several);
     return live_[several].uses > 0;
+  }
+
+  /// Chooses what was chosen before, with what had been offered then.
+  void take(const extraction& plan) {
+    for (class_id id : plan.order) {
+      if (classes_[id].rank == unranked) take_in(id);
+    }
+    for (class_id id : plan.order) live_[id].node = plan.chosen[id];
+    for (class_id root : roots_) (void)acquire(root);
+    total_ = step_seconds();
+  }
+
+  [[nodiscard]] std::vector<alternative> alternatives() {
+    std::vector<alternative> found;
+    for (class_id id : order_) {
+      if (live_[id].uses == 0) continue;
+      const enode_id chosen = live_[id].node;
+      for (enode_id node : classes_[id].candidates) {
+        if (node == chosen) continue;
+        (void)change(id, node);
+        const double seconds = step_seconds() - total_;
+        (void)change(id, chosen);
+        if (std::isfinite(seconds)) found.push_back({id, node, seconds});
+      }
+    }
+    return found;
   }
 
   [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
@@ -39802,6 +39938,28 @@ class extractor {
   }
 
  private:
+  void take_in(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    time_.resize(g_.node_count());
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    find_cost(region);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (const enode_id node : g_[several].parents) {
+      if (g_.node(node).dead) continue;
+      find_cost(node);
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+  }
+
   // After what it reads: what has several results may read values of a higher rank than those it computes.
   void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
             std::vector<class_id>& order) const {
@@ -40323,7 +40481,241 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
   return result;
 }
 
+MEGANEURA_INLINE std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
+                                                  std::span<const class_id> roots, const extraction& plan,
+                                                  const node_time& time, const launch_time& launch) {
+  detail::extractor work(g, order, roots, time, launch);
+  work.take(plan);
+  return work.alternatives();
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
+// Definitions for fusion/explain.hpp.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+class plan_explainer {
+ public:
+  plan_explainer(const graph& source, const saturated_graph& all, const extraction& plan, const graph& chosen,
+                 std::span<const node_id> made, const optimize_options& options, std::span<const rule_report> rules)
+      : source_(source),
+        all_(all),
+        e_(all.graph),
+        plan_(plan),
+        chosen_(chosen),
+        made_(made),
+        options_(options),
+        rules_(rules),
+        first_of_(e_.class_slots(), no_id),
+        values_of_(e_.class_slots()),
+        refused_(e_.class_slots()),
+        others_(e_.class_slots()) {
+    for (node_id id{0}; id < source.size(); ++id) {
+      if (all.classes[id] == no_id) continue;
+      node_id& first = first_of_[e_.find(all.classes[id])];
+      if (first == no_id) first = id;
+    }
+    for (class_id id : plan.order) values_of_[kernel_of(id)].push_back(id);
+    find_refused();
+    find_others();
+  }
+
+  std::string text() {
+    std::string kernels;
+    std::size_t count = 0;
+    for (class_id id : plan_.order) {
+      if (!runs(id)) continue;
+      ++count;
+      add_kernel(kernels, id);
+    }
+    return fmt::format("{} kernels in {} groups, which take {:.3g} ms by the model\n", count, plan_.groups,
+                       plan_.seconds * 1e3) +
+           kernels;
+  }
+
+ private:
+  [[nodiscard]] bool runs(class_id id) const {
+    const op_stage stage = info(e_.node(plan_.chosen[id]).kind).stage;
+    return stage != op_stage::leaf && stage != op_stage::projection;
+  }
+  // The class of the kernel that computes a value, which is its own or has several results.
+  [[nodiscard]] class_id kernel_of(class_id value) const {
+    const enode_id node = plan_.chosen[value];
+    return info(e_.node(node).kind).stage == op_stage::projection ? e_.operand(node, 0) : value;
+  }
+
+  // The rules that were tried and gave reasons against it; one may have been met in several forms.
+  void find_refused() {
+    std::set<std::tuple<class_id, class_id, structural, std::string_view>> said;
+    for (const missed_fusion& m : all_.missed) {
+      if (m.producer == no_id) continue;
+      const class_id consumer = e_.find(m.consumer), producer = e_.find(m.producer);
+      if (plan_.chosen[consumer] == no_id || plan_.chosen[producer] == no_id) continue;
+      const class_id from = kernel_of(producer), into = kernel_of(consumer);
+      if (from != into && said.insert({into, from, m.rule, m.guard}).second) refused_[into].push_back({from, m});
+    }
+  }
+  // The quickest two of the other ways to compute each value.
+  void find_others() {
+    const auto time = [&](enode_id id) { return node_time(e_, id, options_.device); };
+    for (const egraph::alternative& each :
+         egraph::compare(e_, all_.order, all_.roots, plan_, time, options_.device.launch)) {
+      std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
+      known.insert(std::ranges::upper_bound(known, each.seconds, {}, &egraph::alternative::seconds), each);
+      if (known.size() > shown_others) known.pop_back();
+    }
+  }
+
+  void add_kernel(std::string& text, class_id id) {
+    const auto end = std::back_inserter(text);
+    const enode_id node = plan_.chosen[id];
+    const enode& n = e_.node(node);
+    const std::string path = source_.paths().text(n.path);
+    fmt::format_to(end, "\n{} = {}{}{} {}{} {}\n", name(id), path, path.empty() ? "" : ": ", to_string(n.kind),
+                   to_string(n.type), to_string(e_.extents(id)), to_string(e_.attribute_of(node)));
+    fmt::format_to(end, "  takes {:.3g} us\n", node_time(e_, node, options_.device).alone * 1e6);
+    add_computed(text, id);
+    const std::string operands = read_by(node);
+    if (!operands.empty()) fmt::format_to(end, "  reads {}\n", operands);
+    add_rules(text, "  made by", n.reasons);
+    for (const egraph::alternative& other : others_[id]) add_other(text, other);
+    for (const auto& [from, m] : refused_[id])
+      fmt::format_to(end, "  not fused: {} by {}: {}\n", name(from), to_string(m.rule), m.guard);
+  }
+
+  void add_rules(std::string& text, std::string_view head, const rule_mask& reasons) const {
+    std::string names;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (reasons[i]) (names += ' ') += rules_[i].name;
+    }
+    if (!names.empty()) fmt::format_to(std::back_inserter(text), "{}{}\n", head, names);
+  }
+
+  void add_other(std::string& text, const egraph::alternative& other) const {
+    const enode& n = e_.node(other.node);
+    rule_mask reasons = n.reasons;
+    reasons -= e_.node(plan_.chosen[other.value]).reasons;
+    const bool is_quicker = other.seconds < 0;  // the search does not try all that would only fill groups better
+    fmt::format_to(std::back_inserter(text), "  not chosen: {} of {}, {:.3g} us {}", to_string(n.kind),
+                   read_by(other.node), std::abs(other.seconds) * 1e6, is_quicker ? "less" : "more");
+    add_rules(text, "; by", reasons);
+    if (text.back() != '\n') text += '\n';
+  }
+
+  // What a node reads, each once.
+  [[nodiscard]] std::string read_by(enode_id node) const {
+    std::vector<std::string> names;
+    for (class_id operand : e_.operands(node)) {
+      std::string each = name(e_.find(operand));
+      if (std::ranges::find(names, each) == names.end()) names.push_back(std::move(each));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+  // A leaf by its name, what the plan has by its number there, all else by what it is in the source.
+  [[nodiscard]] std::string name(class_id id) const {
+    if (plan_.chosen[id] == no_id) {
+      const node_id first = first_of_[id];
+      const op kind = first == no_id ? e_.node(e_[id].nodes.front()).kind : source_[first].kind;
+      const std::string path = source_.paths().text(e_[id].path);
+      return fmt::format("{}{}{} {}{} (not stored)", path, path.empty() ? "" : ": ", to_string(kind),
+                         to_string(e_[id].type), to_string(e_.extents(id)));
+    }
+    const node_id node = made_[id];
+    const auto* leaf = std::get_if<leaf_attribute>(&chosen_.attribute_of(node));
+    return leaf != nullptr ? leaf->name : fmt::format("%{}", node);
+  }
+
+  // Operations of the source between what a kernel reads and what it stores, by module.
+  void add_computed(std::string& text, class_id id) {
+    std::set<class_id> reads;
+    for (class_id operand : e_.operands(plan_.chosen[id])) reads.insert(e_.find(operand));
+    known_.clear();
+    std::set<node_id> listed;
+    for (class_id value : values_of_[id]) {
+      if (first_of_[value] != no_id) collect(first_of_[value], reads, listed);
+    }
+    std::vector<std::pair<path_id, std::vector<std::string>>> modules;
+    for (node_id each : listed) {
+      const op kind = source_[each].kind;
+      const bool is_work = kind != op::view && kind != op::constant && kind != op::stop_gradient;
+      if (!is_work && listed.size() > 1) continue;
+      auto known = std::ranges::find(modules, source_[each].path, &decltype(modules)::value_type::first);
+      if (known == modules.end()) known = modules.insert(known, {source_[each].path, {}});
+      for (std::string& operation : operations(each)) {
+        if (std::ranges::find(known->second, operation) == known->second.end())
+          known->second.push_back(std::move(operation));
+      }
+    }
+    for (const auto& [path, names] : modules) {
+      const std::string module = source_.paths().text(path);
+      fmt::format_to(std::back_inserter(text), "  computes {}{}{}\n", module, module.empty() ? "" : ": ",
+                     fmt::join(names, ", "));
+    }
+  }
+  [[nodiscard]] std::vector<std::string> operations(node_id id) const {
+    const auto* map = std::get_if<map_attribute>(&source_.attribute_of(id));
+    if (map == nullptr) return {to_string(source_[id].kind)};
+    std::vector<std::string> names;
+    for (const scalar_node& each : map->program.nodes) {
+      if (each.op != scalar_op::argument && each.op != scalar_op::constant) names.emplace_back(to_string(each.op));
+    }
+    return names;
+  }
+  // Whether a value follows from what is read; what follows otherwise is looked for no further than that.
+  bool follows(node_id id, const std::set<class_id>& reads) {
+    if (reads.contains(e_.find(all_.classes[id]))) return true;
+    if (info(source_[id].kind).stage == op_stage::leaf) return false;
+    const auto [known, is_new] = known_.try_emplace(id, false);
+    if (!is_new) return known->second;
+    if (known_.size() > most_followed) return false;
+    bool all = true;
+    for (node_id operand : source_.operands(id)) all = all && follows(operand, reads);
+    return known_[id] = all;
+  }
+  void collect(node_id root, const std::set<class_id>& reads, std::set<node_id>& listed) {
+    (void)follows(root, reads);
+    std::vector<node_id> waiting{root};
+    while (!waiting.empty()) {
+      const node_id id = waiting.back();
+      waiting.pop_back();
+      const bool is_read = reads.contains(e_.find(all_.classes[id]));
+      if (id != root && (is_read || !follows(id, reads))) continue;
+      if (!listed.insert(id).second) continue;
+      waiting.insert(waiting.end(), source_.operands(id).begin(), source_.operands(id).end());
+    }
+  }
+
+  static constexpr std::size_t shown_others = 2, most_followed = 256;
+  const graph& source_;
+  const saturated_graph& all_;
+  const engine& e_;
+  const extraction& plan_;
+  const graph& chosen_;
+  std::span<const node_id> made_;
+  const optimize_options& options_;
+  std::span<const rule_report> rules_;
+  std::vector<node_id> first_of_;                 // of each class, in the source
+  std::vector<std::vector<class_id>> values_of_;  // of each kernel's class, its own among them
+  struct refusal {
+    class_id from;
+    missed_fusion what;
+  };
+  std::vector<std::vector<refusal>> refused_;  // by kernel's class
+  std::vector<std::vector<egraph::alternative>> others_;
+  std::unordered_map<node_id, bool> known_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE std::string explain(const graph& source, const saturated_graph& all, const extraction& plan,
+                                     const graph& chosen, std::span<const node_id> made,
+                                     const optimize_options& options, std::span<const rule_report> rules) {
+  return detail::plan_explainer(source, all, plan, chosen, made, options, rules).text();
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // The cost of a program; those of nodes stand with their kernel families (fusion/kernel_family.ipp).
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -42649,43 +43041,7 @@ MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_i
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE std::string to_string(structural rule) {
-  constexpr std::pair<structural, const char*> names[] = {{structural::map_to_region, "map_to_region"},
-                                                          {structural::view_to_region, "view_to_region"},
-                                                          {structural::reduce_to_region, "reduce_to_region"},
-                                                          {structural::pad_to_region, "pad_to_region"},
-                                                          {structural::concat_to_region, "concat_to_region"},
-                                                          {structural::constant_to_region, "constant_to_region"},
-                                                          {structural::iota_to_region, "iota_to_region"},
-                                                          {structural::contract_to_region, "contract_to_region"},
-                                                          {structural::fuse_view, "fuse_view"},
-                                                          {structural::fuse_pointwise, "fuse_pointwise"},
-                                                          {structural::fuse_rows, "fuse_rows"},
-                                                          {structural::recompute, "recompute"},
-                                                          {structural::skip_rounding, "skip_rounding"},
-                                                          {structural::matmul_view, "matmul_view"},
-                                                          {structural::matmul_prologue, "matmul_prologue"},
-                                                          {structural::matmul_pair, "matmul_pair"},
-                                                          {structural::matmul_results, "matmul_results"},
-                                                          {structural::matmul_rotary, "matmul_rotary"},
-                                                          {structural::relu_mask, "relu_mask"},
-                                                          {structural::widen_product, "widen_product"},
-                                                          {structural::softmax_spelling, "softmax_spelling"},
-                                                          {structural::fuse_attention, "fuse_attention"},
-                                                          {structural::attention_weights, "attention_weights"},
-                                                          {structural::attention_gradients, "attention_gradients"},
-                                                          {structural::split_sum, "split_sum"},
-                                                          {structural::split_filter, "split_filter"},
-                                                          {structural::split_reduce, "split_reduce"},
-                                                          {structural::merge_regions, "merge_regions"}};
-  static_assert(
-      [&] {
-        for (int i = 0; i < detail::rules_by_name; ++i) {
-          if (names[i].first != static_cast<structural>(i)) return false;
-        }
-        return std::size(names) == static_cast<std::size_t>(detail::rules_by_name);
-      }(),
-      "each rule has its name, in the order of structural");
-  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)].second;
+  if (static_cast<int>(rule) < detail::rules_by_name) return structural_rules[static_cast<int>(rule)].name;
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
     if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));
@@ -49186,7 +49542,6 @@ MEGANEURA_INLINE std::string sparkline(std::span<const double> values, std::size
 // Writing and reading checkpoints of training runs.
 
 #include <locale>
-#include <sstream>
 
 namespace meganeura::inline MEGANEURA_ABI {
 

@@ -3,6 +3,8 @@
 #include <meganeura/meganeura.hpp>
 
 #include <cstdio>
+#include <fstream>
+#include <string>
 
 namespace mn = meganeura;
 
@@ -15,6 +17,8 @@ struct network {
 inline constexpr mn::dim rows = mn::sym<"rows", 48>;  // at most 48
 using model = mn::model<network, mn::input<"x", mn::dtype::f32, mn::dims<rows, 4>>>;
 
+void write(const char* path, const std::string& text) { std::ofstream(path) << text; }
+
 int main() {
   std::puts(to_text(mn::summary<model>({{"rows", 32}})).c_str());  // modules, shapes, parameters, flops; no device
   const mn::device gpu;
@@ -23,6 +27,8 @@ int main() {
   s.prepare({{"rows", 32}});  // built now: the first run does not wait
   const std::vector<float> y = s.run(mn::bind<"x">(std::vector<float>(32 * 4, 0.5f)));
   std::puts(to_text(s.program().times()).c_str());  // of the build
-  std::puts(s.program().report().explain.c_str());  // the rules that made each kernel
+  std::puts(s.program().report().explain.c_str());  // of each kernel what, why and what else
+  write("before.dot", to_dot(mn::lower<model>({{"rows", 32}})));
+  write("after.dot", to_dot(s.program().plan().implementation));
   return y.size() == 64 && s.parameters().get("in.bias") == std::vector<float>(16) ? 0 : 1;
 }

@@ -87,7 +87,9 @@ fusion::optimize_options random_optimize(dice& d, bool exact) {
   fusion::optimize_options options;
   if (exact) options.tolerance = egraph::exactness::exact;
   if (d.chance(0.5)) return options;
-  options.algebra = d.chance(0.8), options.fusion = d.chance(0.8), options.epilogues = d.chance(0.8);
+  if (!d.chance(0.8)) options.disabled.emplace_back("algebra");
+  if (!d.chance(0.8)) options.disabled.insert(options.disabled.end(), {"fusion", "products"});
+  if (!d.chance(0.8)) options.disabled.emplace_back("epilogues");
   options.region = {static_cast<std::size_t>(d.between(4, 96)), static_cast<std::size_t>(d.between(7, 12)),
                     static_cast<std::size_t>(d.between(6, 10))};
   options.region_forms = static_cast<std::size_t>(d.between(1, 16));

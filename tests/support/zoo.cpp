@@ -185,7 +185,7 @@ void expect_net_works(const graph& forward, node_id output, node_id loss, const 
   const oracle::tensors<double> leaves = zoo_leaves(training);
   const kernels::step_values values{.step = 1, .seed_low = 5, .seed_high = 6, .numbers = {rate}};
   program_options unfused;
-  unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
+  unfused.optimize.disabled = {"fusion", "products", "epilogues", "algebra"};
   const stable_run inferred(inference, leaves, false, values), trained(training, leaves, false, values);
   const auto expect_training = [&](const device& gpu, const program_options& options, const std::string& kind) {
     const auto losses = run_net(gpu, training, leaves, trained, options, 5, rate, name + " training" + kind);

@@ -136,6 +136,43 @@ TEST(egraph_extract, is_hardly_ever_slower_than_the_best_of_all_choices) {
   EXPECT_GE(best, 0.96 * graphs);
 }
 
+// Each other way to compute a value costs what the plan with it costs more, if it needs nothing that is not computed.
+TEST(egraph_extract, other_ways_cost_what_a_plan_with_them_does) {
+  std::size_t compared = 0, cheaper = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const auto s = support::make_sample(seed, 12);
+    if (!s) continue;
+    fusion::optimize_report report;
+    fusion::saturated_graph all = fusion::saturate(s->source, s->optimize, report);
+    const egraph::extraction taken = fusion::choose(all, s->optimize);
+    const all_choices choices(all, s->optimize.device);
+    const auto time = [&](enode_id id) { return fusion::node_time(all.graph, id, s->optimize.device); };
+    for (const egraph::alternative& each :
+         egraph::compare(all.graph, all.order, all.roots, taken, time, s->optimize.device.launch)) {
+      EXPECT_NE(taken.chosen[each.value], each.node);
+      std::map<class_id, enode_id> chosen;
+      bool is_all_chosen = true;
+      std::vector<class_id> needed(all.roots);
+      while (!needed.empty()) {
+        const class_id id = all.graph.find(needed.back());
+        needed.pop_back();
+        const enode_id node = id == each.value ? each.node : taken.chosen[id];
+        is_all_chosen = is_all_chosen && node != no_id;
+        if (!is_all_chosen || !chosen.emplace(id, node).second) continue;
+        for (class_id operand : all.graph.operands(node)) needed.push_back(operand);
+      }
+      if (!is_all_chosen) continue;
+      ++compared;
+      cheaper += each.seconds < -1e-12;
+      const double seconds = choices.seconds(chosen);
+      EXPECT_NEAR(taken.seconds + each.seconds, seconds, 1e-9 * seconds) << "seed " << seed;
+    }
+  }
+  std::printf("%zu other ways compared, %zu would be quicker\n", compared, cheaper);
+  EXPECT_GE(compared, 500u);
+  EXPECT_LE(cheaper, compared / 50);
+}
+
 // silu(x gate) * (x up)
 graph gated_unit() {
   graph g;

@@ -7,11 +7,13 @@
 #include <support/sentence_of.hpp>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -388,17 +390,30 @@ TEST(egraph_plans, families_can_be_switched_off) {
   const auto leaves = random_leaves(source);
   const int all = kernel_count(optimized(source));
   fusion::optimize_options options;
-  options.fusion = options.epilogues = options.algebra = false;
+  options.disabled = {"fusion", "products", "epilogues", "algebra"};
   const graph plain = expect_plan_agrees(source, leaves, options);
   EXPECT_GT(kernel_count(plain), all + 5);
 }
 
 TEST(egraph_plans, a_rule_nothing_can_replace_is_named_when_it_is_missing) {
-  fusion::optimize_options options;
-  options.disabled = {"contract_to_matmul"};
-  EXPECT_THROW((void)optimized(mlp_training(6, 7, 5, 3), options), error);
-  options.disabled = {"no such rule"};
-  EXPECT_THROW((void)optimized(mlp_training(6, 7, 5, 3), options), error);
+  const auto refused = [](const char* disabled) -> std::string {
+    fusion::optimize_options options;
+    options.disabled = {disabled};
+    try {
+      (void)optimized(mlp_training(6, 7, 5, 3), options);
+    } catch (const error& found) {
+      EXPECT_EQ(found.category(), error_category::invalid_argument) << found.what();
+      return found.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refused("contract_to_matmul"),
+              testing::HasSubstr("nothing computes contract f32[6, 5] without contract_to_matmul"));
+  EXPECT_THAT(refused("map_to_region"), testing::HasSubstr("without map_to_region"));
+  EXPECT_THAT(refused("no such rule"), testing::HasSubstr("no rule or family of rules \"no such rule\""));
+  EXPECT_THAT(refused("atention"), testing::HasSubstr("did you mean \"attention\"?"));
+  EXPECT_THAT(refused(""), testing::HasSubstr("no rule"));
+  EXPECT_EQ(refused("fuse_rows"), "");
 }
 
 TEST(egraph_plans, rules_that_round_are_left_out_on_request) {
@@ -588,6 +603,51 @@ TEST(egraph_plans, explain_names_rules_and_failed_guards) {
   EXPECT_NE(report.explain.find("not fused"), std::string::npos);
   EXPECT_NE(report.explain.find("the rows are other axes"), std::string::npos);
   EXPECT_GT(report.enodes, report.nodes_in);
+}
+
+// What each kernel computes of the source, and what the other choices would cost: the part of a kernel.
+TEST(egraph_plans, explain_names_operations_modules_and_costs) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {64, 96});
+  node_id h;
+  {
+    const graph::scope in(g, "up");
+    h = g.contract(x, g.parameter("up.weight", dtype::f32, {128, 96}), "mk", "nk", "mn");
+  }
+  {
+    const graph::scope in(g, "act");
+    h = relu(g, h);
+  }
+  g.add_output("h", h);
+  g.add_output("rows", g.reduce(reduce_kind::sum, h, {1}));
+  fusion::optimize_report report;
+  const graph plan = fusion::optimize(g, {.explain = true}, &report);
+  std::map<std::string, std::string> parts;  // by the name of the kernel
+  for (std::size_t at = report.explain.find("\n\n"); at != std::string::npos;) {
+    const std::size_t end = report.explain.find("\n\n", at + 2);
+    const std::string part = report.explain.substr(at + 2, end - at - 2);
+    parts[part.substr(0, part.find(' '))] = part;
+    at = end;
+  }
+  int kernels = 0;
+  for (node_id id{0}; id < plan.size(); ++id) {
+    if (info(plan[id].kind).stage == op_stage::leaf) continue;
+    ++kernels;
+    const std::string& part = parts[fmt::format("%{}", id)];
+    if (plan[id].kind == op::matmul) {
+      EXPECT_THAT(part, testing::HasSubstr("  computes up: contract\n  computes act: less_equal, select\n"));
+      EXPECT_THAT(part, testing::HasSubstr("  reads x, up.weight\n"));
+      EXPECT_THAT(part, testing::HasSubstr("  made by map_to_region contract_to_matmul matmul_epilogue\n"));
+      EXPECT_THAT(part, testing::ContainsRegex(
+                            "  not chosen: region of up: contract f32.64, 128. .not stored., [0-9.]+ us more"));
+    } else {
+      EXPECT_THAT(part, testing::HasSubstr("  computes reduce\n"));
+    }
+    EXPECT_THAT(part, testing::ContainsRegex("  takes [0-9.e+-]+ us\n"));
+  }
+  EXPECT_EQ(kernels, 2);
+  EXPECT_EQ(parts.size(), 2u) << report.explain;
+  EXPECT_THAT(report.explain, testing::StartsWith(fmt::format("2 kernels in {} groups, which take ", report.groups)));
 }
 
 TEST(egraph_plans, equal_graphs_give_equal_plans) {

@@ -69,9 +69,9 @@ void agrees_and_learns(const Loss&, float rate = 0.02f) {
   const support::stable_run inferred(inference, leaves, false, kernels::step_values_of(1, 0));
   const support::stable_run trained(training, leaves, false, chosen.step_values(1, 0));
   program_options unfused;
-  unfused.optimize.fusion = unfused.optimize.epilogues = unfused.optimize.algebra = false;
+  unfused.optimize.disabled = {"fusion", "products", "epilogues", "algebra"};
   for (const program_options& options : {program_options{}, unfused}) {
-    SCOPED_TRACE(options.optimize.fusion ? "fused" : "unfused");
+    SCOPED_TRACE(options.optimize.disabled.empty() ? "fused" : "unfused");
     session<Model> look(support::shared_device(), {{"n", 2}}, {.program = options});
     give(look.parameters(), leaves);
     if constexpr (Model::input_count == 2) {

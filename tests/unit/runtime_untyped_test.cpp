@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <map>
 
+#include "vulkan_support.hpp"
+
 namespace {
 
 using namespace meganeura;
@@ -55,6 +57,28 @@ data samples(std::size_t batch, std::size_t features) {
   data made{support::uniform(batch * features, 1), std::vector<std::int32_t>(batch)};
   for (std::size_t i = 0; i < batch; ++i) made.label[i] = made.x[i * features] < 0 ? 0 : 1;
   return made;
+}
+
+TEST(runtime_untyped, rules_are_left_out_by_the_environment) {
+  const auto kernels = [] {
+    net made = perceptron(4, {3, 8, 2});
+    made.forward.add_output("y", made.logits);
+    const inference run(support::shared_device(), made.forward, {.seed = 1});
+    return run.program().report().explain + std::to_string(run.program().plan().steps.size());
+  };
+  const std::string all = kernels();
+  {
+    const test::scoped_environment disabled("MEGANEURA_DISABLE", "epilogues,fuse_pointwise");
+    EXPECT_NE(kernels(), all);
+  }
+  {
+    const test::scoped_environment disabled("MEGANEURA_DISABLE", "");
+    EXPECT_EQ(kernels(), all);
+  }
+  const test::scoped_environment disabled("MEGANEURA_DISABLE", "epilogue");
+  EXPECT_EQ(support::refusal(kernels),
+            "there is no rule or family of rules \"epilogue\" to disable: optimize_report::rules has "
+            "all there are; did you mean \"epilogues\"?");
 }
 
 TEST(runtime_untyped, a_graph_of_run_time_sizes_is_trained_and_goes_on_from_a_checkpoint) {

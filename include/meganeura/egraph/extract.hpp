@@ -41,6 +41,17 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
                                  const node_time& time, const launch_time& launch, const growth& grow = {},
                                  int max_passes = 8);
 
+/// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
+struct alternative {
+  class_id value;
+  enode_id node;
+  double seconds = 0;
+};
+/// All there are for what is chosen in `plan`, which `extract` made of the same.
+[[nodiscard]] std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
+                                               std::span<const class_id> roots, const extraction& plan,
+                                               const node_time& time, const launch_time& launch);
+
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph
 
 #if MEGANEURA_HEADER_ONLY

@@ -40,28 +40,37 @@ class extractor {
   /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
     several = g_.find(several);
-    if (several < classes_.size() && classes_[several].rank != unranked) return live_[several].uses > 0;
-    cost_.resize(g_.node_count(), 0);
-    time_.resize(g_.node_count());
-    live_.resize(g_.class_slots());
-    classes_.resize(g_.class_slots());
-    list_operands();
-    order_.push_back(several);
-    const enode_id region = g_[several].nodes.front();
-    find_cost(region);
-    live_[several].node = region;
-    classes_[several].candidates = {region};
-    classes_[several].rank = 0;
-    note_reader(several, region);
-    for (const enode_id node : g_[several].parents) {
-      if (g_.node(node).dead) continue;
-      find_cost(node);
-      const class_id value = g_.find(g_.node(node).owner);
-      classes_[value].candidates.push_back(node);
-      note_reader(value, node);
+    if (several >= classes_.size() || classes_[several].rank == unranked) {
+      take_in(several);
+      improve_shared(several);
     }
-    improve_shared(several);
     return live_[several].uses > 0;
+  }
+
+  /// Chooses what was chosen before, with what had been offered then.
+  void take(const extraction& plan) {
+    for (class_id id : plan.order) {
+      if (classes_[id].rank == unranked) take_in(id);
+    }
+    for (class_id id : plan.order) live_[id].node = plan.chosen[id];
+    for (class_id root : roots_) (void)acquire(root);
+    total_ = step_seconds();
+  }
+
+  [[nodiscard]] std::vector<alternative> alternatives() {
+    std::vector<alternative> found;
+    for (class_id id : order_) {
+      if (live_[id].uses == 0) continue;
+      const enode_id chosen = live_[id].node;
+      for (enode_id node : classes_[id].candidates) {
+        if (node == chosen) continue;
+        (void)change(id, node);
+        const double seconds = step_seconds() - total_;
+        (void)change(id, chosen);
+        if (std::isfinite(seconds)) found.push_back({id, node, seconds});
+      }
+    }
+    return found;
   }
 
   [[nodiscard]] bool is_read(class_id id) const { return live_[g_.find(id)].uses > 0; }
@@ -108,6 +117,28 @@ class extractor {
   }
 
  private:
+  void take_in(class_id several) {
+    cost_.resize(g_.node_count(), 0);
+    time_.resize(g_.node_count());
+    live_.resize(g_.class_slots());
+    classes_.resize(g_.class_slots());
+    list_operands();
+    order_.push_back(several);
+    const enode_id region = g_[several].nodes.front();
+    find_cost(region);
+    live_[several].node = region;
+    classes_[several].candidates = {region};
+    classes_[several].rank = 0;
+    note_reader(several, region);
+    for (const enode_id node : g_[several].parents) {
+      if (g_.node(node).dead) continue;
+      find_cost(node);
+      const class_id value = g_.find(g_.node(node).owner);
+      classes_[value].candidates.push_back(node);
+      note_reader(value, node);
+    }
+  }
+
   // After what it reads: what has several results may read values of a higher rank than those it computes.
   void list(class_id id, std::vector<class_id>& waiting, std::vector<bool>& listed,
             std::vector<class_id>& order) const {
@@ -627,6 +658,14 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
   result.merged = merged;
   result.passes = passes;
   return result;
+}
+
+MEGANEURA_INLINE std::vector<alternative> compare(const engine& g, std::span<const class_id> order,
+                                                  std::span<const class_id> roots, const extraction& plan,
+                                                  const node_time& time, const launch_time& launch) {
+  detail::extractor work(g, order, roots, time, launch);
+  work.take(plan);
+  return work.alternatives();
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::egraph

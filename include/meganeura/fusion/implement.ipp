@@ -14,43 +14,7 @@
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
 MEGANEURA_INLINE std::string to_string(structural rule) {
-  constexpr std::pair<structural, const char*> names[] = {{structural::map_to_region, "map_to_region"},
-                                                          {structural::view_to_region, "view_to_region"},
-                                                          {structural::reduce_to_region, "reduce_to_region"},
-                                                          {structural::pad_to_region, "pad_to_region"},
-                                                          {structural::concat_to_region, "concat_to_region"},
-                                                          {structural::constant_to_region, "constant_to_region"},
-                                                          {structural::iota_to_region, "iota_to_region"},
-                                                          {structural::contract_to_region, "contract_to_region"},
-                                                          {structural::fuse_view, "fuse_view"},
-                                                          {structural::fuse_pointwise, "fuse_pointwise"},
-                                                          {structural::fuse_rows, "fuse_rows"},
-                                                          {structural::recompute, "recompute"},
-                                                          {structural::skip_rounding, "skip_rounding"},
-                                                          {structural::matmul_view, "matmul_view"},
-                                                          {structural::matmul_prologue, "matmul_prologue"},
-                                                          {structural::matmul_pair, "matmul_pair"},
-                                                          {structural::matmul_results, "matmul_results"},
-                                                          {structural::matmul_rotary, "matmul_rotary"},
-                                                          {structural::relu_mask, "relu_mask"},
-                                                          {structural::widen_product, "widen_product"},
-                                                          {structural::softmax_spelling, "softmax_spelling"},
-                                                          {structural::fuse_attention, "fuse_attention"},
-                                                          {structural::attention_weights, "attention_weights"},
-                                                          {structural::attention_gradients, "attention_gradients"},
-                                                          {structural::split_sum, "split_sum"},
-                                                          {structural::split_filter, "split_filter"},
-                                                          {structural::split_reduce, "split_reduce"},
-                                                          {structural::merge_regions, "merge_regions"}};
-  static_assert(
-      [&] {
-        for (int i = 0; i < detail::rules_by_name; ++i) {
-          if (names[i].first != static_cast<structural>(i)) return false;
-        }
-        return std::size(names) == static_cast<std::size_t>(detail::rules_by_name);
-      }(),
-      "each rule has its name, in the order of structural");
-  if (static_cast<int>(rule) < detail::rules_by_name) return names[static_cast<int>(rule)].second;
+  if (static_cast<int>(rule) < detail::rules_by_name) return structural_rules[static_cast<int>(rule)].name;
   std::string name;
   detail::for_each_implementation([&]<op Kind> {
     if (rule == making(Kind)) name = fmt::format("{}_to_{}", to_string(info(Kind).implements), to_string(Kind));

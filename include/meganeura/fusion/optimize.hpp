@@ -20,10 +20,10 @@ class tuned_products;
 /// Which rules may change a graph, and how far the search for the cheapest form goes. Without rules each primitive is a
 /// kernel.
 struct optimize_options {
-  std::vector<std::string> disabled{};                            // names of rules left out, structural or pattern
-  bool algebra = true;                                            // pattern rules
-  bool fusion = true;                                             // fuse_*, recompute, prologues, pairs, results
-  bool epilogues = true;                                          // *_epilogue
+  /// Names of rules left out, or of families of them: "algebra" (pattern rules), "fusion" (of pointwise and row
+  /// kernels), "products" (what else a product's kernel computes), "epilogues", "attention", "splits" (of sums). A
+  /// program adds those in $MEGANEURA_DISABLE, between commas.
+  std::vector<std::string> disabled{};
   egraph::exactness tolerance = egraph::exactness::reassociates;  // rules that change more are left out
   // Limits of saturation in counts, so that a plan never depends on a clock. Reaching one ends it; what was found is
   // kept.
@@ -68,15 +68,18 @@ struct optimize_report {
   std::vector<kernel_time> times;  // of each node of the result
   std::vector<rule_report> rules;
   std::vector<std::string> limits;  // each limit that was hit, as a sentence
-  std::string
-      explain;  // if asked for: a line for each kernel with the rules that made it, then the fusions that were refused
+  /// If asked for: of each kernel of the plan its time by the model, the operations of the source that it computes by
+  /// module, what it reads (%7 is node 7 of the result), the rules that made it, the two next best ways to compute the
+  /// same with what they would cost more, and the fusions that were refused with the reason.
+  std::string explain;
 };
 
 /// Outputs and effects keep their names and order. Every node of the result is a leaf or one of region, matmul,
 /// convolve, attention, result, an effect, or a primitive that runs as it is (op_info::runs: gather, random, ...). A
 /// fused node has the path of what it mostly is: of the product in it, or else of the value it stores; not the prefix
 /// that all its parts have in common, which for a layer's input and the normalisation behind it would name no layer.
-/// Errors: invalid_argument for an unknown rule name; internal when a disabled rule leaves a value without a kernel.
+/// Errors: invalid_argument for an unknown name of a rule or family, and when a disabled rule leaves a value without a
+/// kernel.
 [[nodiscard]] graph optimize(const graph& g, const optimize_options& options = {}, optimize_report* report = nullptr);
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -6,6 +6,7 @@
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/fusion/engine.hpp>
+#include <meganeura/fusion/explain.hpp>
 #include <meganeura/fusion/kernel_family.hpp>
 #include <meganeura/fusion/legalize.hpp>
 #include <meganeura/fusion/merge.hpp>
@@ -123,11 +124,17 @@ inline std::optional<matmul_attribute> with_tuned_schedule(const attribute& what
   return changed;
 }
 
-inline graph export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
-                          const optimize_options& options, std::vector<kernel_time>& times) {
+struct exported_plan {
+  graph result;
+  std::vector<kernel_time> times;  // of each node
+  std::vector<node_id> made;       // of each class
+};
+
+inline exported_plan export_graph(const graph& g, const saturated_graph& from, const extraction& plan,
+                                  const optimize_options& options) {
   const engine& e = from.graph;
-  graph result(g.paths());
-  std::vector<node_id> made(e.class_slots(), no_id);
+  exported_plan all{graph(g.paths()), {}, std::vector<node_id>(e.class_slots(), no_id)};
+  auto& [result, times, made] = all;
   // Leaves first and in the order of the source: bindings and checkpoints list them that way.
   for (node_id id{0}; id < g.size(); ++id) {
     if (info(g[id].kind).stage != op_stage::leaf || from.classes[id] == no_id) continue;
@@ -152,33 +159,100 @@ inline graph export_graph(const graph& g, const saturated_graph& from, const ext
     result.add_output(output.name, made[e.find(from.classes[output.node])]);
   }
   times.resize(result.size());
-  return result;
+  return all;
 }
 
-inline rule_mask enabled_rules(const optimize_options& options, std::span<const std::string> names) {
-  rule_mask enabled = rule_mask::all();
-  for (const std::string& name : options.disabled) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) {
-      fail(error_category::invalid_argument,
-           "there is no rule \"{}\" to disable: optimize_report::rules has all there are{}", name,
-           meganeura::detail::did_you_mean(meganeura::detail::nearest(name, {names.begin(), names.end()})));
-    }
-    enabled -= rule_mask::of(static_cast<std::size_t>(found - names.begin()));
-  }
-  if (!options.fusion) {
-    enabled -= bit(structural::fuse_pointwise) | bit(structural::fuse_rows) | bit(structural::recompute) |
-               bit(structural::matmul_prologue) | bit(structural::matmul_pair) | bit(structural::matmul_results) |
-               bit(structural::matmul_rotary);
-  }
-  if (options.tolerance == exactness::exact)
-    enabled -= bit(structural::skip_rounding) | bit(structural::softmax_spelling) | bit(structural::fuse_attention) |
-               bit(structural::attention_weights) | bit(structural::attention_gradients) |
-               bit(structural::matmul_prologue);
+using algebra_subset = decltype(rules::algebra)::subset;
+static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
+
+struct rule_line {
+  std::string name;
+  std::string_view family;
+  exactness kind = exactness::exact;
+};
+
+// By their bit in a rule_mask.
+inline std::vector<rule_line> all_rules() {
+  std::vector<rule_line> all;
+  for (const structural_info& each : structural_rules) all.push_back({each.name, each.family, each.kind});
+  all.resize(structural_count);
   for_each_implementation([&]<op Kind> {
-    if (!options.epilogues) enabled -= bit(ending(Kind));
+    all[static_cast<std::size_t>(making(Kind))].name = to_string(making(Kind));
+    all[static_cast<std::size_t>(ending(Kind))] = {to_string(ending(Kind)), "epilogues"};
   });
+  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) {
+    all.push_back({std::string(rule.name), "algebra", rule.kind});
+  });
+  return all;
+}
+
+inline rule_mask enabled_rules(const optimize_options& options, std::span<const rule_line> all) {
+  rule_mask enabled = rule_mask::all();
+  const auto leave_out = [&](const auto& is_out) {
+    bool any = false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!is_out(all[i])) continue;
+      enabled -= rule_mask::of(i);
+      any = true;
+    }
+    return any;
+  };
+  for (const std::string& name : options.disabled) {
+    if (!name.empty() && leave_out([&](const rule_line& rule) { return rule.name == name || rule.family == name; }))
+      continue;
+    std::vector<std::string> names;
+    for (const rule_line& each : all) names.push_back(each.name), names.emplace_back(each.family);
+    fail(error_category::invalid_argument,
+         "there is no rule or family of rules \"{}\" to disable: optimize_report::rules has all there are{}", name,
+         meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
+  }
+  (void)leave_out([&](const rule_line& rule) { return rule.kind > options.tolerance; });
   return enabled;
+}
+
+inline algebra_subset admitted_rules(const rule_mask& enabled) {
+  algebra_subset admitted;
+  for (std::size_t i = 0; i < decltype(rules::algebra)::count; ++i) {
+    if (enabled[structural_count + i]) admitted |= algebra_subset::of(i);
+  }
+  return admitted;
+}
+
+// Refuses what a rule that was left out would have computed, by the first value of that kind.
+inline void check_kernels(const saturated_graph& all, const optimize_options& options, std::span<const rule_line> rules,
+                          const rule_mask& enabled) {
+  const engine& g = all.graph;
+  std::vector<bool> computed(g.class_slots());
+  const auto is_computed = [&](enode_id id, bool by_itself) {
+    for (class_id operand : g.operands(id)) {
+      if (!computed[g.find(operand)]) return false;
+    }
+    return !g.node(id).dead && (!by_itself || std::isfinite(node_time(g, id, options.device).alone));
+  };
+  for (bool is_new = true; is_new;) {
+    is_new = false;
+    for (class_id id : all.order) {
+      if (computed[g.find(id)]) continue;
+      const auto& nodes = g[g.find(id)].nodes;
+      if (std::ranges::none_of(nodes, [&](enode_id node) { return is_computed(node, true); })) continue;
+      computed[g.find(id)] = is_new = true;
+    }
+  }
+  for (class_id id : all.order) {
+    if (computed[g.find(id)]) continue;
+    for (enode_id node : g[g.find(id)].nodes) {
+      if (!is_computed(node, false)) continue;
+      const std::string kind = to_string(g.node(node).kind);
+      std::string needed;
+      for (std::size_t i = 0; i < rules.size(); ++i) {
+        if (enabled[i] || !rules[i].name.starts_with(kind + "_to_")) continue;
+        needed += (needed.empty() ? "" : " or ") + rules[i].name;
+      }
+      if (needed.empty()) continue;
+      fail(error_category::invalid_argument, "nothing computes {} {}{} without {}: take it out of disabled", kind,
+           to_string(g[g.find(id)].type), to_string(g.extents(g.find(id))), needed);
+    }
+  }
 }
 
 // The kernels that each rule had a part in.
@@ -191,55 +265,6 @@ inline void count_kernels(const engine& e, const extraction& plan, std::span<rul
   }
 }
 
-inline std::string explain(const path_pool& paths, const engine& e, const extraction& plan,
-                           std::span<const missed_fusion> missed, std::span<const std::string> names) {
-  std::string text;
-  const auto end = std::back_inserter(text);
-  for (class_id id : plan.order) {
-    const enode& n = e.node(plan.chosen[id]);
-    if (info(n.kind).stage == op_stage::leaf) continue;
-    const std::string path = paths.text(n.path);
-    fmt::format_to(end, "c{} = {}{}{} {}{} {}:", id, path, path.empty() ? "" : ": ", to_string(n.kind),
-                   to_string(n.type), to_string(e.extents(id)), to_string(e.attribute_of(plan.chosen[id])));
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (n.reasons[i]) (text += ' ') += names[i];
-    }
-    text += '\n';
-  }
-  std::set<std::tuple<class_id, class_id, structural, std::string_view>> said;  // it may have been met in several forms
-  for (const missed_fusion& m : missed) {
-    if (m.producer == no_id) continue;
-    const class_id consumer = e.find(m.consumer), producer = e.find(m.producer);
-    if (plan.chosen[consumer] == no_id || plan.chosen[producer] == no_id) continue;
-    if (!said.insert({producer, consumer, m.rule, m.guard}).second) continue;
-    fmt::format_to(end, "not fused: c{} into c{} by {}: {}\n", producer, consumer, to_string(m.rule), m.guard);
-  }
-  return text;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-using algebra_subset = decltype(rules::algebra)::subset;
-static_assert(rule_mask::size >= structural_count + decltype(rules::algebra)::count);
-
-inline std::vector<std::string> rule_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < structural_count; ++i) names.emplace_back(to_string(static_cast<structural>(i)));
-  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t, const auto& rule) { names.emplace_back(rule.name); });
-  return names;
-}
-
-inline algebra_subset admitted_rules(const optimize_options& options, const rule_mask& enabled) {
-  algebra_subset admitted;
-  if (!options.algebra) return admitted;
-  rules::algebra.for_each(algebra_subset::all(), [&](std::size_t i, const auto& rule) {
-    if (rule.kind <= options.tolerance && enabled[structural_count + i]) admitted |= algebra_subset::of(i);
-  });
-  return admitted;
-}
-
 }  // namespace detail
 
 MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report) {
@@ -248,9 +273,10 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
     fail(error_category::invalid_argument, "precision {} was asked for; it is precision::exact or precision::fast",
          static_cast<int>(options.precision));
   }
-  const std::vector<std::string> names = detail::rule_names();
-  const rule_mask enabled = detail::enabled_rules(options, names);
+  const std::vector<detail::rule_line> rules = detail::all_rules();
+  const rule_mask enabled = detail::enabled_rules(options, rules);
   saturated_graph result;
+  result.enabled = enabled;
   meganeura::detail::stopwatch phase;
   detail::import_graph(g, options.region, result);
   report.nodes_in = g.size();
@@ -259,8 +285,8 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   pass.rewrite_masks();  // before the algebra: what a mask reads decides something
   const egraph::saturation_limits limits{options.max_nodes, options.max_matches, options.max_iterations,
                                          options.max_steps};
-  const egraph::saturation_report found = egraph::run_rules(
-      result.graph, rules::algebra, detail::admitted_rules(options, enabled), structural_count, limits);
+  const egraph::saturation_report found =
+      egraph::run_rules(result.graph, rules::algebra, detail::admitted_rules(enabled), structural_count, limits);
   report.saturate_ms = phase.lap();
   report.iterations = found.iterations;
   report.limits = found.limits;
@@ -270,13 +296,14 @@ MEGANEURA_INLINE saturated_graph saturate(const graph& g, const optimize_options
   result.order = pass.order();
   result.missed = pass.missed();
   for (std::size_t i = 0; i < pass.applied().size(); ++i) {
-    report.rules.push_back({names[i], pass.applied()[i], pass.applied()[i]});
+    report.rules.push_back({rules[i].name, pass.applied()[i], pass.applied()[i]});
   }
   for (std::size_t i = 0; i < found.matches.size(); ++i) {
-    report.rules.push_back({names[structural_count + i], found.matches[i], found.applied[i]});
+    report.rules.push_back({rules[structural_count + i].name, found.matches[i], found.applied[i]});
   }
   report.enodes = result.graph.node_count();
   report.classes = result.order.size();
+  if (!options.disabled.empty()) detail::check_kernels(result, options, rules, enabled);
   return result;
 }
 
@@ -325,8 +352,7 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
-  const std::string merging = to_string(structural::merge_regions);
-  const bool merges = options.fusion && std::ranges::find(options.disabled, merging) == options.disabled.end();
+  const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
                          merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
 }
@@ -383,10 +409,10 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   saturated_graph all = saturate(g, options, r);
   meganeura::detail::stopwatch phase;
   const extraction plan = choose(all, options);
-  graph result = detail::export_graph(g, all, plan, options, r.times);
+  detail::exported_plan made = detail::export_graph(g, all, plan, options);
   r.extract_ms = phase.lap();
   r.total_ms = total.lap();
-  r.nodes_out = result.size();
+  r.nodes_out = made.result.size();
   r.repair_passes = plan.passes;
   r.predicted_seconds = plan.seconds;
   r.groups = plan.groups;
@@ -394,8 +420,9 @@ MEGANEURA_INLINE graph optimize(const graph& g, const optimize_options& options,
   const structural merging = structural::merge_regions;
   r.rules[static_cast<std::size_t>(merging)] = {to_string(merging), plan.offered, plan.merged};
   detail::count_kernels(all.graph, plan, r.rules);
-  if (options.explain) r.explain = detail::explain(g.paths(), all.graph, plan, all.missed, detail::rule_names());
-  return result;
+  if (options.explain) r.explain = explain(g, all, plan, made.result, made.made, options, r.rules);
+  r.times = std::move(made.times);
+  return std::move(made.result);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -2,11 +2,14 @@
 // The optimiser in its two halves: every way to compute a graph, and one of them for each value.
 #pragma once
 #include <meganeura/fusion/implement.hpp>
-#include <meganeura/fusion/optimize.hpp>
+#include <meganeura/graph/graph.hpp>
 
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+struct optimize_options;
+struct optimize_report;
 
 /// What a graph became before extraction: every way that was found to compute it.
 struct saturated_graph {
@@ -15,6 +18,7 @@ struct saturated_graph {
   std::vector<class_id> roots;    // outputs, then effects
   std::vector<class_id> order;    // classes the roots reach, operands before users
   std::vector<missed_fusion> missed;
+  rule_mask enabled;  // the rules that were not left out
 };
 [[nodiscard]] saturated_graph saturate(const graph& g, const optimize_options& options, optimize_report& report);
 

@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
-/// Structural rules by their bit in a rule_mask. Behind these are two for each kind that implements a primitive, and
-/// then pattern rules.
+/// Structural rules by their bit in a rule_mask, in the order of structural_rules below. Behind these are two for each
+/// kind that implements a primitive, and then pattern rules.
 enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
@@ -23,31 +24,95 @@ enum class structural : std::uint8_t {
   constant_to_region,
   iota_to_region,
   contract_to_region,
-  fuse_view,       // read through a view
-  fuse_pointwise,  // a producer with one consumer
-  fuse_rows,       // a producer with row reductions, kept inside the row
-  recompute,       // a producer with more consumers, computed again in this one
-  skip_rounding,   // a producer of floats of 16 bits, without the rounding to its dtype
+  fuse_view,
+  fuse_pointwise,
+  fuse_rows,
+  recompute,
+  merge_regions,
+  skip_rounding,
   matmul_view,
-  matmul_prologue,  // what a product reads, computed as it is read
-  matmul_pair,      // two products of one left operand, and what is computed of both
-  matmul_results,   // a product that is stored, and what is computed of it
-  matmul_rotary,    // a product whose columns are turned in pairs
+  matmul_prologue,
+  matmul_pair,
+  matmul_results,
+  matmul_rotary,
   relu_mask,
-  widen_product,        // a product of floats of 16 bits, in f32
-  softmax_spelling,     // a softmax that is written in another way
-  fuse_attention,       // two products with a softmax between them
-  attention_weights,    // its weights once more, from what it knows of its rows
-  attention_gradients,  // the products and rows that are its gradients
-  split_sum,            // a product with few results and a long sum
-  split_filter,         // the gradient of a small filter over several images
-  split_reduce,         // few long rows
-  merge_regions,        // values computed from the same operands as results of one kernel
+  widen_product,
+  softmax_spelling,
+  fuse_attention,
+  attention_weights,
+  attention_gradients,
+  split_sum,
+  split_filter,
+  split_reduce,
 };
+
+struct structural_info {
+  structural rule;
+  const char* name;
+  const char* family = "";  // with which others it can be left out; those of none have little or nothing in their place
+  exactness kind = exactness::exact;
+};
+inline constexpr structural_info structural_rules[] = {
+    {structural::map_to_region, "map_to_region"},
+    {structural::view_to_region, "view_to_region"},
+    {structural::reduce_to_region, "reduce_to_region"},
+    {structural::pad_to_region, "pad_to_region"},
+    {structural::concat_to_region, "concat_to_region"},
+    {structural::constant_to_region, "constant_to_region"},
+    {structural::iota_to_region, "iota_to_region"},
+    {structural::contract_to_region, "contract_to_region"},
+    // read through a view
+    {structural::fuse_view, "fuse_view"},
+    // a producer with one consumer
+    {structural::fuse_pointwise, "fuse_pointwise", "fusion"},
+    // a producer with row reductions, kept inside the row
+    {structural::fuse_rows, "fuse_rows", "fusion"},
+    // a producer with more consumers, computed again in this one
+    {structural::recompute, "recompute", "fusion"},
+    // values computed from the same operands as results of one kernel
+    {structural::merge_regions, "merge_regions", "fusion"},
+    // a producer of floats of 16 bits, without the rounding to its dtype
+    {structural::skip_rounding, "skip_rounding", "", exactness::reassociates},
+    {structural::matmul_view, "matmul_view"},
+    // what a product reads, computed as it is read
+    {structural::matmul_prologue, "matmul_prologue", "products", exactness::reassociates},
+    // two products of one left operand, and what is computed of both
+    {structural::matmul_pair, "matmul_pair", "products"},
+    // a product that is stored, and what is computed of it
+    {structural::matmul_results, "matmul_results", "products"},
+    // a product whose columns are turned in pairs
+    {structural::matmul_rotary, "matmul_rotary", "products"},
+    {structural::relu_mask, "relu_mask"},
+    // a product of floats of 16 bits, in f32
+    {structural::widen_product, "widen_product"},
+    // a softmax that is written in another way
+    {structural::softmax_spelling, "softmax_spelling", "attention", exactness::reassociates},
+    // two products with a softmax between them
+    {structural::fuse_attention, "fuse_attention", "attention", exactness::reassociates},
+    // its weights once more, from what it knows of its rows
+    {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
+    // the products and rows that are its gradients
+    {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // a product with few results and a long sum
+    {structural::split_sum, "split_sum", "splits"},
+    // the gradient of a small filter over several images
+    {structural::split_filter, "split_filter", "splits"},
+    // few long rows
+    {structural::split_reduce, "split_reduce", "splits"},
+};
+static_assert(
+    [] {
+      int number = 0;
+      for (const structural_info& each : structural_rules) {
+        if (each.rule != static_cast<structural>(number++)) return false;
+      }
+      return number == static_cast<int>(structural::split_reduce) + 1;
+    }(),
+    "each rule has its line, in the order of structural");
 
 namespace detail {
 
-inline constexpr int rules_by_name = static_cast<int>(structural::merge_regions) + 1;
+inline constexpr int rules_by_name = static_cast<int>(std::size(structural_rules));
 
 // How many kinds before this one implement a primitive.
 constexpr int implementations_before(int kind) {

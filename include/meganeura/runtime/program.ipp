@@ -7,6 +7,7 @@
 #include <meganeura/core/nearest.hpp>
 #include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
+#include <meganeura/io/user_folder.hpp>
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/random.hpp>
 #include <meganeura/runtime/measured_rates.hpp>
@@ -20,6 +21,7 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <sstream>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -66,6 +68,8 @@ inline void limit_schedules(device_profile& costs, const device_profile& actual)
 MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, const program_options& options) {
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
+  std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
+  for (std::string name; std::getline(disabled, name, ',');) optimization.disabled.push_back(name);
   const device_profile actual = profile_of(on);
   if (options.device_costs) optimization.device = actual;
   limit_schedules(optimization.device, actual);

@@ -245,7 +245,7 @@ MEGANEURA_INLINE std::string training::first_not_finite(std::span<const input_va
       values.push_back(id);
     }
     program_options options = options_.program;
-    options.optimize.algebra = false;  // each computes what it says
+    options.optimize.disabled.emplace_back("algebra");  // each computes what it says
     options.checks = checks::none;
     options.taps = {};
     return meganeura::program(device_, whole, parameters_, options);
