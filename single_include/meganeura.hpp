@@ -2677,6 +2677,10 @@ class attribute_ref {
   [[nodiscard]] std::uint64_t hash() const;
   [[nodiscard]] attribute copy() const;
   [[nodiscard]] bool equals(const attribute& other) const;
+  /// Where what it refers to lies.
+  [[nodiscard]] const void* address() const { return value_; }
+  /// Whether it refers to what that attribute holds.
+  [[nodiscard]] bool refers_to(const attribute& other) const;
   /// Null if it is of another kind.
   template <class Kind>
   [[nodiscard]] const Kind* get_if() const {
@@ -21331,6 +21335,10 @@ MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
   return equal;
 }
 
+MEGANEURA_INLINE bool attribute_ref::refers_to(const attribute& other) const {
+  return other.index() == index_ && std::visit([](const auto& kind) -> const void* { return &kind; }, other) == value_;
+}
+
 MEGANEURA_INLINE std::string to_string(const initializer& value) {
   if (value.zero_row >= 0) {
     initializer others = value;
@@ -21372,6 +21380,13 @@ MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
 MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
+  const std::less<const void*> before;
+  if (!values_.empty() && !before(value.address(), &values_.front()) && !before(&values_.back() + 1, value.address())) {
+    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(value.address()) -
+                                             reinterpret_cast<const std::byte*>(values_.data())) /
+                    sizeof(attribute);
+    if (at < values_.size() && value.refers_to(values_[at])) return static_cast<attribute_id>(at);
+  }
   const std::uint64_t key = value.hash();
   const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
   if (known != no_id) return known;
@@ -30646,6 +30661,51 @@ inline double bytes_of_operands(const engine& g, enode_id id) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // The implementation pass: from primitives to nodes that run, with everything fused that can be.
+// Sequences of 64-bit words, each kept once.
+
+namespace meganeura::inline MEGANEURA_ABI {
+
+namespace detail {
+
+inline std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
+/// Up to four numbers below 2^16 in one word.
+template <class... Small>
+std::uint64_t packed(Small... values) {
+  static_assert(sizeof...(values) <= 4);
+  std::uint64_t word = 0;
+  ((word = word << 16 | static_cast<std::uint64_t>(values)), ...);
+  return word;
+}
+
+}  // namespace detail
+
+using word_id = strong_id<struct word_kind>;
+
+/// Equal sequences get equal ids; ids are dense and in order of first use.
+class word_pool {
+ public:
+  word_id intern(std::span<const std::uint64_t> words) {
+    std::uint64_t hash = words.size();
+    for (std::uint64_t word : words) hash = hash_combine(hash, word);
+    const word_id known = ids_.find(hash, [&](word_id id) {
+      return std::ranges::equal(words, std::span(words_).subspan(first_[id], first_[id + 1] - first_[id]));
+    });
+    if (known != no_id) return known;
+    const word_id id(static_cast<std::uint32_t>(size()));
+    words_.insert(words_.end(), words.begin(), words.end());
+    first_.push_back(words_.size());
+    ids_.insert(hash, id);
+    return id;
+  }
+  [[nodiscard]] std::size_t size() const { return first_.size() - 1; }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  std::vector<std::size_t> first_{0};  // of each sequence, and the end of the last one's
+  hash_index<word_id> ids_;
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI
 // Schedules of products on matrix units: what there is to choose from, and how long each takes.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -31099,6 +31159,15 @@ inline scalar_program part(const scalar_program& program, scalar_ref root) {
   return result;
 }
 
+// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
+template <class List, class Element>
+std::size_t append_once(List& list, std::size_t first, const Element& element) {
+  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
+  const auto place = static_cast<std::size_t>(known - list.begin());
+  if (place == list.size()) list.push_back(element);
+  return place;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail
 // Fusion: a region being put together from a root operation and the regions its operands hold.
 
@@ -31142,6 +31211,10 @@ class region_draft {
   [[nodiscard]] class_id source(std::size_t index) const {
     return slots_[index].kind == slot::read ? read_of(slots_[index].first).source : no_id;
   }
+
+  /// Appends what tells this draft, of reads and constants alone, from others, but for the classes that it reads: these
+  /// by their place among `classes`, where new ones are added.
+  void identify(std::vector<std::uint64_t>& words, class_list& classes) const;
 
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
   /// the same (axes may have been split). splits_rows: an axis of its rows may be several of this region.
@@ -31498,15 +31571,6 @@ inline std::size_t sums_of(const engine& g, enode_id id) {
   return product == nullptr ? 1 : product->sums();
 }
 
-// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
-template <class List, class Element>
-std::size_t append_once(List& list, std::size_t first, const Element& element) {
-  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
-  const auto place = static_cast<std::size_t>(known - list.begin());
-  if (place == list.size()) list.push_back(element);
-  return place;
-}
-
 inline void flat_loops(region_draft& draft, const shape& extents) {
   draft.loops.space = {extents.elements()};
   draft.loops.accesses = {dense_access(draft.loops.space)};
@@ -31650,12 +31714,23 @@ class implementation_pass {
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
-  enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
-  enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
-                       std::span<const producer> producers, choice_list choices);
-  // False, with fewer `choices`, where some have to be taken back.
-  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
-                                      rule_mask& reasons);
+  enode_id emit_region(class_id owner, const region_attribute& loops, std::span<const class_id> operands,
+                       rule_mask reasons);
+  enode_id emit_choice(class_id owner, const region_draft& base, word_id draft, const scalar_program& root,
+                       structural rule, std::span<const producer> producers, choice_list choices);
+  // What a region of this owner is made of, but for what of its operands it computes itself; `draft_classes_` has the
+  // classes in it.
+  [[nodiscard]] word_id identify(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
+  [[nodiscard]] enode_id form_by(class_id id, choice how) const;
+  // The rule by which a reader computes the class itself.
+  [[nodiscard]] structural inlining(class_id id, const region_attribute& form) const;
+  // Into `form_`, with fewer `choices` where some have to be taken back; false where there is no such region.
+  [[nodiscard]] bool put_together(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
+                                  std::span<const producer> producers, std::span<choice> choices);
+  // False, with fewer `choices`, where some have to be taken back and all is to be tried again.
+  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices);
+  [[nodiscard]] rule_mask reasons_of(structural rule, std::span<const producer> producers,
+                                     std::span<const choice> choices);
   // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
   [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
                                             std::size_t which);
@@ -31690,6 +31765,22 @@ class implementation_pass {
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
   region_form form_;
+  struct region_together {  // what came of a choice
+    bool is_known = false;
+    enode_id node = no_id;                        // the first such region; none if there is no such region
+    small_vector<std::uint8_t, 8> operands = {};  // by their places among `classes_`
+    small_vector<bool, 16> is_read = {};          // of the arguments
+    struct miss {
+      int argument;  // -1: all of it
+      structural rule;
+      const char* guard;
+    };
+    std::vector<miss> missed = {};
+  };
+  word_pool drafts_, choices_known_;
+  std::vector<region_together> together_;  // by the words of the choice
+  std::vector<std::uint64_t> words_;
+  class_list draft_classes_, classes_;  // the owner, what the draft reads, then what its operands' forms read
   rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);
@@ -32264,9 +32355,15 @@ struct left_out {
   }
 };
 
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
+// Times of nodes that were asked for.
+using known_times = std::vector<std::optional<kernel_time>>;
+
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without,
+                                 known_times& times) {
   const auto time = [&](enode_id id) {
-    kernel_time found = node_time(all.graph, id, options.device);
+    if (times.size() <= id) times.resize(all.graph.node_count());
+    if (!times[id]) times[id] = node_time(all.graph, id, options.device);
+    kernel_time found = *times[id];
     if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
     return found;
   };
@@ -32288,11 +32385,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   detail::left_out without;
-  extraction best = detail::choose_without(all, options, without);
+  detail::known_times times;
+  extraction best = detail::choose_without(all, options, without, times);
   if (!any || options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, options, more);
+    extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
@@ -40329,8 +40427,9 @@ class extractor {
 
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
+    if (live_[id].uses++ != 0) return 0;
+    double cost = turn(id);
+    while (!pending_.empty()) {
       const class_id next = pending_.back();
       pending_.pop_back();
       if (live_[next].uses++ == 0) cost += turn(next);
@@ -40338,8 +40437,9 @@ class extractor {
     return cost;
   }
   double release(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
+    if (--live_[id].uses != 0) return 0;
+    double cost = turn(id);
+    while (!pending_.empty()) {
       const class_id next = pending_.back();
       pending_.pop_back();
       if (--live_[next].uses == 0) cost += turn(next);
@@ -40348,8 +40448,7 @@ class extractor {
   }
   double turn(class_id id) {
     const enode_id node = live_[id].node;
-    const std::span<const class_id> operands = distinct_operands(node);
-    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    for (class_id operand : distinct_operands(node)) pending_.push_back(operand);  // few: quicker than insert
     turned_.push_back(id);
     return cost_[node];
   }
@@ -40665,6 +40764,7 @@ class plan_explainer {
   }
   // Whether a value follows from what is read; what follows otherwise is looked for no further than that.
   bool follows(node_id id, const std::set<class_id>& reads) {
+    if (all_.classes[id] == no_id) return true;  // a gradient's own way, which nothing computes
     if (reads.contains(e_.find(all_.classes[id]))) return true;
     if (info(source_[id].kind).stage == op_stage::leaf) return false;
     const auto [known, is_new] = known_.try_emplace(id, false);
@@ -40680,6 +40780,7 @@ class plan_explainer {
     while (!waiting.empty()) {
       const node_id id = waiting.back();
       waiting.pop_back();
+      if (all_.classes[id] == no_id) continue;
       const bool is_read = reads.contains(e_.find(all_.classes[id]));
       if (id != root && (is_read || !follows(id, reads))) continue;
       if (!listed.insert(id).second) continue;
@@ -41028,6 +41129,32 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
 }
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
+
+MEGANEURA_INLINE void region_draft::identify(std::vector<std::uint64_t>& words, class_list& classes) const {
+  using meganeura::detail::packed, meganeura::detail::bits_of;
+  const int rank = loops.space.rank();
+  words.push_back(packed(per_row, rank, loops.accesses.size(), slots_.size()));
+  for (int k = 0; k < rank; ++k) words.push_back(static_cast<std::uint64_t>(loops.space[k]) << 1 | loops.group[k]);
+  for (const index_map& access : loops.accesses) {
+    words.push_back(static_cast<std::uint64_t>(access.bounded) << 32 | static_cast<std::uint32_t>(access.source));
+    words.push_back(static_cast<std::uint64_t>(access.offset));
+    for (int k = 0; k < rank; ++k) words.push_back(static_cast<std::uint64_t>(access.strides[k]));
+    if (access.bounded == 0) continue;
+    words.push_back(bits_of(access.fill));
+    for (int k = 0; k < rank; ++k) {
+      words.push_back(static_cast<std::uint64_t>(access.low[k]));
+      words.push_back(static_cast<std::uint64_t>(access.high[k]));
+    }
+  }
+  for (const read_source& read : reads_) {
+    const std::size_t place = read.source == no_id ? 0 : 1 + detail::append_once(classes, 0, read.source);
+    words.push_back(packed(static_cast<int>(read.type), place));
+  }
+  for (const slot& each : slots_) {
+    words.push_back(packed(static_cast<int>(each.kind), static_cast<int>(each.type), each.place, each.first));
+    words.push_back(bits_of(each.value));
+  }
+}
 
 // ---- inlining -------------------------------------------------------------------------------------------------------
 
@@ -43324,24 +43451,25 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 // ---- adding nodes ---------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_attribute& loops,
+                                                           std::span<const class_id> operands, rule_mask reasons) {
   owner = g_.find(owner);
   const bool skips = skips_rounding(reasons);
-  if (detail::is_copy(form.loops) && !skips) {
-    const class_id source = g_.find(form.operands[0]);
-    const index_map& read = form.loops.accesses[0];
+  if (detail::is_copy(loops) && !skips) {
+    const class_id source = g_.find(operands[0]);
+    const index_map& read = loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
                       g_[source].type == g_[owner].type &&
-                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
-    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
+                      std::equal(read.strides, read.strides + max_rank, loops.output.strides);
+    if (same && loops.space.elements() == g_.extents(source).elements()) {
       g_.merge(owner, source);  // a copy of a value is the value
       return no_id;
     }
   }
-  for (class_id operand : form.operands) {
+  for (class_id operand : operands) {
     if (g_.find(operand) == owner) return no_id;
   }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons, skips);
+  return g_.add_to(owner, op::region, loops, operands, reasons, skips);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
@@ -43521,19 +43649,25 @@ MEGANEURA_INLINE bool implementation_pass::read_everywhere(std::span<const produ
   return first;
 }
 
+MEGANEURA_INLINE enode_id implementation_pass::form_by(class_id id, choice how) const {
+  const class_forms& f = forms(id);
+  return how == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
+}
+
+MEGANEURA_INLINE structural implementation_pass::inlining(class_id id, const region_attribute& form) const {
+  return detail::is_copy(form) ? structural::fuse_view
+         : uses_[id] > 1       ? structural::recompute
+         : form.row_axes > 0   ? structural::fuse_rows
+                               : structural::fuse_pointwise;
+}
+
 MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std::span<const producer> producers,
-                                                            std::span<choice> choices, rule_mask& reasons) {
+                                                            std::span<choice> choices) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
-    const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
-    const region_view view = form_of(form);
-    const bool copy = detail::is_copy(view.loops);
-    const structural rule = copy                      ? structural::fuse_view
-                            : uses_[id] > 1           ? structural::recompute
-                            : view.loops.row_axes > 0 ? structural::fuse_rows
-                                                      : structural::fuse_pointwise;
+    const region_view view = form_of(form_by(id, choices[i]));
+    const structural rule = inlining(id, view.loops);
     const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
     if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
     for (class_id operand : view.operands) {
@@ -43542,31 +43676,23 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     // Whole rows of which other readers see other axes were not quicker computed twice (a U-Net's training: 1.43 ms for
     // 1.39 where groups of channels are normalised once).
     if (!problem) problem = draft_.inline_form(i, view, uses_[id] <= 1);
-    if (problem) {
-      note_missed({owner, id, rule, problem});
-      if (!read_everywhere(producers, choices, i)) return false;
-      continue;
-    }
-    note_applied(rule);
-    reasons |= bit(rule) | g_.node(form).reasons;
-    const dtype type = g_[g_.find(id)].type;
-    if (is_narrow(type) && !(copy && source_type(form) == type)) reasons |= bit(structural::skip_rounding);
-    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+    if (!problem) continue;
+    note_missed({owner, id, rule, problem});
+    if (!read_everywhere(producers, choices, i)) return false;
   }
   return true;
 }
 
-MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base,
-                                                           const scalar_program& root, structural rule,
-                                                           std::span<const producer> producers, choice_list choices) {
+MEGANEURA_INLINE bool implementation_pass::put_together(class_id owner, const region_draft& base,
+                                                        const scalar_program& root, structural rule,
+                                                        std::span<const producer> producers,
+                                                        std::span<choice> choices) {
   for (;;) {
     draft_ = base;
-    rule_mask reasons = bit(rule) | reasons_;
-    note_applied(rule);
-    if (!inline_producers(owner, producers, choices, reasons)) continue;
+    if (!inline_producers(owner, producers, choices)) continue;
     const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
     const char* problem = draft_.finish(root, form_, fused);
-    if (!problem) return emit_region(owner, form_, reasons);
+    if (!problem) return true;
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
     for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -43574,11 +43700,96 @@ MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const
     }
     if (last == choices.size()) {
       note_missed({owner, no_id, rule, problem});
-      return no_id;
+      return false;
     }
     note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
     (void)read_everywhere(producers, choices, last);
   }
+}
+
+MEGANEURA_INLINE rule_mask implementation_pass::reasons_of(structural rule, std::span<const producer> producers,
+                                                           std::span<const choice> choices) {
+  rule_mask reasons = bit(rule) | reasons_;
+  note_applied(rule);
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) continue;
+    const class_id id = producers[i].id;
+    const enode_id form = form_by(id, choices[i]);
+    const auto& loops = g_.get<region_attribute>(form);
+    const structural how = inlining(id, loops);
+    note_applied(how);
+    reasons |= bit(how) | g_.node(form).reasons;
+    const dtype type = g_[g_.find(id)].type;
+    if (is_narrow(type) && !(detail::is_copy(loops) && source_type(form) == type))
+      reasons |= bit(structural::skip_rounding);
+    if (loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+  }
+  return reasons;
+}
+
+// Layers are alike: what is put together of equal drafts and forms, that read one another's operands in the same way,
+// is put together once.
+MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base, word_id draft,
+                                                           const scalar_program& root, structural rule,
+                                                           std::span<const producer> producers, choice_list choices) {
+  words_.assign(1, draft);
+  classes_ = draft_classes_;
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) {
+      words_.push_back(0);
+      continue;
+    }
+    const enode_id form = form_by(producers[i].id, choices[i]);
+    const bool is_copy = copy_form(producers[i].id) != no_id, is_shared = uses_[producers[i].id] > 1;
+    words_.push_back(std::uint64_t{g_.node(form).attribute + 1} << 2 | std::uint64_t{is_copy} << 1 | is_shared);
+    for (class_id operand : g_.operands(form)) words_.push_back(detail::append_once(classes_, 0, operand));
+  }
+  const bool is_current = std::ranges::all_of(classes_, [&](class_id id) { return g_.find(id) == id; });
+  const word_id key = is_current ? choices_known_.intern(words_) : no_id;
+  if (is_current && key < together_.size() && together_[key].is_known) {
+    const region_together& known = together_[key];
+    for (const auto& [argument, how, guard] : known.missed)
+      note_missed(
+          {owner, argument < 0 ? class_id(no_id) : producers[static_cast<std::size_t>(argument)].id, how, guard});
+    if (known.node == no_id) return no_id;
+    for (std::size_t i = 0; i < choices.size(); ++i) choices[i] = known.is_read[i] ? choice::leaf : choices[i];
+    class_list operands;
+    for (std::uint8_t place : known.operands) operands.push_back(classes_[place]);
+    const rule_mask reasons = reasons_of(rule, producers, choices);
+    return emit_region(owner, g_.get<region_attribute>(known.node), operands, reasons);
+  }
+  const std::size_t missed = missed_.size();
+  const bool is_made = put_together(owner, base, root, rule, producers, choices);
+  const enode_id node = !is_made
+                            ? enode_id(no_id)
+                            : emit_region(owner, form_.loops, form_.operands, reasons_of(rule, producers, choices));
+  if (!is_current || (is_made && node == no_id)) return node;
+  if (together_.size() <= key) together_.resize(key + 1);
+  region_together& made = together_[key];
+  made.is_known = true, made.node = node;
+  for (choice each : choices) made.is_read.push_back(each == choice::leaf);
+  for (const missed_fusion& each : std::span(missed_).subspan(missed)) {
+    const auto at = std::ranges::find(producers, each.producer, &producer::id);
+    made.missed.push_back(
+        {each.producer == no_id ? -1 : static_cast<int>(at - producers.begin()), each.rule, each.guard});
+  }
+  if (!is_made) return node;
+  for (class_id operand : form_.operands)
+    made.operands.push_back(static_cast<std::uint8_t>(detail::append_once(classes_, 0, operand)));
+  return node;
+}
+
+MEGANEURA_INLINE word_id implementation_pass::identify(class_id owner, const region_draft& base,
+                                                       const scalar_program& root, structural rule) {
+  words_.assign(1, static_cast<std::uint64_t>(rule));
+  draft_classes_ = {owner};
+  base.identify(words_, draft_classes_);
+  for (const scalar_node& node : root.nodes) {
+    words_.push_back(meganeura::detail::packed(static_cast<int>(node.op) << 8 | static_cast<int>(node.type),
+                                               node.operands[0], node.operands[1], node.operands[2]));
+    words_.push_back(meganeura::detail::bits_of(node.value));
+  }
+  return drafts_.intern(words_);
 }
 
 MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const region_draft& base,
@@ -43592,8 +43803,12 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
     conservative.push_back(producers.back().conservative);
     greedy.push_back(producers.back().greedy);
   }
-  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
-  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
+  const word_id draft = identify(owner, base, root, rule);
+  const auto emit = [&](const choice_list& choices) {
+    return emit_choice(owner, base, draft, root, rule, producers, choices);
+  };
+  keep(owner, emit(conservative), true);
+  if (greedy != conservative) keep(owner, emit(greedy), false);
   std::size_t made = 2;
   for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
     const auto same = [&](const producer& other) { return other.id == producers[i].id; };
@@ -43603,7 +43818,7 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
     for (std::size_t k = i; k < producers.size(); ++k) {
       if (same(producers[k])) toggled[k] = producers[k].other;
     }
-    emit_choice(owner, base, root, rule, producers, toggled);
+    emit(toggled);
     ++made;
   }
 }

@@ -126,6 +126,16 @@ TEST(autodiff_custom, a_function_inside_of_a_backward_that_gives_the_same_value_
   EXPECT_EQ(run.value(second).values, (std::vector<double>{32, 200}));  // 2 x^2 + 2 x 3 x
 }
 
+TEST(autodiff_custom, explain_looks_past_what_gradients_alone_compute) {
+  graph g;
+  g.add_output("y", lower_into<model>(g, {})[0]);
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, {.explain = true}, &report);
+  EXPECT_NE(report.explain.find("  computes round, custom_gradient, exp, add, log, multiply, reduce"),
+            std::string::npos)
+      << report.explain;
+}
+
 TEST(autodiff_custom, evaluation_computes_nothing_of_a_backward) {
   const auto plain = [](const auto& function) {
     graph g;

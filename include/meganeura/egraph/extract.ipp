@@ -508,8 +508,9 @@ class extractor {
 
   // Adds one use of a class; what becomes live with it costs.
   double acquire(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
+    if (live_[id].uses++ != 0) return 0;
+    double cost = turn(id);
+    while (!pending_.empty()) {
       const class_id next = pending_.back();
       pending_.pop_back();
       if (live_[next].uses++ == 0) cost += turn(next);
@@ -517,8 +518,9 @@ class extractor {
     return cost;
   }
   double release(class_id id) {
-    double cost = 0;
-    for (pending_.push_back(id); !pending_.empty();) {
+    if (--live_[id].uses != 0) return 0;
+    double cost = turn(id);
+    while (!pending_.empty()) {
       const class_id next = pending_.back();
       pending_.pop_back();
       if (--live_[next].uses == 0) cost += turn(next);
@@ -527,8 +529,7 @@ class extractor {
   }
   double turn(class_id id) {
     const enode_id node = live_[id].node;
-    const std::span<const class_id> operands = distinct_operands(node);
-    pending_.insert(pending_.end(), operands.begin(), operands.end());
+    for (class_id operand : distinct_operands(node)) pending_.push_back(operand);  // few: quicker than insert
     turned_.push_back(id);
     return cost_[node];
   }

@@ -57,4 +57,13 @@ inline scalar_program part(const scalar_program& program, scalar_ref root) {
   return result;
 }
 
+// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
+template <class List, class Element>
+std::size_t append_once(List& list, std::size_t first, const Element& element) {
+  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
+  const auto place = static_cast<std::size_t>(known - list.begin());
+  if (place == list.size()) list.push_back(element);
+  return place;
+}
+
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion::detail

@@ -192,6 +192,7 @@ class plan_explainer {
   }
   // Whether a value follows from what is read; what follows otherwise is looked for no further than that.
   bool follows(node_id id, const std::set<class_id>& reads) {
+    if (all_.classes[id] == no_id) return true;  // a gradient's own way, which nothing computes
     if (reads.contains(e_.find(all_.classes[id]))) return true;
     if (info(source_[id].kind).stage == op_stage::leaf) return false;
     const auto [known, is_new] = known_.try_emplace(id, false);
@@ -207,6 +208,7 @@ class plan_explainer {
     while (!waiting.empty()) {
       const node_id id = waiting.back();
       waiting.pop_back();
+      if (all_.classes[id] == no_id) continue;
       const bool is_read = reads.contains(e_.find(all_.classes[id]));
       if (id != root && (is_read || !follows(id, reads))) continue;
       if (!listed.insert(id).second) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The implementation pass: from primitives to nodes that run, with everything fused that can be.
 #pragma once
+#include <meganeura/core/word_pool.hpp>
 #include <meganeura/fusion/cost.hpp>
 #include <meganeura/fusion/engine.hpp>
 #include <meganeura/fusion/product_schedules.hpp>
@@ -147,12 +148,23 @@ class implementation_pass {
   [[nodiscard]] bool has_kernel(class_id id) const { return kernel_[g_.find(id)]; }
   void note_kernel(class_id id, std::span<const enode_id> nodes);
   [[nodiscard]] region_view form_of(enode_id id) const;
-  enode_id emit_region(class_id owner, const region_form& form, rule_mask reasons);
-  enode_id emit_choice(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
-                       std::span<const producer> producers, choice_list choices);
-  // False, with fewer `choices`, where some have to be taken back.
-  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices,
-                                      rule_mask& reasons);
+  enode_id emit_region(class_id owner, const region_attribute& loops, std::span<const class_id> operands,
+                       rule_mask reasons);
+  enode_id emit_choice(class_id owner, const region_draft& base, word_id draft, const scalar_program& root,
+                       structural rule, std::span<const producer> producers, choice_list choices);
+  // What a region of this owner is made of, but for what of its operands it computes itself; `draft_classes_` has the
+  // classes in it.
+  [[nodiscard]] word_id identify(class_id owner, const region_draft& base, const scalar_program& root, structural rule);
+  [[nodiscard]] enode_id form_by(class_id id, choice how) const;
+  // The rule by which a reader computes the class itself.
+  [[nodiscard]] structural inlining(class_id id, const region_attribute& form) const;
+  // Into `form_`, with fewer `choices` where some have to be taken back; false where there is no such region.
+  [[nodiscard]] bool put_together(class_id owner, const region_draft& base, const scalar_program& root, structural rule,
+                                  std::span<const producer> producers, std::span<choice> choices);
+  // False, with fewer `choices`, where some have to be taken back and all is to be tried again.
+  [[nodiscard]] bool inline_producers(class_id owner, std::span<const producer> producers, std::span<choice> choices);
+  [[nodiscard]] rule_mask reasons_of(structural rule, std::span<const producer> producers,
+                                     std::span<const choice> choices);
   // Gives up `which` and all other arguments of its class; false where one of them comes earlier and was not given up.
   [[nodiscard]] static bool read_everywhere(std::span<const producer> producers, std::span<choice> choices,
                                             std::size_t which);
@@ -187,6 +199,22 @@ class implementation_pass {
   std::vector<class_forms> forms_;
   region_draft draft_ = draft();  // of the choice in work, and what comes of it: their memory is used again
   region_form form_;
+  struct region_together {  // what came of a choice
+    bool is_known = false;
+    enode_id node = no_id;                        // the first such region; none if there is no such region
+    small_vector<std::uint8_t, 8> operands = {};  // by their places among `classes_`
+    small_vector<bool, 16> is_read = {};          // of the arguments
+    struct miss {
+      int argument;  // -1: all of it
+      structural rule;
+      const char* guard;
+    };
+    std::vector<miss> missed = {};
+  };
+  word_pool drafts_, choices_known_;
+  std::vector<region_together> together_;  // by the words of the choice
+  std::vector<std::uint64_t> words_;
+  class_list draft_classes_, classes_;  // the owner, what the draft reads, then what its operands' forms read
   rule_mask reasons_;
   std::vector<missed_fusion> missed_;
   std::vector<std::size_t> applied_ = std::vector<std::size_t>(structural_count);

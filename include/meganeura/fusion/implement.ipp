@@ -297,24 +297,25 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
 
 // ---- adding nodes ---------------------------------------------------------------------------------------------------
 
-MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_form& form, rule_mask reasons) {
+MEGANEURA_INLINE enode_id implementation_pass::emit_region(class_id owner, const region_attribute& loops,
+                                                           std::span<const class_id> operands, rule_mask reasons) {
   owner = g_.find(owner);
   const bool skips = skips_rounding(reasons);
-  if (detail::is_copy(form.loops) && !skips) {
-    const class_id source = g_.find(form.operands[0]);
-    const index_map& read = form.loops.accesses[0];
+  if (detail::is_copy(loops) && !skips) {
+    const class_id source = g_.find(operands[0]);
+    const index_map& read = loops.accesses[0];
     const bool same = !read.bounded && read.offset == 0 && g_[source].extents == g_[owner].extents &&
                       g_[source].type == g_[owner].type &&
-                      std::equal(read.strides, read.strides + max_rank, form.loops.output.strides);
-    if (same && form.loops.space.elements() == g_.extents(source).elements()) {
+                      std::equal(read.strides, read.strides + max_rank, loops.output.strides);
+    if (same && loops.space.elements() == g_.extents(source).elements()) {
       g_.merge(owner, source);  // a copy of a value is the value
       return no_id;
     }
   }
-  for (class_id operand : form.operands) {
+  for (class_id operand : operands) {
     if (g_.find(operand) == owner) return no_id;
   }
-  return g_.add_to(owner, op::region, form.loops, form.operands, reasons, skips);
+  return g_.add_to(owner, op::region, loops, operands, reasons, skips);
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion

@@ -180,19 +180,25 @@ MEGANEURA_INLINE bool implementation_pass::read_everywhere(std::span<const produ
   return first;
 }
 
+MEGANEURA_INLINE enode_id implementation_pass::form_by(class_id id, choice how) const {
+  const class_forms& f = forms(id);
+  return how == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
+}
+
+MEGANEURA_INLINE structural implementation_pass::inlining(class_id id, const region_attribute& form) const {
+  return detail::is_copy(form) ? structural::fuse_view
+         : uses_[id] > 1       ? structural::recompute
+         : form.row_axes > 0   ? structural::fuse_rows
+                               : structural::fuse_pointwise;
+}
+
 MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std::span<const producer> producers,
-                                                            std::span<choice> choices, rule_mask& reasons) {
+                                                            std::span<choice> choices) {
   for (std::size_t i = 0; i < producers.size(); ++i) {
     if (choices[i] == choice::leaf) continue;
     const class_id id = producers[i].id;
-    const class_forms& f = forms(id);
-    const enode_id form = choices[i] == choice::greedy && f.greedy != no_id ? f.greedy : f.conservative;
-    const region_view view = form_of(form);
-    const bool copy = detail::is_copy(view.loops);
-    const structural rule = copy                      ? structural::fuse_view
-                            : uses_[id] > 1           ? structural::recompute
-                            : view.loops.row_axes > 0 ? structural::fuse_rows
-                                                      : structural::fuse_pointwise;
+    const region_view view = form_of(form_by(id, choices[i]));
+    const structural rule = inlining(id, view.loops);
     const char* problem = enabled(rule) ? nullptr : "the rule is disabled";
     if (view.loops.row_axes > 0 && !enabled(structural::fuse_rows)) problem = "the rule is disabled";
     for (class_id operand : view.operands) {
@@ -201,31 +207,23 @@ MEGANEURA_INLINE bool implementation_pass::inline_producers(class_id owner, std:
     // Whole rows of which other readers see other axes were not quicker computed twice (a U-Net's training: 1.43 ms for
     // 1.39 where groups of channels are normalised once).
     if (!problem) problem = draft_.inline_form(i, view, uses_[id] <= 1);
-    if (problem) {
-      note_missed({owner, id, rule, problem});
-      if (!read_everywhere(producers, choices, i)) return false;
-      continue;
-    }
-    note_applied(rule);
-    reasons |= bit(rule) | g_.node(form).reasons;
-    const dtype type = g_[g_.find(id)].type;
-    if (is_narrow(type) && !(copy && source_type(form) == type)) reasons |= bit(structural::skip_rounding);
-    if (view.loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+    if (!problem) continue;
+    note_missed({owner, id, rule, problem});
+    if (!read_everywhere(producers, choices, i)) return false;
   }
   return true;
 }
 
-MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base,
-                                                           const scalar_program& root, structural rule,
-                                                           std::span<const producer> producers, choice_list choices) {
+MEGANEURA_INLINE bool implementation_pass::put_together(class_id owner, const region_draft& base,
+                                                        const scalar_program& root, structural rule,
+                                                        std::span<const producer> producers,
+                                                        std::span<choice> choices) {
   for (;;) {
     draft_ = base;
-    rule_mask reasons = bit(rule) | reasons_;
-    note_applied(rule);
-    if (!inline_producers(owner, producers, choices, reasons)) continue;
+    if (!inline_producers(owner, producers, choices)) continue;
     const bool fused = std::any_of(choices.begin(), choices.end(), [](choice c) { return c != choice::leaf; });
     const char* problem = draft_.finish(root, form_, fused);
-    if (!problem) return emit_region(owner, form_, reasons);
+    if (!problem) return true;
     // Too large: give up the last fusion that is more than a view, and try again.
     std::size_t last = choices.size();
     for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -233,11 +231,96 @@ MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const
     }
     if (last == choices.size()) {
       note_missed({owner, no_id, rule, problem});
-      return no_id;
+      return false;
     }
     note_missed({owner, producers[last].id, structural::fuse_pointwise, problem});
     (void)read_everywhere(producers, choices, last);
   }
+}
+
+MEGANEURA_INLINE rule_mask implementation_pass::reasons_of(structural rule, std::span<const producer> producers,
+                                                           std::span<const choice> choices) {
+  rule_mask reasons = bit(rule) | reasons_;
+  note_applied(rule);
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) continue;
+    const class_id id = producers[i].id;
+    const enode_id form = form_by(id, choices[i]);
+    const auto& loops = g_.get<region_attribute>(form);
+    const structural how = inlining(id, loops);
+    note_applied(how);
+    reasons |= bit(how) | g_.node(form).reasons;
+    const dtype type = g_[g_.find(id)].type;
+    if (is_narrow(type) && !(detail::is_copy(loops) && source_type(form) == type))
+      reasons |= bit(structural::skip_rounding);
+    if (loops.row_axes > 0) reasons |= bit(structural::fuse_rows);
+  }
+  return reasons;
+}
+
+// Layers are alike: what is put together of equal drafts and forms, that read one another's operands in the same way,
+// is put together once.
+MEGANEURA_INLINE enode_id implementation_pass::emit_choice(class_id owner, const region_draft& base, word_id draft,
+                                                           const scalar_program& root, structural rule,
+                                                           std::span<const producer> producers, choice_list choices) {
+  words_.assign(1, draft);
+  classes_ = draft_classes_;
+  for (std::size_t i = 0; i < producers.size(); ++i) {
+    if (choices[i] == choice::leaf) {
+      words_.push_back(0);
+      continue;
+    }
+    const enode_id form = form_by(producers[i].id, choices[i]);
+    const bool is_copy = copy_form(producers[i].id) != no_id, is_shared = uses_[producers[i].id] > 1;
+    words_.push_back(std::uint64_t{g_.node(form).attribute + 1} << 2 | std::uint64_t{is_copy} << 1 | is_shared);
+    for (class_id operand : g_.operands(form)) words_.push_back(detail::append_once(classes_, 0, operand));
+  }
+  const bool is_current = std::ranges::all_of(classes_, [&](class_id id) { return g_.find(id) == id; });
+  const word_id key = is_current ? choices_known_.intern(words_) : no_id;
+  if (is_current && key < together_.size() && together_[key].is_known) {
+    const region_together& known = together_[key];
+    for (const auto& [argument, how, guard] : known.missed)
+      note_missed(
+          {owner, argument < 0 ? class_id(no_id) : producers[static_cast<std::size_t>(argument)].id, how, guard});
+    if (known.node == no_id) return no_id;
+    for (std::size_t i = 0; i < choices.size(); ++i) choices[i] = known.is_read[i] ? choice::leaf : choices[i];
+    class_list operands;
+    for (std::uint8_t place : known.operands) operands.push_back(classes_[place]);
+    const rule_mask reasons = reasons_of(rule, producers, choices);
+    return emit_region(owner, g_.get<region_attribute>(known.node), operands, reasons);
+  }
+  const std::size_t missed = missed_.size();
+  const bool is_made = put_together(owner, base, root, rule, producers, choices);
+  const enode_id node = !is_made
+                            ? enode_id(no_id)
+                            : emit_region(owner, form_.loops, form_.operands, reasons_of(rule, producers, choices));
+  if (!is_current || (is_made && node == no_id)) return node;
+  if (together_.size() <= key) together_.resize(key + 1);
+  region_together& made = together_[key];
+  made.is_known = true, made.node = node;
+  for (choice each : choices) made.is_read.push_back(each == choice::leaf);
+  for (const missed_fusion& each : std::span(missed_).subspan(missed)) {
+    const auto at = std::ranges::find(producers, each.producer, &producer::id);
+    made.missed.push_back(
+        {each.producer == no_id ? -1 : static_cast<int>(at - producers.begin()), each.rule, each.guard});
+  }
+  if (!is_made) return node;
+  for (class_id operand : form_.operands)
+    made.operands.push_back(static_cast<std::uint8_t>(detail::append_once(classes_, 0, operand)));
+  return node;
+}
+
+MEGANEURA_INLINE word_id implementation_pass::identify(class_id owner, const region_draft& base,
+                                                       const scalar_program& root, structural rule) {
+  words_.assign(1, static_cast<std::uint64_t>(rule));
+  draft_classes_ = {owner};
+  base.identify(words_, draft_classes_);
+  for (const scalar_node& node : root.nodes) {
+    words_.push_back(meganeura::detail::packed(static_cast<int>(node.op) << 8 | static_cast<int>(node.type),
+                                               node.operands[0], node.operands[1], node.operands[2]));
+    words_.push_back(meganeura::detail::bits_of(node.value));
+  }
+  return drafts_.intern(words_);
 }
 
 MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const region_draft& base,
@@ -251,8 +334,12 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
     conservative.push_back(producers.back().conservative);
     greedy.push_back(producers.back().greedy);
   }
-  keep(owner, emit_choice(owner, base, root, rule, producers, conservative), true);
-  if (greedy != conservative) keep(owner, emit_choice(owner, base, root, rule, producers, greedy), false);
+  const word_id draft = identify(owner, base, root, rule);
+  const auto emit = [&](const choice_list& choices) {
+    return emit_choice(owner, base, draft, root, rule, producers, choices);
+  };
+  keep(owner, emit(conservative), true);
+  if (greedy != conservative) keep(owner, emit(greedy), false);
   std::size_t made = 2;
   for (std::size_t i = 0; i < producers.size() && made < options_.forms; ++i) {
     const auto same = [&](const producer& other) { return other.id == producers[i].id; };
@@ -262,7 +349,7 @@ MEGANEURA_INLINE void implementation_pass::emit_regions(class_id owner, const re
     for (std::size_t k = i; k < producers.size(); ++k) {
       if (same(producers[k])) toggled[k] = producers[k].other;
     }
-    emit_choice(owner, base, root, rule, producers, toggled);
+    emit(toggled);
     ++made;
   }
 }

@@ -343,9 +343,15 @@ struct left_out {
   }
 };
 
-inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without) {
+// Times of nodes that were asked for.
+using known_times = std::vector<std::optional<kernel_time>>;
+
+inline extraction choose_without(saturated_graph& all, const optimize_options& options, const left_out& without,
+                                 known_times& times) {
   const auto time = [&](enode_id id) {
-    kernel_time found = node_time(all.graph, id, options.device);
+    if (times.size() <= id) times.resize(all.graph.node_count());
+    if (!times[id]) times[id] = node_time(all.graph, id, options.device);
+    kernel_time found = *times[id];
     if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
     return found;
   };
@@ -367,11 +373,12 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
     any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
   detail::left_out without;
-  extraction best = detail::choose_without(all, options, without);
+  detail::known_times times;
+  extraction best = detail::choose_without(all, options, without, times);
   if (!any || options.search_passes == 0) return best;
   without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
-    extraction found = detail::choose_without(all, options, more);
+    extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;

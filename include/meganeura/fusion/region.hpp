@@ -51,6 +51,10 @@ class region_draft {
     return slots_[index].kind == slot::read ? read_of(slots_[index].first).source : no_id;
   }
 
+  /// Appends what tells this draft, of reads and constants alone, from others, but for the classes that it reads: these
+  /// by their place among `classes`, where new ones are added.
+  void identify(std::vector<std::uint64_t>& words, class_list& classes) const;
+
   /// Replaces the read of argument `index`. Returns why it cannot be done, or null; on failure the draft still means
   /// the same (axes may have been split). splits_rows: an axis of its rows may be several of this region.
   [[nodiscard]] const char* inline_form(std::size_t index, const region_view& form, bool splits_rows = false);

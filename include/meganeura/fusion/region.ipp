@@ -2,6 +2,7 @@
 // Definitions for fusion/region.hpp.
 #pragma once
 #include <meganeura/core/insertion_sort.hpp>
+#include <meganeura/core/word_pool.hpp>
 #include <meganeura/fusion/access_checks.hpp>
 #include <meganeura/fusion/region.hpp>
 
@@ -43,6 +44,32 @@ MEGANEURA_INLINE void region_draft::add_constant(double value, dtype type) {
 }
 
 MEGANEURA_INLINE void region_draft::add_index(const index_map& how) { add_read(no_id, dtype::i32, how); }
+
+MEGANEURA_INLINE void region_draft::identify(std::vector<std::uint64_t>& words, class_list& classes) const {
+  using meganeura::detail::packed, meganeura::detail::bits_of;
+  const int rank = loops.space.rank();
+  words.push_back(packed(per_row, rank, loops.accesses.size(), slots_.size()));
+  for (int k = 0; k < rank; ++k) words.push_back(static_cast<std::uint64_t>(loops.space[k]) << 1 | loops.group[k]);
+  for (const index_map& access : loops.accesses) {
+    words.push_back(static_cast<std::uint64_t>(access.bounded) << 32 | static_cast<std::uint32_t>(access.source));
+    words.push_back(static_cast<std::uint64_t>(access.offset));
+    for (int k = 0; k < rank; ++k) words.push_back(static_cast<std::uint64_t>(access.strides[k]));
+    if (access.bounded == 0) continue;
+    words.push_back(bits_of(access.fill));
+    for (int k = 0; k < rank; ++k) {
+      words.push_back(static_cast<std::uint64_t>(access.low[k]));
+      words.push_back(static_cast<std::uint64_t>(access.high[k]));
+    }
+  }
+  for (const read_source& read : reads_) {
+    const std::size_t place = read.source == no_id ? 0 : 1 + detail::append_once(classes, 0, read.source);
+    words.push_back(packed(static_cast<int>(read.type), place));
+  }
+  for (const slot& each : slots_) {
+    words.push_back(packed(static_cast<int>(each.kind), static_cast<int>(each.type), each.place, each.first));
+    words.push_back(bits_of(each.value));
+  }
+}
 
 // ---- inlining -------------------------------------------------------------------------------------------------------
 

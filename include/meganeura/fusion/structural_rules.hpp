@@ -298,15 +298,6 @@ inline std::size_t sums_of(const engine& g, enode_id id) {
   return product == nullptr ? 1 : product->sums();
 }
 
-// The place of an operand, or of what is read, among those from `first` on, where it may be the last from now on.
-template <class List, class Element>
-std::size_t append_once(List& list, std::size_t first, const Element& element) {
-  const auto known = std::find(list.begin() + static_cast<std::ptrdiff_t>(first), list.end(), element);
-  const auto place = static_cast<std::size_t>(known - list.begin());
-  if (place == list.size()) list.push_back(element);
-  return place;
-}
-
 inline void flat_loops(region_draft& draft, const shape& extents) {
   draft.loops.space = {extents.elements()};
   draft.loops.accesses = {dense_access(draft.loops.space)};

@@ -423,6 +423,10 @@ class attribute_ref {
   [[nodiscard]] std::uint64_t hash() const;
   [[nodiscard]] attribute copy() const;
   [[nodiscard]] bool equals(const attribute& other) const;
+  /// Where what it refers to lies.
+  [[nodiscard]] const void* address() const { return value_; }
+  /// Whether it refers to what that attribute holds.
+  [[nodiscard]] bool refers_to(const attribute& other) const;
   /// Null if it is of another kind.
   template <class Kind>
   [[nodiscard]] const Kind* get_if() const {

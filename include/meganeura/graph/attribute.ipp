@@ -237,6 +237,10 @@ MEGANEURA_INLINE bool attribute_ref::equals(const attribute& other) const {
   return equal;
 }
 
+MEGANEURA_INLINE bool attribute_ref::refers_to(const attribute& other) const {
+  return other.index() == index_ && std::visit([](const auto& kind) -> const void* { return &kind; }, other) == value_;
+}
+
 MEGANEURA_INLINE std::string to_string(const initializer& value) {
   if (value.zero_row >= 0) {
     initializer others = value;

@@ -3,7 +3,9 @@
 #pragma once
 #include <meganeura/graph/attribute_pool.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
@@ -15,6 +17,13 @@ MEGANEURA_INLINE attribute_pool::~attribute_pool() = default;
 MEGANEURA_INLINE attribute_pool::attribute_pool() { intern(no_attribute{}); }
 
 MEGANEURA_INLINE attribute_id attribute_pool::intern(attribute_ref value) {
+  const std::less<const void*> before;
+  if (!values_.empty() && !before(value.address(), &values_.front()) && !before(&values_.back() + 1, value.address())) {
+    const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(value.address()) -
+                                             reinterpret_cast<const std::byte*>(values_.data())) /
+                    sizeof(attribute);
+    if (at < values_.size() && value.refers_to(values_[at])) return static_cast<attribute_id>(at);
+  }
   const std::uint64_t key = value.hash();
   const attribute_id known = ids_.find(key, [&](attribute_id id) { return value.equals(values_[id]); });
   if (known != no_id) return known;
