@@ -2,6 +2,7 @@
 // Each pattern rule, checked by evaluating both of its sides: the terms that match and build are the terms that are
 // tested.
 #include <meganeura/egraph/saturate.hpp>
+#include <meganeura/fusion/optimize.hpp>
 #include <meganeura/fusion/rules.hpp>
 
 #include <oracle/interpreter.hpp>
@@ -169,7 +170,7 @@ TEST(egraph_rules, polynomial_rules_hold_exactly_in_a_finite_field) {
       EXPECT_EQ(a.values[i].residue(), b.values[i].residue()) << rule.name;
     }
   }
-  EXPECT_GE(checked, 13);
+  EXPECT_GE(checked, 11);
 }
 
 TEST(egraph_rules, rules_tagged_exact_give_the_same_bits) {
@@ -206,7 +207,7 @@ TEST(egraph_rules, exact_rules_hold_bit_for_bit_for_zeros_infinities_and_nan) {
       }
     }
   }
-  EXPECT_GE(checked, 6 * 11);
+  EXPECT_GE(checked, 4 * 11);
 }
 
 // A rewritten value may be finite where the original is not, and never the other way round.
@@ -249,6 +250,28 @@ TEST(egraph_rules, every_rule_finds_and_merges_its_own_left_side) {
     for (const captures& b : found) rule.apply(terms.g, b, {});
     terms.g.rebuild();
     EXPECT_EQ(terms.g.find(terms.left), terms.g.find(terms.right)) << rule.name;
+  }
+}
+
+// What no other rule does: without it what it matches takes longer, where arithmetic is what takes time.
+TEST(egraph_rules, every_rule_is_worth_something) {
+  for (const any_rule& rule : all_rules()) {
+    captures odd;
+    odd.constants = {3, 0.5};
+    const bool takes_odd = !rule.guard || rule.guard(odd);
+    const instance terms(rule, takes_odd ? 3 : 0.5, takes_odd ? 0.5 : 3);
+    graph g;
+    g.add_output("y", terms.copy(g, terms.left));
+    const auto seconds = [&](std::vector<std::string> disabled) {
+      fusion::optimize_options options;
+      options.disabled = std::move(disabled);
+      options.device.scalar_flops = 1e6;
+      options.tolerance = rule.kind;
+      fusion::optimize_report report;
+      (void)fusion::optimize(g, options, &report);
+      return report.predicted_seconds;
+    };
+    EXPECT_LT(seconds({}), 0.999 * seconds({rule.name})) << rule.name;
   }
 }
 
