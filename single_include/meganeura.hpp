@@ -31807,6 +31807,9 @@ inline constexpr auto algebra = rule_set(
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
+struct optimize_options;
+struct optimize_report;
+
 /// What a graph became before extraction: every way that was found to compute it.
 struct saturated_graph {
   engine graph;

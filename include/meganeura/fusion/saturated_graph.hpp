@@ -2,11 +2,13 @@
 // The optimiser in its two halves: every way to compute a graph, and one of them for each value.
 #pragma once
 #include <meganeura/fusion/implement.hpp>
-#include <meganeura/fusion/optimize.hpp>
 
 #include <vector>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+struct optimize_options;
+struct optimize_report;
 
 /// What a graph became before extraction: every way that was found to compute it.
 struct saturated_graph {
@@ -23,6 +25,4 @@ struct saturated_graph {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-#if MEGANEURA_HEADER_ONLY
-#include <meganeura/fusion/optimize.ipp>
-#endif
+#include <meganeura/fusion/optimize.hpp>  // at the end: its bodies read the above
