@@ -4,6 +4,7 @@
 #include <meganeura/fusion/saturated_graph.hpp>
 #include <meganeura/plan/plan.hpp>
 
+#include <oracle/interpreter.hpp>
 #include <support/egraph_sample_graphs.hpp>
 #include <support/exact_choice.hpp>
 #include <support/random_program.hpp>
@@ -156,6 +157,79 @@ TEST(egraph_extract, sample_graphs_are_close_to_the_best_of_all_choices) {
   EXPECT_GE(all.proven, 22);
   EXPECT_GE(all.best, 19);
   EXPECT_LE(all.worst, 1.06);
+}
+
+// The same nodes in another order, operands before users and effects in theirs.
+graph reordered(const graph& g, support::dice& d) {
+  std::vector<std::vector<node_id>> behind(g.size());
+  std::vector<std::size_t> waits(g.size());
+  std::vector<node_id> ready;
+  node_id last_effect = no_id;
+  for (node_id id{0}; id < g.size(); ++id) {
+    const auto wait = [&](node_id before) { behind[before].push_back(id), ++waits[id]; };
+    std::ranges::for_each(g.operands(id), wait);
+    if (info(g[id].kind).stage == op_stage::effect) {
+      if (last_effect != no_id) wait(last_effect);
+      last_effect = id;
+    }
+    if (waits[id] == 0) ready.push_back(id);
+  }
+  graph result(g.paths());
+  std::vector<node_id> copies(g.size(), no_id);
+  while (!ready.empty()) {
+    std::swap(ready[static_cast<std::size_t>(d.below(std::ssize(ready)))], ready.back());
+    const node_id id = ready.back();
+    ready.pop_back();
+    std::vector<node_id> operands;
+    for (const node_id operand : g.operands(id)) operands.push_back(copies[operand]);
+    const graph::scope in(result, g[id].path);
+    copies[id] = result.add_node(g[id].kind, g[id].type, g[id].extents, g.attribute_of(id), operands);
+    for (const node_id each : behind[id]) {
+      if (--waits[each] == 0) ready.push_back(each);
+    }
+  }
+  for (const graph_output& output : g.outputs()) result.add_output(output.name, copies[output.node]);
+  return result;
+}
+
+double predicted_seconds(const graph& g, const fusion::optimize_options& options) {
+  fusion::optimize_report report;
+  (void)fusion::optimize(g, options, &report);
+  return report.predicted_seconds;
+}
+
+TEST(egraph_extract, the_order_of_insertion_does_not_matter) {
+  int moved = 0, graphs = 0;
+  support::verdict all;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const auto s = support::make_sample(seed, 10 + static_cast<int>(seed % 15));
+    if (!s) continue;
+    support::dice d(seed);
+    const graph other = reordered(s->source, d);
+    ++graphs, moved += to_text(other) != to_text(s->source);
+    fusion::optimize_report report;
+    const graph plan = fusion::optimize(other, s->optimize, &report);
+    const double seconds = predicted_seconds(s->source, s->optimize);
+    EXPECT_NEAR(report.predicted_seconds, seconds, 1e-9 * seconds) << "seed " << seed;
+    const bool exact = s->optimize.tolerance == egraph::exactness::exact;
+    const support::stable_run truth(s->source, s->leaves, exact, support::training_values(1));
+    oracle::interpreter<double> run(plan, s->leaves, support::training_values(1));
+    const auto results = run.run();
+    for (const auto& [name, unused] : truth.outputs()) truth.expect_output(name, results, all);
+    for (const auto& [name, unused] : truth.leaves()) truth.expect_leaf(name, run.leaves, all);
+    EXPECT_FALSE(all.failed()) << "seed " << seed << '\n' << std::exchange(all.text, {});
+  }
+  EXPECT_GE(moved, 0.95 * graphs);
+  EXPECT_GT(all.compared, 500u);
+  for (const named_graph& each : sample_graphs()) {
+    support::dice d(1);
+    const double seconds = predicted_seconds(each.source, {});
+    for (int i = 0; i < 4; ++i) {
+      const graph other = reordered(each.source, d);
+      EXPECT_NEAR(predicted_seconds(other, {}), seconds, 1e-9 * seconds) << each.name;
+      expect_plan_agrees(other, random_leaves(each.source, 0.25, 1.5));
+    }
+  }
 }
 
 TEST(egraph_extract, products_of_one_operand_run_side_by_side_where_the_device_has_room) {
