@@ -6,7 +6,12 @@
 // "implement", "extract", "total"}, "most_bytes": live on the heap beside the graph, "limits", "groups", "dispatches",
 // "predicted_ms", "planned_bytes", "rules": {NAME: {"matches", "applied", "kernels"}}, "without": {FAMILY: {"groups",
 // "dispatches", "predicted_ms", "planned_bytes", "optimize_ms"}}}], "unused": [rules that have a part in no kernel]}.
+//
+// --gym FILE... shows extraction alone, of e-graphs of others (egraph-serialize's JSON), whose costs are sums over what
+// is chosen: of ours, of the cheapest trees, and the least there is, where a search of --visits choices proves it. Its
+// --json: {"gym": [{"file", "classes", "nodes", "ours", "trees", "least": or null, "ms": of ours}]}.
 #include <meganeura/core/error.hpp>
+#include <meganeura/core/stopwatch.hpp>
 #include <meganeura/fusion/optimize.hpp>
 #include <meganeura/plan/plan.hpp>
 
@@ -24,6 +29,9 @@
 #include <new>
 #include <string>
 #include <vector>
+
+#include <support/exact_choice.hpp>
+#include <support/extraction_gym.hpp>
 
 #include "inferena/measure.hpp"
 
@@ -54,9 +62,10 @@ void operator delete(void* made, std::size_t) noexcept { release(made); }
 namespace {
 
 struct options {
-  std::vector<std::string> models, precisions{"exact", "fast"}, without;
+  std::vector<std::string> models, precisions{"exact", "fast"}, without, gym;
   std::string json, explain;
   int rounds = 3;
+  std::size_t visits = 20000;
   bool is_small = false, matrix_units = true, ablations = true;
 };
 
@@ -200,6 +209,52 @@ std::string to_markdown(const nlohmann::json& report) {
   return text;
 }
 
+nlohmann::json extracted(const std::string& path, const options& asked) {
+  const auto g = mn::support::read_gym(path);
+  std::vector<double> times;
+  double ours = 0;
+  for (int round = 0; round < asked.rounds; ++round) {
+    const auto [taken, milliseconds] = mn::detail::take_time([&] { return mn::support::extract_gym(g); });
+    ours = taken.seconds;
+    times.push_back(milliseconds);
+  }
+  std::ranges::sort(times);
+  mn::support::exact_choice choices(g.graph, g.roots, mn::support::gym_time(g), {});
+  nlohmann::json least;
+  if (choices.is_small()) {
+    const auto found = choices.quickest(ours, asked.visits);
+    if (found.is_proven) least = found.seconds;
+  }
+  return {{"file", path},
+          {"classes", g.classes},
+          {"nodes", g.nodes},
+          {"ours", ours},
+          {"trees", mn::support::tree_choice_cost(g)},
+          {"least", least},
+          {"ms", times[times.size() / 2]}};
+}
+
+std::string gym_table(const nlohmann::json& report) {
+  std::string text = "| file | classes | nodes | ours | cheapest trees | least | ms |\n|---|---|---|---|---|---|---|\n";
+  for (const auto& each : report["gym"]) {
+    fmt::format_to(std::back_inserter(text), "| {} | {} | {} | {:.10g} | {:.10g} | {} | {:.2f} |\n",
+                   each["file"].get<std::string>(), each["classes"].get<std::size_t>(),
+                   each["nodes"].get<std::size_t>(), each["ours"].get<double>(), each["trees"].get<double>(),
+                   each["least"].is_null() ? "-" : fmt::format("{:.10g}", each["least"].get<double>()),
+                   each["ms"].get<double>());
+  }
+  return text;
+}
+
+void write(const nlohmann::json& report, const std::string& json, const std::string& text) {
+  if (json.empty())
+    std::cout << text;
+  else if (json == "-")
+    std::cout << report.dump(1) << '\n';
+  else
+    std::ofstream(json) << report.dump(1) << '\n';
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -214,7 +269,17 @@ int main(int argc, char** argv) try {
   app.add_option("--rounds", asked.rounds, "the median round is reported")->check(CLI::PositiveNumber);
   app.add_option("--explain", asked.explain, "write which rules made each kernel");
   app.add_option("--json", asked.json, "file, or - for standard output instead of tables");
+  app.add_option("--gym", asked.gym, "extraction alone, of e-graphs in files of egraph-serialize")
+      ->check(CLI::ExistingFile);
+  app.add_option("--visits", asked.visits, "partial choices to look at for the least there is")
+      ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  if (!asked.gym.empty()) {
+    nlohmann::json report{{"gym", nlohmann::json::array()}};
+    for (const std::string& path : asked.gym) report["gym"].push_back(extracted(path, asked));
+    write(report, asked.json, gym_table(report));
+    return 0;
+  }
   using namespace inferena;
   nlohmann::json report{{"workloads", nlohmann::json::array()}};
   std::string explain;
@@ -240,12 +305,7 @@ int main(int argc, char** argv) try {
     if (!is_used) report["unused"].push_back(rule.key());
   }
   if (!asked.explain.empty()) std::ofstream(asked.explain) << explain;
-  if (asked.json.empty())
-    std::cout << to_markdown(report) << "\nwithout a kernel: " << report["unused"].dump() << '\n';
-  else if (asked.json == "-")
-    std::cout << report.dump(1) << '\n';
-  else
-    std::ofstream(asked.json) << report.dump(1) << '\n';
+  write(report, asked.json, to_markdown(report) + "\nwithout a kernel: " + report["unused"].dump() + "\n");
 } catch (const std::exception& e) {
   std::cerr << "egraph: " << e.what() << '\n';
   return 1;

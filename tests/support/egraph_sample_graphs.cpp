@@ -156,6 +156,75 @@ graph mlp_training(std::int64_t batch, std::int64_t in, std::int64_t hidden, std
   return g;
 }
 
+graph softmax_graph(bool backward) {
+  graph g;
+  const node_id x = g.parameter("x", dtype::f32, {4, 6}), y = softmax(g, x);
+  g.add_output("y", y);
+  if (backward) add_gradients(g, total(g, y));
+  return g;
+}
+
+graph cross_entropy_graph() {
+  graph g;
+  const node_id z = g.parameter("z", dtype::f32, {5, 7}), labels = g.input("labels", dtype::i32, {5});
+  const node_id loss = cross_entropy(g, z, labels);
+  g.add_output("loss", loss);
+  add_gradients(g, loss);
+  return g;
+}
+
+graph norm_graph(node_id (*norm)(graph&, node_id, const std::string&)) {
+  graph g;
+  const node_id y = norm(g, g.parameter("x", dtype::f32, {2, 3, 6}), "norm");
+  g.add_output("y", y);
+  add_gradients(g, total(g, y));
+  return g;
+}
+
+graph attention_graph(bool backward) {
+  graph g;
+  const node_id y = attention(g, g.parameter("x", dtype::f32, {2, 4, 6}), "attention", 2);
+  g.add_output("y", y);
+  if (backward) add_gradients(g, total(g, y));
+  return g;
+}
+
+graph gated_unit(std::int64_t rows, std::int64_t terms, std::int64_t columns, bool backward) {
+  graph g;
+  const node_id x = g.input("x", dtype::f32, {rows, terms});
+  const auto side = [&](const char* name) {
+    return g.contract(x, g.parameter(name, dtype::f32, {columns, terms}), "mk", "nk", "mn");
+  };
+  const node_id gate = side("gate"), one = g.expand(g.constant(1), {rows, columns});
+  const node_id silu = g.divide(gate, g.add(one, exp(g, g.map(scalar_op::negate, {gate}))));
+  const node_id y = g.multiply(silu, side("up"));
+  g.add_output("y", y);
+  if (backward) add_gradients(g, total(g, y));
+  return g;
+}
+
+graph transformer_graph(int layers, const shape& extents) {
+  graph g;
+  const node_id loss = total(g, transformer(g, g.input("x", dtype::f32, extents), layers, 2, 5));
+  g.add_output("loss", loss);
+  add_gradients(g, loss);
+  return pruned(g);
+}
+
+std::vector<named_graph> sample_graphs() {
+  return {{"softmax", softmax_graph(false)},
+          {"softmax, trained", softmax_graph(true)},
+          {"cross entropy, trained", cross_entropy_graph()},
+          {"layer norm, trained", norm_graph(layer_norm)},
+          {"RMS norm, trained", norm_graph(rms_norm)},
+          {"attention", attention_graph(false)},
+          {"attention, trained", attention_graph(true)},
+          {"gated unit", gated_unit(4, 6, 8, false)},
+          {"gated unit, trained", gated_unit(4, 6, 8, true)},
+          {"mlp training", mlp_training(6, 7, 5, 3)},
+          {"transformer, trained", transformer_graph(1)}};
+}
+
 oracle::tensors<double> random_leaves(const graph& g, double low, double high) {
   oracle::tensors<double> values;
   std::uint64_t seed = 1;

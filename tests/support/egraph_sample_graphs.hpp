@@ -37,6 +37,20 @@ void add_gradients(graph& g, node_id loss);
 node_id total(graph& g, node_id x);
 
 graph mlp_training(std::int64_t batch, std::int64_t in, std::int64_t hidden, std::int64_t classes);
+graph softmax_graph(bool backward);
+graph cross_entropy_graph();
+graph norm_graph(node_id (*norm)(graph&, node_id, const std::string&));
+graph attention_graph(bool backward);
+/// silu(x gate) * (x up)
+graph gated_unit(std::int64_t rows, std::int64_t terms, std::int64_t columns, bool backward);
+graph transformer_graph(int layers, const shape& extents = {2, 3, 4});
+
+/// All of these, tiny; trained ones with their gradients.
+struct named_graph {
+  const char* name;
+  graph source;
+};
+std::vector<named_graph> sample_graphs();
 
 oracle::tensors<double> random_leaves(const graph& g, double low = -1, double high = 1);
 

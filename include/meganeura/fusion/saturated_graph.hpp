@@ -27,6 +27,4 @@ struct saturated_graph {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
 
-#if MEGANEURA_HEADER_ONLY
-#include <meganeura/fusion/optimize.ipp>
-#endif
+#include <meganeura/fusion/optimize.hpp>  // at the end: its bodies read the above
