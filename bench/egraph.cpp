@@ -246,13 +246,19 @@ std::string gym_table(const nlohmann::json& report) {
   return text;
 }
 
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) mn::fail(mn::error_category::io, "{} cannot be written", path);
+}
+
 void write(const nlohmann::json& report, const std::string& json, const std::string& text) {
   if (json.empty())
     std::cout << text;
   else if (json == "-")
     std::cout << report.dump(1) << '\n';
   else
-    std::ofstream(json) << report.dump(1) << '\n';
+    write_file(json, report.dump(1) + '\n');
 }
 
 }  // namespace
@@ -304,7 +310,7 @@ int main(int argc, char** argv) try {
         std::ranges::any_of(report["workloads"], [&](const auto& w) { return w["rules"][rule.key()]["kernels"] > 0; });
     if (!is_used) report["unused"].push_back(rule.key());
   }
-  if (!asked.explain.empty()) std::ofstream(asked.explain) << explain;
+  if (!asked.explain.empty()) write_file(asked.explain, explain);
   write(report, asked.json, to_markdown(report) + "\nwithout a kernel: " + report["unused"].dump() + "\n");
 } catch (const std::exception& e) {
   std::cerr << "egraph: " << e.what() << '\n';

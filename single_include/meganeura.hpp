@@ -32212,9 +32212,12 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
       continue;
     std::vector<std::string> names;
     for (const rule_line& each : all) names.push_back(each.name), names.emplace_back(each.family);
-    fail(error_category::invalid_argument,
-         "there is no rule or family of rules \"{}\" to disable: optimize_report::rules has all there are{}", name,
-         meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
+    fail(
+        error_category::invalid_argument,
+        "there is no rule or family of rules {} to leave out, as optimize_options::disabled or MEGANEURA_DISABLE asks; "
+        "families are algebra, fusion, products, epilogues, attention and splits, rules those of "
+        "optimize_report::rules{}",
+        quote(name), meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
   }
   (void)leave_out([&](const rule_line& rule) { return rule.kind > options.tolerance; });
   return enabled;
@@ -32259,7 +32262,8 @@ inline void check_kernels(const saturated_graph& all, const optimize_options& op
         needed += (needed.empty() ? "" : " or ") + rules[i].name;
       }
       if (needed.empty()) continue;
-      fail(error_category::invalid_argument, "nothing computes {} {}{} without {}: take it out of disabled", kind,
+      fail(error_category::invalid_argument,
+           "nothing computes {} {}{} without {}: take it out of optimize_options::disabled or MEGANEURA_DISABLE", kind,
            to_string(g[g.find(id)].type), to_string(g.extents(g.find(id))), needed);
     }
   }
@@ -33182,7 +33186,9 @@ MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, cons
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
-  for (std::string name; std::getline(disabled, name, ',');) optimization.disabled.push_back(name);
+  for (std::string name; std::getline(disabled, name, ',');) {
+    if (!name.empty()) optimization.disabled.push_back(name);
+  }
   const device_profile actual = profile_of(on);
   if (options.device_costs) optimization.device = actual;
   limit_schedules(optimization.device, actual);
@@ -40627,9 +40633,14 @@ class plan_explainer {
       ++count;
       add_kernel(kernels, id);
     }
-    return fmt::format("{} kernels in {} groups, which take {:.3g} ms by the model\n", count, plan_.groups,
-                       plan_.seconds * 1e3) +
-           kernels;
+    const launch_time& launch = options_.device.launch;
+    std::string head = fmt::format(
+        "{} kernels in {} groups, which take {:.4g} us by the model: what each takes by itself and, beside that, "
+        "{:.3g} us "
+        "a group and {:.3g} us a kernel\n",
+        count, plan_.groups, plan_.seconds * 1e6, launch.group * 1e6, launch.dispatch * 1e6);
+    if (!options_.disabled.empty()) head += fmt::format("left out: {}\n", fmt::join(options_.disabled, ", "));
+    return head + kernels;
   }
 
  private:
@@ -40660,6 +40671,7 @@ class plan_explainer {
     for (const egraph::alternative& each :
          egraph::compare(e_, all_.order, all_.roots, plan_, time, options_.device.launch)) {
       std::vector<egraph::alternative>& known = others_[kernel_of(each.value)];
+      if (std::abs(each.seconds) < told_apart) continue;  // the same in another order
       known.insert(std::ranges::upper_bound(known, each.seconds, {}, &egraph::alternative::seconds), each);
       if (known.size() > shown_others) known.pop_back();
     }
@@ -40670,7 +40682,9 @@ class plan_explainer {
     const enode_id node = plan_.chosen[id];
     const enode& n = e_.node(node);
     const std::string path = source_.paths().text(n.path);
-    fmt::format_to(end, "\n{} = {}{}{} {}{} {}\n", name(id), path, path.empty() ? "" : ": ", to_string(n.kind),
+    std::string results;  // the kernel's own first, which of several is the first result
+    for (class_id value : values_of_[id]) (results += results.empty() ? "" : ", ") += name(value);
+    fmt::format_to(end, "\n{} = {}{}{} {}{} {}\n", results, path, path.empty() ? "" : ": ", to_string(n.kind),
                    to_string(n.type), to_string(e_.extents(id)), to_string(e_.attribute_of(node)));
     fmt::format_to(end, "  takes {:.3g} us\n", node_time(e_, node, options_.device).alone * 1e6);
     add_computed(text, id);
@@ -40695,8 +40709,8 @@ class plan_explainer {
     rule_mask reasons = n.reasons;
     reasons -= e_.node(plan_.chosen[other.value]).reasons;
     const bool is_quicker = other.seconds < 0;  // the search does not try all that would only fill groups better
-    fmt::format_to(std::back_inserter(text), "  not chosen: {} of {}, {:.3g} us {}", to_string(n.kind),
-                   read_by(other.node), std::abs(other.seconds) * 1e6, is_quicker ? "less" : "more");
+    fmt::format_to(std::back_inserter(text), "  not chosen: {} as {} of {}, {:.3g} us {}", name(other.value),
+                   to_string(n.kind), read_by(other.node), std::abs(other.seconds) * 1e6, is_quicker ? "less" : "more");
     add_rules(text, "; by", reasons);
     if (text.back() != '\n') text += '\n';
   }
@@ -40721,7 +40735,11 @@ class plan_explainer {
     }
     const node_id node = made_[id];
     const auto* leaf = std::get_if<leaf_attribute>(&chosen_.attribute_of(node));
-    return leaf != nullptr ? leaf->name : fmt::format("%{}", node);
+    if (leaf == nullptr) return fmt::format("%{}", node);
+    const auto is_plain = [](char each) {
+      return std::isalnum(static_cast<unsigned char>(each)) || each == '_' || each == '.';
+    };
+    return !leaf->name.empty() && std::ranges::all_of(leaf->name, is_plain) ? leaf->name : quote(leaf->name);
   }
 
   // Operations of the source between what a kernel reads and what it stores, by module.
@@ -40733,11 +40751,14 @@ class plan_explainer {
     for (class_id value : values_of_[id]) {
       if (first_of_[value] != no_id) collect(first_of_[value], reads, listed);
     }
+    const auto is_work = [&](node_id each) {
+      const op kind = source_[each].kind;
+      return kind != op::view && kind != op::constant && kind != op::stop_gradient && kind != op::custom_gradient;
+    };
+    const bool any_work = std::ranges::any_of(listed, is_work);
     std::vector<std::pair<path_id, std::vector<std::string>>> modules;
     for (node_id each : listed) {
-      const op kind = source_[each].kind;
-      const bool is_work = kind != op::view && kind != op::constant && kind != op::stop_gradient;
-      if (!is_work && listed.size() > 1) continue;
+      if (any_work && !is_work(each)) continue;
       auto known = std::ranges::find(modules, source_[each].path, &decltype(modules)::value_type::first);
       if (known == modules.end()) known = modules.insert(known, {source_[each].path, {}});
       for (std::string& operation : operations(each)) {
@@ -40745,6 +40766,7 @@ class plan_explainer {
           known->second.push_back(std::move(operation));
       }
     }
+    if (modules.empty()) text += "  computes a part of other kernels' values, which the rules below made\n";
     for (const auto& [path, names] : modules) {
       const std::string module = source_.paths().text(path);
       fmt::format_to(std::back_inserter(text), "  computes {}{}{}\n", module, module.empty() ? "" : ": ",
@@ -40760,16 +40782,20 @@ class plan_explainer {
     }
     return names;
   }
+  // What is computed for a node: of a custom_gradient the value alone.
+  [[nodiscard]] std::span<const node_id> operands_of(node_id id) const {
+    return source_.operands(id).first(source_[id].kind == op::custom_gradient ? 1 : source_.operands(id).size());
+  }
   // Whether a value follows from what is read; what follows otherwise is looked for no further than that.
   bool follows(node_id id, const std::set<class_id>& reads) {
-    if (all_.classes[id] == no_id) return true;  // a gradient's own way, which nothing computes
-    if (reads.contains(e_.find(all_.classes[id]))) return true;
+    const class_id own = e_.find(all_.classes[id]);
+    if (reads.contains(own) || e_[own].constant) return true;
     if (info(source_[id].kind).stage == op_stage::leaf) return false;
     const auto [known, is_new] = known_.try_emplace(id, false);
     if (!is_new) return known->second;
     if (known_.size() > most_followed) return false;
     bool all = true;
-    for (node_id operand : source_.operands(id)) all = all && follows(operand, reads);
+    for (node_id operand : operands_of(id)) all = all && follows(operand, reads);
     return known_[id] = all;
   }
   void collect(node_id root, const std::set<class_id>& reads, std::set<node_id>& listed) {
@@ -40778,15 +40804,15 @@ class plan_explainer {
     while (!waiting.empty()) {
       const node_id id = waiting.back();
       waiting.pop_back();
-      if (all_.classes[id] == no_id) continue;
-      const bool is_read = reads.contains(e_.find(all_.classes[id]));
-      if (id != root && (is_read || !follows(id, reads))) continue;
+      const class_id own = e_.find(all_.classes[id]);
+      if (id != root && (reads.contains(own) || e_[own].constant || !follows(id, reads))) continue;
       if (!listed.insert(id).second) continue;
-      waiting.insert(waiting.end(), source_.operands(id).begin(), source_.operands(id).end());
+      waiting.insert(waiting.end(), operands_of(id).begin(), operands_of(id).end());
     }
   }
 
   static constexpr std::size_t shown_others = 2, most_followed = 256;
+  static constexpr double told_apart = 1e-9;  // seconds
   const graph& source_;
   const saturated_graph& all_;
   const engine& e_;

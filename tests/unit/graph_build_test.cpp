@@ -315,7 +315,9 @@ const mistake mistakes[] = {
      [](graph& g, node_id a, node_id) { g.window_scatter(std::array{a}, {.kind = reduce_kind::sum}, {2, 4}); }},
     {"expand_axes [2, 3] to [2, 4, 4] (new axes 0x4): the other extents must be the operand's",
      [](graph& g, node_id a, node_id) { g.expand_axes(a, {2, 4, 4}, 4); }},
-    {"there is no rule \"fuse_all\" to disable: optimize_report::rules has all there are; did you mean \"fuse_view\"?",
+    {"there is no rule or family of rules \"fuse_all\" to leave out, as optimize_options::disabled or MEGANEURA_DISABLE asks; "
+     "families are algebra, fusion, products, epilogues, attention and splits, rules those of optimize_report::rules; did "
+     "you mean \"fuse_view\"?",
      [](graph& g, node_id a, node_id) {
        g.add_output("y", a);
        (void)fusion::optimize(g, {.disabled = {"fuse_all"}});

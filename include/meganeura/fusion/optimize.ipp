@@ -202,9 +202,12 @@ inline rule_mask enabled_rules(const optimize_options& options, std::span<const 
       continue;
     std::vector<std::string> names;
     for (const rule_line& each : all) names.push_back(each.name), names.emplace_back(each.family);
-    fail(error_category::invalid_argument,
-         "there is no rule or family of rules \"{}\" to disable: optimize_report::rules has all there are{}", name,
-         meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
+    fail(
+        error_category::invalid_argument,
+        "there is no rule or family of rules {} to leave out, as optimize_options::disabled or MEGANEURA_DISABLE asks; "
+        "families are algebra, fusion, products, epilogues, attention and splits, rules those of "
+        "optimize_report::rules{}",
+        quote(name), meganeura::detail::did_you_mean(meganeura::detail::nearest(name, names)));
   }
   (void)leave_out([&](const rule_line& rule) { return rule.kind > options.tolerance; });
   return enabled;
@@ -249,7 +252,8 @@ inline void check_kernels(const saturated_graph& all, const optimize_options& op
         needed += (needed.empty() ? "" : " or ") + rules[i].name;
       }
       if (needed.empty()) continue;
-      fail(error_category::invalid_argument, "nothing computes {} {}{} without {}: take it out of disabled", kind,
+      fail(error_category::invalid_argument,
+           "nothing computes {} {}{} without {}: take it out of optimize_options::disabled or MEGANEURA_DISABLE", kind,
            to_string(g[g.find(id)].type), to_string(g.extents(g.find(id))), needed);
     }
   }

@@ -69,7 +69,9 @@ MEGANEURA_INLINE fusion::optimize_options optimization_on(const device& on, cons
   fusion::optimize_options optimization = options.optimize;
   optimization.precision = options.precision;
   std::istringstream disabled(io::environment("MEGANEURA_DISABLE"));
-  for (std::string name; std::getline(disabled, name, ',');) optimization.disabled.push_back(name);
+  for (std::string name; std::getline(disabled, name, ',');) {
+    if (!name.empty()) optimization.disabled.push_back(name);
+  }
   const device_profile actual = profile_of(on);
   if (options.device_costs) optimization.device = actual;
   limit_schedules(optimization.device, actual);
