@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <new>
@@ -34,6 +33,7 @@
 #include <support/extraction_gym.hpp>
 
 #include "inferena/measure.hpp"
+#include "inferena/report.hpp"
 
 namespace mn = meganeura;
 
@@ -246,21 +246,6 @@ std::string gym_table(const nlohmann::json& report) {
   return text;
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  if (!file.flush()) mn::fail(mn::error_category::io, "{} cannot be written", path);
-}
-
-void write(const nlohmann::json& report, const std::string& json, const std::string& text) {
-  if (json.empty())
-    std::cout << text;
-  else if (json == "-")
-    std::cout << report.dump(1) << '\n';
-  else
-    write_file(json, report.dump(1) + '\n');
-}
-
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -283,7 +268,7 @@ int main(int argc, char** argv) try {
   if (!asked.gym.empty()) {
     nlohmann::json report{{"gym", nlohmann::json::array()}};
     for (const std::string& path : asked.gym) report["gym"].push_back(extracted(path, asked));
-    write(report, asked.json, gym_table(report));
+    inferena::write(asked.json.empty() ? "-" : asked.json, asked.json.empty() ? gym_table(report) : report.dump(1));
     return 0;
   }
   using namespace inferena;
@@ -310,8 +295,9 @@ int main(int argc, char** argv) try {
         std::ranges::any_of(report["workloads"], [&](const auto& w) { return w["rules"][rule.key()]["kernels"] > 0; });
     if (!is_used) report["unused"].push_back(rule.key());
   }
-  if (!asked.explain.empty()) write_file(asked.explain, explain);
-  write(report, asked.json, to_markdown(report) + "\nwithout a kernel: " + report["unused"].dump() + "\n");
+  write(asked.explain, explain);
+  write(asked.json.empty() ? "-" : asked.json,
+        asked.json.empty() ? ::to_markdown(report) + "\nwithout a kernel: " + report["unused"].dump() : report.dump(1));
 } catch (const std::exception& e) {
   std::cerr << "egraph: " << e.what() << '\n';
   return 1;

@@ -242,16 +242,6 @@ class bench {
   std::optional<mn::support::temporary_folder> folder_{std::in_place};
 };
 
-void write(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  if (path == "-") {
-    std::cout << text << std::endl;
-    return;
-  }
-  std::ofstream file(path);
-  if (!(file << text << '\n' << std::flush)) mn::fail(mn::error_category::io, "{} cannot be written", path);
-}
-
 // Whatever cannot end well is said before hours of work.
 nlohmann::json checked_before(const options& asked) {
   for (const std::string& each : asked.models) {

@@ -2,10 +2,14 @@
 // Figures as JSON, and as tables beside those of the other side.
 #include "report.hpp"
 
+#include <meganeura/core/error.hpp>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iostream>
 
 namespace inferena {
 
@@ -212,6 +216,17 @@ std::string to_markdown(const nlohmann::json& report, const nlohmann::json& pyto
   section("The slowest kernels, each alone", kernel_tables(report));
   for (const auto& note : report["notes"]) text += "\n" + note.get<std::string>() + "\n";
   return text;
+}
+
+void write(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  if (path == "-") {
+    std::cout << text << std::endl;
+    return;
+  }
+  std::ofstream file(path);
+  if (!(file << text << '\n' << std::flush))
+    meganeura::fail(meganeura::error_category::io, "{} cannot be written", path);
 }
 
 }  // namespace inferena

@@ -21,4 +21,7 @@ namespace inferena {
 /// checks, and the slowest kernels where they were asked for. `report` is what the program writes, see inferena.cpp.
 [[nodiscard]] std::string to_markdown(const nlohmann::json& report, const nlohmann::json& pytorch);
 
+/// Into a file, or for "-" to standard output; nowhere for "". Errors: io.
+void write(const std::string& path, const std::string& text);
+
 }  // namespace inferena

@@ -225,6 +225,13 @@ std::vector<named_graph> sample_graphs() {
           {"transformer, trained", transformer_graph(1)}};
 }
 
+fusion::optimize_options on_units() {
+  fusion::optimize_options options;
+  options.device.matrix_units = matrix_units::cooperative;
+  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+  return options;
+}
+
 oracle::tensors<double> random_leaves(const graph& g, double low, double high) {
   oracle::tensors<double> values;
   std::uint64_t seed = 1;

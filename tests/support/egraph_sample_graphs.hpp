@@ -52,6 +52,9 @@ struct named_graph {
 };
 std::vector<named_graph> sample_graphs();
 
+/// As for a device with matrix units.
+fusion::optimize_options on_units();
+
 oracle::tensors<double> random_leaves(const graph& g, double low = -1, double high = 1);
 
 /// How often the rule of that name was applied; there must be one.

@@ -95,15 +95,9 @@ void expect_all_plans_agree(const std::string& name, const graph& source, const 
   });
 }
 
-fusion::optimize_options on_units() {
-  fusion::optimize_options options;
-  options.device.matrix_units = matrix_units::cooperative;
-  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
-  return options;
-}
 // Whatever kernels take.
 fusion::optimize_options of_launches() {
-  fusion::optimize_options options = on_units();
+  fusion::optimize_options options = samples::on_units();
   options.device.launch = {1, 1};
   options.schedule = 0;
   return options;
@@ -111,9 +105,9 @@ fusion::optimize_options of_launches() {
 
 TEST(egraph_candidates, of_sample_graphs_agree) {
   tally all;
-  fusion::optimize_options fast = on_units();
+  fusion::optimize_options fast = samples::on_units();
   fast.precision = precision::fast;
-  for (const auto& options : {fusion::optimize_options(), on_units(), fast, of_launches()}) {
+  for (const auto& options : {fusion::optimize_options(), samples::on_units(), fast, of_launches()}) {
     for (const samples::named_graph& each : samples::sample_graphs())
       expect_all_plans_agree(each.name, each.source, options, all);
   }

@@ -185,10 +185,7 @@ TEST(egraph_extract, other_ways_cost_what_a_plan_with_them_does) {
 
 TEST(egraph_extract, sample_graphs_are_close_to_the_best_of_all_choices) {
   comparison all;
-  fusion::optimize_options plain, units;
-  units.device.matrix_units = matrix_units::cooperative;
-  units.device.max_shared_bytes = 49152, units.device.max_invocations = 1024;
-  for (const fusion::optimize_options& options : {plain, units}) {
+  for (const fusion::optimize_options& options : {fusion::optimize_options(), on_units()}) {
     for (const named_graph& each : sample_graphs()) all.add(each.name, each.source, options);
     all.add("large mlp training", mlp_training(64, 784, 128, 10), options);
     all.add("large gated unit", gated_unit(128, 576, 1536, false), options);
@@ -275,9 +272,7 @@ TEST(egraph_extract, the_order_of_insertion_does_not_matter) {
 
 TEST(egraph_extract, products_of_one_operand_run_side_by_side_where_the_device_has_room) {
   const graph g = gated_unit(128, 576, 1536, false);
-  fusion::optimize_options options;
-  options.device.matrix_units = matrix_units::cooperative;
-  options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+  fusion::optimize_options options = on_units();
   const auto kernels = [&](std::size_t groups) {
     fusion::optimize_report report;
     graph chosen = fusion::optimize(g, options, &report);

@@ -620,9 +620,8 @@ TEST(egraph_plans, explain_names_operations_modules_and_costs) {
 TEST(egraph_plans, explain_numbers_what_it_names) {
   for (const auto& [name, source] : sample_graphs()) {
     fusion::optimize_report report;
-    fusion::optimize_options options{.disabled = {"add_zero"}, .explain = true};
-    options.device.matrix_units = matrix_units::cooperative;
-    options.device.max_shared_bytes = 49152, options.device.max_invocations = 1024;
+    fusion::optimize_options options = on_units();
+    options.disabled = {"add_zero"}, options.explain = true;
     const graph plan = fusion::optimize(source, options, &report);
     EXPECT_THAT(report.explain, testing::HasSubstr("left out: add_zero\n")) << name;
     std::set<std::string> known, used;

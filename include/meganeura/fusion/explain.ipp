@@ -14,7 +14,6 @@
 #include <cctype>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -62,8 +61,7 @@ class plan_explainer {
     const launch_time& launch = options_.device.launch;
     std::string head = fmt::format(
         "{} kernels in {} groups, which take {:.4g} us by the model: what each takes by itself and, beside that, "
-        "{:.3g} us "
-        "a group and {:.3g} us a kernel\n",
+        "{:.3g} us a group and {:.3g} us a kernel\n",
         count, plan_.groups, plan_.seconds * 1e6, launch.group * 1e6, launch.dispatch * 1e6);
     if (!options_.disabled.empty()) head += fmt::format("left out: {}\n", fmt::join(options_.disabled, ", "));
     return head + kernels;

@@ -3,6 +3,7 @@
 #pragma once
 #include <meganeura/core/error.hpp>
 #include <meganeura/core/nearest.hpp>
+#include <meganeura/core/quote.hpp>
 #include <meganeura/core/stopwatch.hpp>
 #include <meganeura/egraph/saturate.hpp>
 #include <meganeura/fusion/engine.hpp>
