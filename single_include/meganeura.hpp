@@ -30520,10 +30520,12 @@ struct extraction {
 
 /// Of a node; infinite for what no kernel computes.
 using node_time = std::function<kernel_time(enode_id)>;
+using node_penalty = std::function<double(enode_id)>;  // seconds
 /// What a growth asks of the choice.
 struct choice_so_far {
   std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
   std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
+  bool by_groups = false;                 // whether it knows by now which kernels wait for which
 };
 /// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
 /// classes of these the nodes that name them, each of which it offers.
@@ -30531,11 +30533,13 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
 /// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
-/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
-/// possible. Errors: internal when a root has no kernel.
+/// changes that make the whole quicker, as its groups run, what `grow` adds to these, and such changes once more.
+/// `more`: seconds that a node is taken to cost beside its time until then, so that such are chosen for the groups'
+/// sake alone. `order` names the classes, operands before users as far as possible. Errors: internal when a root has no
+/// kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const node_time& time, const launch_time& launch, const growth& grow = {},
-                                 int max_passes = 8);
+                                 int max_passes = 8, const node_penalty& more = {});
 
 /// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
 struct alternative {
@@ -31292,6 +31296,7 @@ enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
   reduce_to_region,
+  sum_parts,
   pad_to_region,
   concat_to_region,
   constant_to_region,
@@ -31314,6 +31319,7 @@ enum class structural : std::uint8_t {
   fuse_attention,
   attention_weights,
   attention_gradients,
+  exchange_sums,
   split_sum,
   split_filter,
   split_reduce,
@@ -31329,6 +31335,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::map_to_region, "map_to_region"},
     {structural::view_to_region, "view_to_region"},
     {structural::reduce_to_region, "reduce_to_region"},
+    // the sum of few parts of a product, without rows
+    {structural::sum_parts, "sum_parts", "splits"},
     {structural::pad_to_region, "pad_to_region"},
     {structural::concat_to_region, "concat_to_region"},
     {structural::constant_to_region, "constant_to_region"},
@@ -31366,6 +31374,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
     // the products and rows that are its gradients
     {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // a row's sum of a product and its weights, as that of what the product multiplies
+    {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images
@@ -31437,6 +31447,10 @@ struct view_to_region : structural_rule<structural::view_to_region, op::view> {
 struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// Instead of reduce_to_region.
+struct sum_parts : structural_rule<structural::sum_parts, op::reduce> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
   static void apply(implementation_pass& pass, enode_id id);
 };
@@ -31487,6 +31501,12 @@ struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> 
 struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
+// weights and its right operand is there too: the row's sum is that of the left operand times this result, which the
+// product's kernel adds up as it reads the operand.
+struct exchange_sums : structural_rule<structural::exchange_sums, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
@@ -31530,7 +31550,7 @@ struct rule_list {
   }
 };
 
-using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, sum_parts, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
 using between_implementations = rule_list<product_epilogue, product_pair, product_results, product_rotary,
                                           softmax_spelling, fuse_attention, product_prologue>;
@@ -31644,6 +31664,8 @@ class implementation_pass {
   [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether this region decides something by sums of its rows, or by others that are not stored.
+  [[nodiscard]] bool decides_by_sums(enode_id region) const { return trace(region).decision; }
   /// Whether what decides something by a value does so by the region's, which is computed of it.
   [[nodiscard]] bool decides_only_in(class_id value, enode_id region) const;
   /// Whether more than one reader decides something by the value: all of them read it from one place then.
@@ -31661,7 +31683,7 @@ class implementation_pass {
   /// what is computed on a long way to them counts as read elsewhere.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
   [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
-  /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
+  /// A class that came up on the way, or was behind: `reader` has a node that reads it, to be computed before that.
   void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }
@@ -32365,44 +32387,33 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const auto time = [&](enode_id id) {
     if (times.size() <= id) times.resize(all.graph.node_count());
     if (!times[id]) times[id] = node_time(all.graph, id, options.device);
-    kernel_time found = *times[id];
-    if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
-    return found;
+    return *times[id];
   };
+  const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
+                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
 }
 
 }  // namespace detail
 
-// Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
-// chosen, it is tried what comes of leaving them out: prologues of products, weights by a softmax beside attention,
-// gradients of attention of each size.
+// Some choices are many at once, which an extraction does not find, or not back from, one by one. Prologues of products
+// are taken for the groups' sake alone; where weights by a softmax beside attention, or gradients of attention of a
+// size, are chosen, it is tried what comes of the same for them.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  bool any = false;
-  for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
-    any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
-  detail::left_out without;
+  detail::left_out without{.prologues = true};
   detail::known_times times;
   extraction best = detail::choose_without(all, options, without, times);
-  if (!any || options.search_passes == 0) return best;
-  without.seconds += best.seconds;
+  if (options.search_passes == 0) return best;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
   };
-  const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
-  if (std::ranges::any_of(best.order, is_chosen)) {
-    detail::left_out more = without;
-    more.prologues = true;
-    attempt(more);
-  }
   const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
   if (std::ranges::any_of(best.order, is_softmax)) {
     detail::left_out more = without;
@@ -39940,9 +39951,10 @@ namespace detail {
 class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
-            const launch_time& launch)
+            const launch_time& launch, const node_penalty& more = {})
       : g_(g),
         time_of_(time),
+        more_(more),
         launch_(launch),
         classes_(g.class_slots()),
         time_(g.node_count()),
@@ -39963,10 +39975,12 @@ class extractor {
   /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
     several = g_.find(several);
-    if (several >= classes_.size() || classes_[several].rank == unranked) {
-      take_in(several);
+    const bool is_new = several >= classes_.size() || classes_[several].rank == unranked;
+    if (is_new) take_in(several);
+    if (by_groups_)
+      improve_values(several);
+    else if (is_new)
       improve_shared(several);
-    }
     return live_[several].uses > 0;
   }
 
@@ -40010,7 +40024,12 @@ class extractor {
 
   /// The same with what groups take, which no sum over kernels tells.
   void repair_groups(int max_passes) {
-    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    if (!by_groups_) {
+      by_groups_ = true;
+      for (enode_id node{0}; node < cost_.size(); ++node) {
+        if (cost_[node] > 0 && std::isfinite(cost_[node])) find_cost(node);
+      }
+    }
     find_groups();
     for (int pass = 0; pass < max_passes; ++pass) {
       const std::size_t before = moved_;
@@ -40060,6 +40079,10 @@ class extractor {
       classes_[value].candidates.push_back(node);
       note_reader(value, node);
     }
+    if (!by_groups_) return;
+    const std::size_t slots = g_.class_slots();
+    levels_.resize(slots, unknown), known_.resize(slots, unknown), before_.resize(slots, unknown), after_.resize(slots);
+    known_[several] = level_by(region);
   }
 
   // After what it reads: what has several results may read values of a higher rank than those it computes.
@@ -40172,6 +40195,8 @@ class extractor {
   void find_cost(enode_id node) {
     time_[node] = time_of_(node);
     cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+    if (by_groups_) cost_[node] -= launches(node) ? launch_.group : 0;
+    if (more_ && !by_groups_) cost_[node] += more_(node);
     if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
   }
   [[nodiscard]] bool launches(enode_id node) const {
@@ -40228,14 +40253,16 @@ class extractor {
 
   // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
   // one to the end.
-  void find_groups() {
-    total_ = step_seconds();
+  void find_groups() { note_groups(step_seconds()); }
+  // The same behind step_seconds().
+  void note_groups(double seconds) {
+    total_ = seconds;
     depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
     after_.assign(g_.class_slots(), 0);
     for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
       const enode_id node = live_[finished_[i]].node;
-      for (class_id operand : distinct_operands(node))
-        after_[operand] = std::max(after_[operand], after_[finished_[i]] + launches(node));
+      const std::uint32_t after = after_[finished_[i]] + launches(node);
+      for (class_id operand : distinct_operands(node)) after_[operand] = std::max(after_[operand], after);
     }
     known_groups_.swap(groups_);
     find_levels(order_);
@@ -40249,39 +40276,69 @@ class extractor {
     return level >= cyclic ? cyclic : level + launches(node);
   }
 
+  // Changes of classes in their order, and what these were before.
+  struct step {
+    class_id changed;
+    enode_id before;
+  };
+  using step_list = small_vector<step, 16>;
+
   void improve_group(class_id id) {
     if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
     for (enode_id node : classes_[id].candidates) {
-      const enode_id before = live_[id].node;
-      if (node == before) continue;
+      const step change_of{id, live_[id].node};
+      if (node == change_of.before) continue;
+      turned_.clear();
       const std::uint32_t level = level_by(node);
       const double delta = change(id, node);
       const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
-      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
+      if (!may_gain || !is_quicker(std::span(&change_of, 1))) change(id, change_of.before);
     }
   }
-  // Readers of a shared value that run side by side may each do without it in the time that one of them takes: all are
-  // moved together, where that could make the longest way shorter.
+  // Those of a shared value's readers that cannot wait for it may each do without it in the time that one of them
+  // takes: all are moved together, where that could make the longest way shorter.
   void improve_readers(class_id id) {
-    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
+    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || known_[id] == 0 ||
         known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
       return;
     const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
     step_list readers;
     for (class_id reader : classes_[id].readers) {
       if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
+      if (known_[reader] + after_[reader] < depth_) continue;
       if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
       readers.push_back({reader, live_[reader].node});
     }
+    turned_.clear();
     double delta = 0;
     for (const step& each : readers) {  // one may have been read by another alone
-      if (live_[each.reader].uses > 0) delta += change_to_best(each.reader, does_without);
+      if (live_[each.changed].uses > 0) delta += change_to_best(each.changed, does_without);
     }
-    // What was of no use in one layer is not tried in all others like it.
-    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
-    if (failures < most_failures && is_quicker()) return;
+    judge(readers, delta, cost_[live_[id].node]);
+  }
+
+  // All that is chosen of a kernel's results is taken from there, where that makes the whole quicker.
+  void improve_values(class_id several) {
+    step_list values;
+    turned_.clear();
+    double delta = 0;
+    for (const enode_id node : g_[several].parents) {
+      const class_id value = g_.find(g_.node(node).owner);
+      if (g_.node(node).dead || live_[value].uses == 0 || live_[value].node == node) continue;
+      values.push_back({value, live_[value].node});
+      delta += change(value, node);
+    }
+    if (values.empty()) return;
+    judge(values, delta, cost_[g_[several].nodes.front()]);
+  }
+
+  // Keeps what was changed or takes it back. What was of no use in one layer is not tried in all others like it, which
+  // such seconds tell.
+  void judge(const step_list& steps, double delta, double cost) {
+    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost)}];
+    if (failures < most_failures && is_quicker(steps)) return;
     ++failures;
-    take_back(readers);
+    take_back(steps);
   }
 
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -40292,15 +40349,21 @@ class extractor {
   }
 
   // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
-  // longer is, of the class, which is at `level` now, and of what waits for it.
-  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
-    if (level != known_[id] && !follow(id, level)) {
+  // longer is, of the classes that were changed, and of what waits for these.
+  bool is_quicker(std::span<const step> steps) {
+    keep_odd(turned_);
+    for (const auto [id, before] : steps) {
+      const std::uint32_t level = level_by(live_[id].node);
+      if (live_[id].uses > 0 && (level == known_[id] || (level != cyclic && follow(id, level)))) continue;
       forget_moves();
       return is_quicker();
     }
     differences_.clear();
-    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
-    note(known_[id], live_[id].node, true);
+    const auto is_changed = [&](class_id id) { return std::ranges::find(steps, id, &step::changed) != steps.end(); };
+    for (const auto [id, before] : steps) {
+      note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+      note(known_[id], live_[id].node, true);
+    }
     bool is_cyclic = false;
     for (class_id each : turned_) {
       const bool is_new = live_[each].uses > 0;
@@ -40309,7 +40372,7 @@ class extractor {
       note(at, live_[each].node, is_new);
     }
     for (class_id each : moves_) {
-      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+      if (is_changed(each) || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
       note(before_[each], live_[each].node, false);
       note(known_[each], live_[each].node, true);
     }
@@ -40318,16 +40381,27 @@ class extractor {
       return false;
     }
     ++moved_;
-    find_ways(id, before);
+    find_ways(steps);
     for (class_id each : moves_) before_[each] = unknown;
     moves_.clear();
     return true;
   }
+  // Of classes that were turned several times, those that are now what they were not.
+  static void keep_odd(std::vector<class_id>& turned) {
+    std::ranges::sort(turned);
+    std::size_t kept = 0;
+    for (std::size_t i = 0, end = 0; i < turned.size(); i = end) {
+      for (end = i; end < turned.size() && turned[end] == turned[i];) ++end;
+      if ((end - i) % 2 != 0) turned[kept++] = turned[i];
+    }
+    turned.resize(kept);
+  }
   // The same by all groups.
   bool is_quicker() {
-    if (step_seconds() >= total_ - tolerance) return false;
+    const double seconds = step_seconds();
+    if (seconds >= total_ - tolerance) return false;
     ++moved_;
-    find_groups();
+    note_groups(seconds);
     return true;
   }
 
@@ -40406,16 +40480,15 @@ class extractor {
     return is_kept;
   }
 
-  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
+  // The longest ways to the end from what classes read before and read now, and from what that needs, if near; the
   // next pass finds them all.
-  void find_ways(class_id id, enode_id before) {
+  void find_ways(std::span<const step> steps) {
     waiting_.clear();
     const auto add = [&](enode_id node) {
       const std::span<const class_id> operands = distinct_operands(node);
       waiting_.insert(waiting_.end(), operands.begin(), operands.end());
     };
-    add(before);
-    add(live_[id].node);
+    for (const auto [id, before] : steps) add(before), add(live_[id].node);
     for (class_id each : turned_) add(live_[each].node);
     for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
       const class_id each = waiting_[next];
@@ -40453,13 +40526,12 @@ class extractor {
   double turn(class_id id) {
     const enode_id node = live_[id].node;
     for (class_id operand : distinct_operands(node)) pending_.push_back(operand);  // few: quicker than insert
-    turned_.push_back(id);
+    if (by_groups_) turned_.push_back(id);
     return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
   double change(class_id id, enode_id node) {
-    turned_.clear();
     double delta = cost_[node] - cost_[live_[id].node];
     for (class_id operand : distinct_operands(node)) delta += acquire(operand);
     for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
@@ -40511,21 +40583,14 @@ class extractor {
     take_back(undo);
   }
 
-  // Changes of readers in their order, and what these were before.
-  struct step {
-    class_id reader;
-    enode_id before;
-  };
-  using step_list = small_vector<step, 16>;
-  void take_back(step_list& steps) {
-    while (!steps.empty()) {
-      const auto [reader, node] = steps.back();
-      if (live_[reader].uses > 0) {
-        change(reader, node);
+  void take_back(const step_list& steps) {
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      const auto [id, node] = steps[i];
+      if (live_[id].uses > 0) {
+        change(id, node);
       } else {
-        live_[reader].node = node;
+        live_[id].node = node;
       }
-      steps.pop_back();
     }
   }
 
@@ -40539,12 +40604,14 @@ class extractor {
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
+  node_penalty more_;
   launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
   std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<kernel_time> time_;
   std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
+  bool by_groups_ = false;    // they are
   std::vector<live_class> live_;
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   double total_ = 0;               // of what is live, first each kernel for itself, then group by group
@@ -40552,11 +40619,11 @@ class extractor {
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
   std::vector<kernel_group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;                     // became live or no longer are by the last change
+  std::vector<class_id> turned_;                     // by the changes looked at: became live or no longer are
   std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
   std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others
   std::vector<difference> differences_;              // of groups
-  std::map<std::pair<float, float>, int> failures_;  // by what readers cost more and what they read cost
+  std::map<std::pair<float, float>, int> failures_;  // by what a change costs more and what it is of costs
   std::size_t moved_ = 0;
 };
 
@@ -40564,8 +40631,8 @@ class extractor {
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                     const node_time& time, const launch_time& launch, const growth& grow,
-                                    int max_passes) {
-  detail::extractor work(g, order, roots, time, launch);
+                                    int max_passes, const node_penalty& more) {
+  detail::extractor work(g, order, roots, time, launch, more);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -40575,8 +40642,14 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     merged += taken;
     return taken;
   };
-  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
+  choice_so_far choice{offer, [&](class_id id) { return work.is_read(id); }};
+  if (grow) grow(work.result(), choice);
   work.repair_groups(max_passes);
+  if (grow && max_passes > 0) {
+    choice.by_groups = true;
+    grow(work.result(), choice);
+    work.repair_groups(max_passes);
+  }
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;
@@ -41762,13 +41835,13 @@ namespace detail {
 }
 
 /// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
-/// product's way to its first terms, how much longer that of queries, keys and values is. As measured on an H100, where
-/// eight subgroups keep a multiprocessor busy.
+/// product's way to its first terms, how much longer that of queries, keys and values is, and of gradients, which read
+/// more. As measured on an H100, where eight subgroups keep a multiprocessor busy.
 struct attention_costs {
-  double term, stage;
+  double term, stage, way, way_of_gradients;
 };
-inline constexpr attention_costs split_attention{44, 3.5}, rounded_attention{21, 5.2};
-inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
+inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
+inline constexpr double busy_subgroups = 8;
 
 /// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
 [[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
@@ -41787,13 +41860,14 @@ inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
                        (node.form == attention_form::query_gradient ? along
                         : by_keys                                   ? along + across
                                                                     : 0);
-  const auto& [term, stage] = split ? split_attention : rounded_attention;
+  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
   const double block =
       s.keys * ((along + across) * costs.stage * stage +
                 static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
   const double each = std::ceil(groups / device.compute_units);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
-  return {way_of_attention * costs.once + each * blocks * block / filled,
+  const bool is_output = node.form == attention_form::output;
+  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
           groups * blocks * block / device.compute_units};
 }
 
@@ -43186,6 +43260,641 @@ MEGANEURA_INLINE void product_epilogue::apply(implementation_pass& pass, enode_i
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// The gradient of a softmax at the end of the product that it is of: a row's sum of two products in the other order.
+// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
+  engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
+  const dtype type = g[owner].type;
+  const contract_loops product = loops_of(g, id);
+  // Rows of few products read as quickly in 16 bits.
+  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
+  for (const class_id each : {owner, a, b}) {
+    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
+  }
+  const rule_mask reasons = bit(rule) | g.node(id).reasons;
+  const auto converted = [&](class_id operand) {
+    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
+                 std::span(&operand, 1), reasons);
+  };
+  // Before a view, through which the product can read, and in the order in which it lies.
+  const auto wide = [&](class_id operand) {
+    for (const enode_id node : g[operand].nodes) {
+      if (g.node(node).kind != op::view) continue;
+      const class_id source = g.operand(node, 0);
+      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
+      const auto view = g.get<view_attribute>(node);
+      const class_id values = converted(source);
+      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
+    }
+    return converted(operand);
+  };
+  const class_id operands[] = {wide(a), wide(b)};
+  const auto labels = g.get<contract_attribute>(id);
+  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
+  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
+  pass.note_applied(rule);
+}
+
+MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  const bool sums = product.loops.count(3) > 0;
+  if (!product.fits) return;
+  const dtype type = g[owner].type;
+  // A region has no tiles: no product with two sides is one, if it has another way.
+  const auto is_tiled = [&](enode_id node) {
+    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
+  };
+  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
+  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
+  region_draft draft = pass.draft();
+  draft.loops.space = product.loops.space;
+  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
+  draft.per_row = sums;
+  draft.loops.accesses = {product.loops.accesses[0]};
+  scalar_builder builder;
+  for (std::size_t side = 0; side < 2; ++side) {
+    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
+  }
+  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
+  if (sums) value = builder.unary(scalar_op::row_sum, value);
+  pass.emit_regions(owner, draft, builder.finish(value), rule);
+}
+
+// Replaces the operand by what its view reads, if that is stored in `type`.
+inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
+                                class_id& source) {
+  const auto& region = g.get<region_attribute>(copy);
+  const index_map& read = region.accesses[0];
+  if (read.bounded) return "the operand has a border";
+  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
+  const nest before = loops;
+  axis_map map;
+  index_map composed;
+  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
+      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
+    loops = before;
+    return "the operand's view is not affine in the product's loops";
+  }
+  if (!is_forward(composed)) {
+    loops = before;
+    return "the operand would be read backwards";
+  }
+  loops.accesses[which] = composed;
+  source = g.operand(copy, 0);
+  return nullptr;
+}
+
+// Whether neighbours along some axis of `groups` lie in aligned groups of so many.
+[[nodiscard]] inline bool lies_in_groups(std::int64_t size, const nest& loops, const index_map& read,
+                                         std::initializer_list<int> groups) {
+  const auto is_multiple = [&](std::int64_t number) { return number % size == 0; };
+  for (int along = loops.space.rank(); along-- > 0;) {
+    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
+    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
+    bool fits = is_multiple(read.offset);
+    for (int axis = 0; axis < loops.space.rank(); ++axis)
+      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
+    // The last one of its group, as kernels see it.
+    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
+      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
+    if (fits) return true;
+  }
+  return false;
+}
+
+// Whether matrix units can read f16 operands where they lie.
+[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
+  return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
+}
+
+inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
+  const prologue& start = product.start;
+  if (start.is_empty()) return {};
+  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
+  const bool statistics = !start.statistic.nodes.empty();
+  if (statistics) operations += program_cost(start.statistic, device) + 1;
+  return {operations, statistics};
+}
+
+// Why there is no kernel of a product with this prologue.
+inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
+  if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
+  const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
+                                                               : lies_in_groups(4, loops, product.a, {3});
+  if (!lies_well) return "the operand does not lie in groups of four";
+  return nullptr;
+}
+
+// A product being written.
+struct product_draft {
+  nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
+  class_list operands{};  // those that are multiplied, and what these read
+  scalar_program finish{};
+  bool paired = false;
+  std::vector<further_result> further{};  // whose outputs are the result's
+  scalar_ref half{0};
+  std::int64_t half_distance = 0;
+  prologue start{};  // without its accesses
+  std::size_t start_accesses = 0;
+  rule_mask reasons{};
+};
+
+// The draft's program of these arguments; further results and halves are of the same values.
+inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
+  small_vector<scalar_ref, 4> values;
+  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
+  for (const further_result& each : draft.further) add(each.value);
+  if (draft.half_distance != 0) add(draft.half);
+  values.push_back(builder.inlined(draft.finish, arguments));
+  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
+  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
+  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
+}
+
+// The draft as `value`; or why there is no kernel of it.
+inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
+  const engine& g = pass.graph();
+  nest& loops = draft.loops;
+  // Threads of a product run along n: the group with the result's unit stride takes that place.
+  bool unit_in_m = false;
+  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
+  if (unit_in_m) {
+    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
+    swap_sides(loops);
+    std::swap(draft.operands[0], draft.operands[1]);
+  }
+  normalise(loops);
+  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
+    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
+         to_string(g.extents(g.find(draft.operands[0]))));
+  }
+  value.space = loops.space;
+  value.batch_axes = loops.count(0);
+  value.m_axes = loops.count(1);
+  value.n_axes = loops.count(2);
+  value.k_axes = loops.count(3);
+  value.output = loops.accesses[0];
+  value.a = loops.accesses[1];
+  value.b = loops.accesses[2];
+  value.a.source = 0;
+  value.b.source = 1;
+  value.output.source = 0;
+  const auto prologue_begin = loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses);
+  value.finish.program = std::move(draft.finish);
+  value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
+  value.start = std::move(draft.start);
+  value.start.accesses.assign(prologue_begin, loops.accesses.end());
+  value.paired = draft.paired;
+  for (further_result& each : draft.further) {
+    each.output = value.output;
+    value.further.push_back(std::move(each));
+  }
+  value.half = draft.half, value.half_distance = draft.half_distance;
+  const dtype stored = g[g.find(draft.operands[0])].type;
+  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
+  if (!value.start.is_empty()) {
+    if (const char* problem = prologue_problem(value, loops)) return problem;
+  }
+  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
+  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
+  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
+  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
+    return "f16 operands would be read otherwise than they lie";
+  return nullptr;
+}
+
+// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
+inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
+  engine& g = pass.graph();
+  matmul_attribute value;
+  if (const char* problem = make_product(pass, draft, value)) return problem;
+  for (class_id operand : draft.operands) {
+    if (g.find(operand) == g.find(owner)) return nullptr;
+  }
+  g.add_to(owner, op::matmul, value, draft.operands, draft.reasons | pass.reasons(), skips_rounding(draft.reasons));
+  return nullptr;
+}
+
+// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
+struct read_product {
+  nest loops;
+  class_id sources[2];
+  rule_mask reasons{};  // for reading them there
+  bool strided = false;
+  bool fits = true;  // both are stored in the dtype asked for
+};
+inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
+  for (std::size_t side = 0; side < 2; ++side) {
+    class_id& source = found.sources[side];
+    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
+    if (copy != no_id) {
+      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
+      if (!problem) {
+        pass.note_applied(structural::matmul_view);
+        found.reasons |= bit(structural::matmul_view);
+        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
+        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
+      } else if (g[source].type == stored) {
+        pass.note_missed({owner, source, structural::matmul_view, problem});
+      }
+    }
+    found.fits &= g[source].type == stored;
+  }
+  return found;
+}
+
+MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner);
+  const contract_loops product = loops_of(g, id);
+  const dtype type = g[owner].type;
+  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
+  const scalar_program finish = identity_program(type);
+  const rule_mask made = bit(making(op::matmul));
+  const auto emit = [&](dtype stored) {
+    const read_product read = read_views(pass, id, product.loops, stored);
+    if (!read.fits) return;
+    const char* problem = emit_matmul(pass, owner,
+                                      {.loops = read.loops,
+                                       .operands = {read.sources[0], read.sources[1]},
+                                       .finish = finish,
+                                       .reasons = made | read.reasons});
+    pass.note_applied(making(op::matmul));
+    // Reading through a view that leaves no unit stride competes with copying the operand first.
+    if (stored == type && (read.strided || problem))
+      (void)emit_matmul(pass, owner,
+                        {.loops = product.loops,
+                         .operands = {g.operand(id, 0), g.operand(id, 1)},
+                         .finish = finish,
+                         .reasons = made});
+  };
+  emit(type);
+  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
+  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
+}
+
+// Products over few terms cost less again than they do in memory.
+MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
+  const auto& product = g.get<matmul_attribute>(id);
+  std::int64_t terms = 1;
+  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
+  return terms <= 16;
+}
+
+MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
+                                                             std::size_t operand, enode_id product) {
+  const engine& g = pass.graph();
+  const auto& inner = g.get<matmul_attribute>(product);
+  const dtype type = g[g.find(g.node(region).owner)].type;
+  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
+  if (inner.half_distance != 0) return "the product is stored in halves";
+  nest loops = to_nest(inner);
+  epilogue_draft made(g, region, operand, product, pass.limits());
+  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
+  small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
+  all.append(made.finish.accesses.begin(), made.finish.accesses.end());
+  const std::size_t of_start = inner.start.accesses.size();
+  all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(of_start), loops.accesses.end());
+  loops.accesses = all;
+  product_draft draft{.loops = loops,
+                      .operands = {g.operand(product, 0), g.operand(product, 1)},
+                      .finish = made.finish.program,
+                      .paired = inner.paired,
+                      .start = {inner.start.program, inner.start.statistic, {}},
+                      .start_accesses = of_start,
+                      .reasons = reasons_of_ending(g, region, product)};
+  draft.operands.append(made.others.begin(), made.others.end());
+  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
+  const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
+  return has_guards ? problem : nullptr;
+}
+
+inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
+  const product_extents p = extents_of(product);
+  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
+}
+
+// What a prologue adds; adds what its operands read to `bytes`.
+inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
+  const auto& product = g.get<matmul_attribute>(id);
+  if (product.start.is_empty()) return {};
+  for (const index_map& read : product.start.accesses) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
+    const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
+  }
+  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
+}
+
+MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
+                                                             const device_profile& device) {
+  const auto& product = g.get<matmul_attribute>(id);
+  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
+  for (const index_map* read : {&product.a, &product.b}) {
+    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
+    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
+    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
+  }
+  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
+  const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
+  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
+  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
+  if (product.schedule.is_on_units()) {
+    const product_schedule& s = product.schedule;
+    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
+    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
+    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
+    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
+    const bool is_rounded = s.arithmetic != product_arithmetic::split;
+    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
+  }
+  return all;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// A region of rows with one sum: of an argument times another.
+struct row_of_products {
+  scalar_ref sum{0};
+  int factors[2]{};  // arguments
+
+  [[nodiscard]] static std::optional<row_of_products> find(const scalar_program& program) {
+    std::optional<row_of_products> found;
+    for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+      const scalar_node& node = program.nodes[i];
+      if (!is_row_reduction(node.op)) continue;
+      if (found || node.op != scalar_op::row_sum) return {};
+      const scalar_node& product = program.nodes[node.operands[0]];
+      if (product.op != scalar_op::multiply) return {};
+      found = {.sum = static_cast<scalar_ref>(i)};
+      for (int side = 0; side < 2; ++side) {
+        const scalar_node& factor = program.nodes[product.operands[side]];
+        if (factor.op != scalar_op::argument) return {};
+        found->factors[side] = static_cast<int>(factor.value);
+      }
+    }
+    return found;
+  }
+};
+
+// sum over n of w[m, n] * (sum over k of a[m, k] * b[n, k]) is sum over k of a[m, k] * (sum over n of w[m, n] *
+// b[n, k]): where that product of weights is there, a row's sum is of what the first product multiplies anyway.
+class exchange_draft {
+ public:
+  exchange_draft(implementation_pass& pass, enode_id region, const row_of_products& row, int product_argument,
+                 enode_id product)
+      : pass_(pass),
+        g_(pass.graph()),
+        region_id_(region),
+        product_id_(product),
+        region_(g_.get<region_attribute>(region)),
+        row_(row),
+        product_argument_(product_argument),
+        weights_argument_(row.factors[row.factors[0] == product_argument ? 1 : 0]),
+        loops_(to_nest(g_.get<matmul_attribute>(product))) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    const class_id weights = source(weights_argument_);
+    if (weights == no_id || weights == source(product_argument_)) return "weights are not stored";
+    const node_list readers = g_[weights].parents;
+    for (const enode_id other : readers) {
+      if (g_.node(other).kind != op::matmul || g_.node(other).dead) continue;
+      if (!is_plain_product(g_.get<matmul_attribute>(other))) continue;
+      for (const int side : {0, 1}) {
+        if (g_.find(g_.operand(other, static_cast<std::size_t>(side))) != weights ||
+            g_.find(g_.operand(other, static_cast<std::size_t>(1 - side))) != g_.find(g_.operand(product_id_, 1)))
+          continue;
+        if (weighs_the_same(other, side)) return emit(g_.find(g_.node(other).owner));
+      }
+    }
+    return "no product of the weights is there";
+  }
+
+ private:
+  [[nodiscard]] class_id source(int argument) const {
+    const int operand = region_.accesses[static_cast<std::size_t>(argument)].source;
+    return operand < 0 ? class_id(no_id) : g_.find(g_.operand(region_id_, static_cast<std::size_t>(operand)));
+  }
+  [[nodiscard]] const index_map& read(int argument) const {
+    return region_.accesses[static_cast<std::size_t>(argument)];
+  }
+  [[nodiscard]] bool solve_region(bool may_split, axis_map& map) {
+    return solve_index(loops_, 0, region_.space, region_.space.rank(), read(product_argument_), may_split, map);
+  }
+
+  // Axes of a product that one of its accesses moves along, and where it is there.
+  struct moving_axes {
+    shape extents;
+    index_map layout;
+    small_vector<int, max_rank> axes;
+    moving_axes(const nest& of, const index_map& access) {
+      layout.offset = access.offset;
+      for (int axis = 0; axis < of.space.rank(); ++axis) {
+        if (access.strides[axis] == 0 || of.space[axis] == 1) continue;
+        layout.strides[extents.rank()] = access.strides[axis];
+        extents.push_back(of.space[axis]);
+        axes.push_back(axis);
+      }
+    }
+  };
+
+  // Whether the other product adds up the same weights times the same right operand: its result is then read where
+  // `result_` says, over this product's loops.
+  [[nodiscard]] bool weighs_the_same(enode_id other, int weights_side) {
+    const nest others = to_nest(g_.get<matmul_attribute>(other));
+    const auto side = static_cast<std::size_t>(1 + weights_side);
+    const moving_axes by_weights(others, others.accesses[side]), by_right(others, others.accesses[3 - side]);
+    axis_map region, of_weights, of_right;
+    index_map weights;
+    // Any of the three may split axes of the loops: once more then.
+    for (int rank = -1; rank != loops_.space.rank();) {
+      rank = loops_.space.rank();
+      loops_.accesses.resize(3);
+      if (!solve_region(true, region) || !compose_access(read(weights_argument_), region_.space.rank(), region,
+                                                         loops_.accesses[0], loops_.space, weights))
+        return false;
+      if (!is_plain(weights)) return false;
+      loops_.accesses.push_back(weights);
+      if (!solve_index(loops_, 3, by_weights.extents, by_weights.extents.rank(), by_weights.layout, true, of_weights) ||
+          !solve_index(loops_, 2, by_right.extents, by_right.extents.rank(), by_right.layout, true, of_right))
+        return false;
+    }
+    loops_.accesses.resize(3);
+    axis_map map;
+    bool known[max_rank]{};
+    const auto take = [&](const moving_axes& from, const axis_map& found) {
+      for (std::size_t i = 0; i < from.axes.size(); ++i) {
+        const int axis = from.axes[i];
+        const bool is_same =
+            std::equal(found.step[i], found.step[i] + max_rank, map.step[axis]) && map.start[axis] == found.start[i];
+        if (known[axis] && !is_same) return false;
+        std::copy(found.step[i], found.step[i] + max_rank, map.step[axis]);
+        map.start[axis] = found.start[i];
+        known[axis] = true;
+      }
+      return true;
+    };
+    if (!take(by_weights, of_weights) || !take(by_right, of_right)) return false;
+    for (int axis = 0; axis < others.space.rank(); ++axis) {
+      if (!known[axis] && others.space[axis] != 1) return false;
+    }
+    if (!counts_columns(others, 3, map) || !counts_rows(region)) return false;
+    return compose_access(others.accesses[0], others.space.rank(), map, {}, loops_.space, result_) &&
+           is_plain(result_) && !depends_beside(loops_, result_, {0, 1, 3});
+  }
+
+  // Whether columns of this product are the terms of the other's sums, each once.
+  [[nodiscard]] bool counts_columns(const nest& others, int group, const axis_map& map) const {
+    std::int64_t length = 1;
+    std::int64_t along[max_rank]{};
+    bool starts = true;
+    for (int axis = others.space.rank(); axis-- > 0;) {
+      if (others.group[axis] != group) continue;
+      starts = starts && map.start[axis] == 0;
+      for (int k = 0; k < loops_.space.rank(); ++k) along[k] += map.step[axis][k] * length;
+      length *= others.space[axis];
+    }
+    return starts && are_columns(along, length);
+  }
+  // And the elements of the region's rows.
+  [[nodiscard]] bool counts_rows(const axis_map& map) const {
+    const int first = region_.space.rank() - region_.row_axes;
+    std::int64_t length = 1;
+    std::int64_t along[max_rank]{};
+    for (int j = region_.space.rank(); j-- > 0;) {
+      for (int k = 0; k < loops_.space.rank(); ++k) {
+        if (j >= first) along[k] += map.step[j][k] * length;
+        if (j < first && loops_.group[k] == 2 && loops_.space[k] != 1 && map.step[j][k] != 0) return false;
+      }
+      if (j < first) continue;
+      if (map.start[j] != 0) return false;
+      length *= region_.space[j];
+    }
+    return are_columns(along, length);
+  }
+  [[nodiscard]] bool are_columns(const std::int64_t (&along)[max_rank], std::int64_t length) const {
+    small_vector<counted_axis, max_rank> axes;
+    for (int k = 0; k < loops_.space.rank(); ++k) {
+      if (loops_.space[k] == 1) continue;
+      if (loops_.group[k] != 2 && along[k] != 0) return false;
+      if (loops_.group[k] == 2) axes.push_back({loops_.space[k], along[k]});
+    }
+    return counts_each_once(axes, length);
+  }
+
+  const char* emit(class_id result) {
+    axis_map map;
+    if (!solve_region(false, map)) return "the product's order is not affine in the region's loops";
+    product_draft draft{.loops = loops_};
+    for (const class_id each : g_.operands(product_id_).first(2)) draft.operands.push_back(g_.find(each));
+    const auto compose = [&](const index_map& each, index_map& over) {
+      return compose_access(each, region_.space.rank(), map, loops_.accesses[0], loops_.space, over) && is_plain(over);
+    };
+    index_map output;
+    if (!compose(region_.output, output)) return "the result's border is not a box in the product's loops";
+    // The epilogue's reads, but for the product's; then the row's sum.
+    scalar_builder builder;
+    small_vector<scalar_ref, 16> arguments(region_.accesses.size() + 1);
+    scalar_program program = region_.program;
+    for (const scalar_node& node : region_.program.nodes) {
+      if (node.op != scalar_op::argument) continue;
+      const auto argument = static_cast<std::size_t>(node.value);
+      int place = 0;
+      if (static_cast<int>(argument) != product_argument_) {
+        index_map over;
+        if (!compose(region_.accesses[argument], over)) return "an operand would be read with a border or backwards";
+        if (over.source >= 0)
+          over.source = static_cast<int>(append_once(draft.operands, 2, source(static_cast<int>(argument))));
+        place = static_cast<int>(append_once(draft.loops.accesses, 3, over)) - 2;
+      }
+      arguments[argument] = builder.argument(place, node.type);
+    }
+    index_map statistic;
+    statistic.source = index_map::statistic_source;
+    draft.loops.accesses.push_back(statistic);
+    const auto number = static_cast<int>(draft.loops.accesses.size()) - 3;
+    result_.source = static_cast<int>(append_once(draft.operands, 2, result));
+    draft.loops.accesses.push_back(result_);
+    draft.loops.accesses[0] = output;
+    draft.start_accesses = 1;
+    if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
+    const class_id owner = g_.find(g_.node(region_id_).owner);
+    if (std::ranges::find(draft.operands, owner) != draft.operands.end()) return "it would read itself";
+    arguments.back() = builder.argument(number, dtype::f32);
+    program.nodes[row_.sum] = {
+        .op = scalar_op::argument, .type = dtype::f32, .value = static_cast<double>(region_.accesses.size())};
+    draft.finish = builder.finish(builder.inlined(program, arguments));
+    scalar_builder summand;
+    const scalar_ref left = summand.argument(0, dtype::f32), right = summand.argument(1, dtype::f32);
+    draft.start.statistic = summand.finish(summand.binary(scalar_op::multiply, left, right));
+    draft.reasons = bit(structural::exchange_sums) | g_.node(product_id_).reasons | g_.node(region_id_).reasons;
+    if (const char* problem = emit_matmul(pass_, owner, std::move(draft))) return problem;
+    pass_.introduce(result, owner);
+    return nullptr;
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id region_id_, product_id_;
+  const region_attribute region_;
+  const row_of_products row_;
+  int product_argument_, weights_argument_;
+  nest loops_;
+  index_map result_;
+};
+
+MEGANEURA_INLINE void exchange_sums::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const auto& region = g.get<region_attribute>(id);
+  const class_id owner = g.find(g.node(id).owner);
+  if (region.row_axes == 0 || region.per_row || !region.further.empty() || g[owner].type != dtype::f32 ||
+      g[owner].decides || pass.decides_by_sums(id))
+    return;
+  const std::optional<row_of_products> row = row_of_products::find(region.program);
+  if (!row || row->factors[0] == row->factors[1]) return;
+  for (const int argument : row->factors) {
+    const int operand = region.accesses[static_cast<std::size_t>(argument)].source;
+    if (operand < 0) continue;
+    const class_id product = g.find(g.operand(id, static_cast<std::size_t>(operand)));
+    const auto reads = std::ranges::count(region.accesses, operand, &index_map::source);
+    if (reads != 1 || g[product].type != dtype::f32) continue;
+    const node_list nodes = g[product].nodes;
+    for (const enode_id node : nodes) {
+      if (g.node(node).kind != op::matmul || g.node(node).dead) continue;
+      const auto& attribute = g.get<matmul_attribute>(node);
+      if (!is_plain_product(attribute) || !attribute.schedule.is_scaled() || !pass.serves_only(product, id)) continue;
+      if (const char* problem = exchange_draft(pass, id, *row, argument, node).add()) {
+        pass.note_missed({owner, product, rule, problem});
+        continue;
+      }
+      pass.note_applied(rule);
+      return;
+    }
+  }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // Definitions for fusion/implement.hpp: the pass over all classes, and adding what the rules make.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -43384,6 +44093,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
+  rewrite<detail::exchange_sums>();
   g_.rebuild();
   order_introduced();
 }
@@ -43466,7 +44176,8 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
     // unless that is a sum, which is the product or its parts.
     const enode_id usual = forms(id).conservative;
-    const bool adds_up = usual != no_id && g_.get<region_attribute>(usual).row_axes > 0;
+    const bool adds_up = usual != no_id && (g_.get<region_attribute>(usual).row_axes > 0 ||
+                                            has(g_.node(usual).reasons, structural::sum_parts));
     if (node == usual || adds_up) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
   note_unstable(g_.find(id));
@@ -44083,371 +44794,6 @@ MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
 }  // namespace detail
 
 }  // namespace meganeura::inline MEGANEURA_ABI::fusion
-// Products: contracts to matmuls or, where a side is missing, to regions; how long they take and what they end with.
-
-namespace meganeura::inline MEGANEURA_ABI::fusion {
-
-namespace detail {
-
-MEGANEURA_INLINE void widen_product::apply(implementation_pass& pass, enode_id id) {
-  engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner), a = g.operand(id, 0), b = g.operand(id, 1);
-  const dtype type = g[owner].type;
-  const contract_loops product = loops_of(g, id);
-  // Rows of few products read as quickly in 16 bits.
-  if (!product.fits || !is_float(type) || !is_narrow(type) || has_few_rows(extents_by_group(product.loops))) return;
-  for (const class_id each : {owner, a, b}) {
-    if (g.extents(each).bytes(dtype::f32) > pass.limits().tensor_bytes) return;
-  }
-  const rule_mask reasons = bit(rule) | g.node(id).reasons;
-  const auto converted = [&](class_id operand) {
-    return g.add(op::map, dtype::f32, g.extents(operand), map_attribute{cast_program(type, dtype::f32)},
-                 std::span(&operand, 1), reasons);
-  };
-  // Before a view, through which the product can read, and in the order in which it lies.
-  const auto wide = [&](class_id operand) {
-    for (const enode_id node : g[operand].nodes) {
-      if (g.node(node).kind != op::view) continue;
-      const class_id source = g.operand(node, 0);
-      if (g.extents(source).elements() > g.extents(operand).elements()) continue;
-      const auto view = g.get<view_attribute>(node);
-      const class_id values = converted(source);
-      return g.add(op::view, dtype::f32, g.extents(operand), view, std::span(&values, 1), reasons);
-    }
-    return converted(operand);
-  };
-  const class_id operands[] = {wide(a), wide(b)};
-  const auto labels = g.get<contract_attribute>(id);
-  const class_id sums = g.add(op::contract, dtype::f32, g.extents(owner), labels, operands, reasons);
-  g.add_to(owner, op::map, map_attribute{cast_program(dtype::f32, type)}, std::span(&sums, 1), reasons);
-  pass.note_applied(rule);
-}
-
-MEGANEURA_INLINE void contract_to_region::apply(implementation_pass& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  const bool sums = product.loops.count(3) > 0;
-  if (!product.fits) return;
-  const dtype type = g[owner].type;
-  // A region has no tiles: no product with two sides is one, if it has another way.
-  const auto is_tiled = [&](enode_id node) {
-    return g.node(node).kind == op::matmul || has(g.node(node).reasons, structural::widen_product);
-  };
-  const bool has_tiles = type == dtype::f32 || std::ranges::any_of(g[owner].nodes, is_tiled);
-  if (sums && has_tiles && product.loops.count(1) > 0 && product.loops.count(2) > 0) return;
-  region_draft draft = pass.draft();
-  draft.loops.space = product.loops.space;
-  for (int i = 0; i < max_rank; ++i) draft.loops.group[i] = product.loops.group[i] == 3 ? region_draft::row : 0;
-  draft.per_row = sums;
-  draft.loops.accesses = {product.loops.accesses[0]};
-  scalar_builder builder;
-  for (std::size_t side = 0; side < 2; ++side) {
-    pass.add_operand(draft, g.operand(id, side), product.loops.accesses[side + 1]);
-  }
-  scalar_ref value = builder.binary(scalar_op::multiply, builder.argument(0, type), builder.argument(1, type));
-  if (sums) value = builder.unary(scalar_op::row_sum, value);
-  pass.emit_regions(owner, draft, builder.finish(value), rule);
-}
-
-// Replaces the operand by what its view reads, if that is stored in `type`.
-inline const char* read_through(const engine& g, enode_id copy, dtype type, nest& loops, std::size_t which,
-                                class_id& source) {
-  const auto& region = g.get<region_attribute>(copy);
-  const index_map& read = region.accesses[0];
-  if (read.bounded) return "the operand has a border";
-  if (g[g.operand(copy, 0)].type != type) return "the operand is stored in another dtype";
-  const nest before = loops;
-  axis_map map;
-  index_map composed;
-  if (!solve_index(loops, which, region.space, region.space.rank(), region.output, true, map) ||
-      !compose_access(read, region.space.rank(), map, loops.accesses[which], loops.space, composed)) {
-    loops = before;
-    return "the operand's view is not affine in the product's loops";
-  }
-  if (!is_forward(composed)) {
-    loops = before;
-    return "the operand would be read backwards";
-  }
-  loops.accesses[which] = composed;
-  source = g.operand(copy, 0);
-  return nullptr;
-}
-
-// Whether neighbours along some axis of `groups` lie in aligned groups of so many.
-[[nodiscard]] inline bool lies_in_groups(std::int64_t size, const nest& loops, const index_map& read,
-                                         std::initializer_list<int> groups) {
-  const auto is_multiple = [&](std::int64_t number) { return number % size == 0; };
-  for (int along = loops.space.rank(); along-- > 0;) {
-    const bool is_asked = std::ranges::find(groups, loops.group[along]) != groups.end();
-    if (!is_asked || read.strides[along] != 1 || !is_multiple(loops.space[along])) continue;
-    bool fits = is_multiple(read.offset);
-    for (int axis = 0; axis < loops.space.rank(); ++axis)
-      fits = fits && (axis == along || loops.space[axis] == 1 || is_multiple(read.strides[axis]));
-    // The last one of its group, as kernels see it.
-    for (int axis = along + 1; axis < loops.space.rank(); ++axis)
-      fits = fits && (loops.group[axis] != loops.group[along] || loops.space[axis] == 1);
-    if (fits) return true;
-  }
-  return false;
-}
-
-// Whether matrix units can read f16 operands where they lie.
-[[nodiscard]] inline bool is_read_in_eights(const nest& loops) {
-  return lies_in_groups(8, loops, loops.accesses[1], {1, 3}) && lies_in_groups(8, loops, loops.accesses[2], {2, 3});
-}
-
-inline product_start start_of(const matmul_attribute& product, const device_profile& device) {
-  const prologue& start = product.start;
-  if (start.is_empty()) return {};
-  double operations = program_cost(start.program, device) + 2 * static_cast<double>(start.accesses.size());
-  const bool statistics = !start.statistic.nodes.empty();
-  if (statistics) operations += program_cost(start.statistic, device) + 1;
-  return {operations, statistics};
-}
-
-// Why there is no kernel of a product with this prologue.
-inline const char* prologue_problem(const matmul_attribute& product, const nest& loops) {
-  if (!product.schedule.is_scaled()) return "products with a prologue are computed on matrix units alone";
-  const bool lies_well = product.start.statistic.nodes.empty() ? lies_in_groups(4, loops, product.a, {1, 3})
-                                                               : lies_in_groups(4, loops, product.a, {3});
-  if (!lies_well) return "the operand does not lie in groups of four";
-  return nullptr;
-}
-
-// A product being written.
-struct product_draft {
-  nest loops;  // of which the accesses are the result, both operands, what the epilogue reads, and the prologue
-  class_list operands{};  // those that are multiplied, and what these read
-  scalar_program finish{};
-  bool paired = false;
-  std::vector<further_result> further{};  // whose outputs are the result's
-  scalar_ref half{0};
-  std::int64_t half_distance = 0;
-  prologue start{};  // without its accesses
-  std::size_t start_accesses = 0;
-  rule_mask reasons{};
-};
-
-// The draft's program of these arguments; further results and halves are of the same values.
-inline void replace_arguments(product_draft& draft, scalar_builder& builder, std::span<const scalar_ref> arguments) {
-  small_vector<scalar_ref, 4> values;
-  const auto add = [&](scalar_ref value) { values.push_back(builder.inlined(part(draft.finish, value), arguments)); };
-  for (const further_result& each : draft.further) add(each.value);
-  if (draft.half_distance != 0) add(draft.half);
-  values.push_back(builder.inlined(draft.finish, arguments));
-  draft.finish = builder.finish(std::span(values.begin(), values.end()));  // the last one's node is the last
-  for (std::size_t i = 0; i < draft.further.size(); ++i) draft.further[i].value = values[i];
-  if (draft.half_distance != 0) draft.half = values[draft.further.size()];
-}
-
-// The draft as `value`; or why there is no kernel of it.
-inline const char* make_product(implementation_pass& pass, product_draft& draft, matmul_attribute& value) {
-  const engine& g = pass.graph();
-  nest& loops = draft.loops;
-  // Threads of a product run along n: the group with the result's unit stride takes that place.
-  bool unit_in_m = false;
-  for (int k = 0; k < loops.space.rank(); ++k) unit_in_m |= loops.group[k] == 1 && loops.accesses[0].strides[k] == 1;
-  if (unit_in_m) {
-    if (!draft.start.is_empty() || draft.paired) return "the result lies along the rows";
-    swap_sides(loops);
-    std::swap(draft.operands[0], draft.operands[1]);
-  }
-  normalise(loops);
-  if (!std::all_of(loops.accesses.begin(), loops.accesses.end(), is_plain)) {
-    fail(error_category::internal, "fusion: a product of {} would read or write with a border or backwards",
-         to_string(g.extents(g.find(draft.operands[0]))));
-  }
-  value.space = loops.space;
-  value.batch_axes = loops.count(0);
-  value.m_axes = loops.count(1);
-  value.n_axes = loops.count(2);
-  value.k_axes = loops.count(3);
-  value.output = loops.accesses[0];
-  value.a = loops.accesses[1];
-  value.b = loops.accesses[2];
-  value.a.source = 0;
-  value.b.source = 1;
-  value.output.source = 0;
-  const auto prologue_begin = loops.accesses.end() - static_cast<std::ptrdiff_t>(draft.start_accesses);
-  value.finish.program = std::move(draft.finish);
-  value.finish.accesses.assign(loops.accesses.begin() + 3, prologue_begin);
-  value.start = std::move(draft.start);
-  value.start.accesses.assign(prologue_begin, loops.accesses.end());
-  value.paired = draft.paired;
-  for (further_result& each : draft.further) {
-    each.output = value.output;
-    value.further.push_back(std::move(each));
-  }
-  value.half = draft.half, value.half_distance = draft.half_distance;
-  const dtype stored = g[g.find(draft.operands[0])].type;
-  value.schedule = pass.best(extents_of(value), stored, start_of(value, pass.device())).schedule;
-  if (!value.start.is_empty()) {
-    if (const char* problem = prologue_problem(value, loops)) return problem;
-  }
-  const bool on_units_alone = value.paired || !value.further.empty() || stored == dtype::f16;
-  if (on_units_alone && !value.schedule.is_on_units()) return "only matrix units compute this, which others outrun";
-  const bool second_in_eights = !value.paired || loops.accesses[3].offset % 8 == 0;
-  if (stored == dtype::f16 && !(is_read_in_eights(loops) && second_in_eights))
-    return "f16 operands would be read otherwise than they lie";
-  return nullptr;
-}
-
-// Null where the draft became a node of the owner, if that is of any use; else why there is no kernel of it.
-inline const char* emit_matmul(implementation_pass& pass, class_id owner, product_draft draft) {
-  engine& g = pass.graph();
-  matmul_attribute value;
-  if (const char* problem = make_product(pass, draft, value)) return problem;
-  for (class_id operand : draft.operands) {
-    if (g.find(operand) == g.find(owner)) return nullptr;
-  }
-  g.add_to(owner, op::matmul, value, draft.operands, draft.reasons | pass.reasons(), skips_rounding(draft.reasons));
-  return nullptr;
-}
-
-// A contract's operands as they are stored, behind views and, where `stored` is not their dtype, conversions.
-struct read_product {
-  nest loops;
-  class_id sources[2];
-  rule_mask reasons{};  // for reading them there
-  bool strided = false;
-  bool fits = true;  // both are stored in the dtype asked for
-};
-inline read_product read_views(implementation_pass& pass, enode_id id, const nest& loops, dtype stored) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  read_product found{loops, {g.operand(id, 0), g.operand(id, 1)}};
-  for (std::size_t side = 0; side < 2; ++side) {
-    class_id& source = found.sources[side];
-    const enode_id copy = pass.enabled(structural::matmul_view) ? pass.copy_form(source, stored) : no_id;
-    if (copy != no_id) {
-      const char* problem = read_through(g, copy, stored, found.loops, side + 1, source);
-      if (!problem) {
-        pass.note_applied(structural::matmul_view);
-        found.reasons |= bit(structural::matmul_view);
-        if (skips_rounding(g.node(copy).reasons)) found.reasons |= bit(structural::skip_rounding);
-        found.strided |= !has_unit_stride(found.loops.accesses[side + 1], loops.space);
-      } else if (g[source].type == stored) {
-        pass.note_missed({owner, source, structural::matmul_view, problem});
-      }
-    }
-    found.fits &= g[source].type == stored;
-  }
-  return found;
-}
-
-MEGANEURA_INLINE void kernel_family<op::matmul>::make(implementation_pass& pass, enode_id id) {
-  const engine& g = pass.graph();
-  const class_id owner = g.find(g.node(id).owner);
-  const contract_loops product = loops_of(g, id);
-  const dtype type = g[owner].type;
-  if (!product.fits || (type != dtype::f32 && type != dtype::f16)) return;
-  const scalar_program finish = identity_program(type);
-  const rule_mask made = bit(making(op::matmul));
-  const auto emit = [&](dtype stored) {
-    const read_product read = read_views(pass, id, product.loops, stored);
-    if (!read.fits) return;
-    const char* problem = emit_matmul(pass, owner,
-                                      {.loops = read.loops,
-                                       .operands = {read.sources[0], read.sources[1]},
-                                       .finish = finish,
-                                       .reasons = made | read.reasons});
-    pass.note_applied(making(op::matmul));
-    // Reading through a view that leaves no unit stride competes with copying the operand first.
-    if (stored == type && (read.strided || problem))
-      (void)emit_matmul(pass, owner,
-                        {.loops = product.loops,
-                         .operands = {g.operand(id, 0), g.operand(id, 1)},
-                         .finish = finish,
-                         .reasons = made});
-  };
-  emit(type);
-  // Units cut off sums of f16 products on the way, which in f32 is no longer exact.
-  if (type == dtype::f32 && pass.wanted_precision() == precision::fast) emit(dtype::f16);
-}
-
-// Products over few terms cost less again than they do in memory.
-MEGANEURA_INLINE bool kernel_family<op::matmul>::is_short(const engine& g, enode_id id) {
-  const auto& product = g.get<matmul_attribute>(id);
-  std::int64_t terms = 1;
-  for (int k = product.space.rank() - product.k_axes; k < product.space.rank(); ++k) terms *= product.space[k];
-  return terms <= 16;
-}
-
-MEGANEURA_INLINE const char* kernel_family<op::matmul>::fuse(implementation_pass& pass, enode_id region,
-                                                             std::size_t operand, enode_id product) {
-  const engine& g = pass.graph();
-  const auto& inner = g.get<matmul_attribute>(product);
-  const dtype type = g[g.find(g.node(region).owner)].type;
-  if (!inner.schedule.is_half() && type != dtype::f32) return "products of f32 store f32 only";
-  if (inner.half_distance != 0) return "the product is stored in halves";
-  nest loops = to_nest(inner);
-  epilogue_draft made(g, region, operand, product, pass.limits());
-  if (const char* problem = made.combine(loops, true, inner.finish)) return problem;
-  small_vector<index_map, 8> all{made.output, loops.accesses[1], loops.accesses[2]};
-  all.append(made.finish.accesses.begin(), made.finish.accesses.end());
-  const std::size_t of_start = inner.start.accesses.size();
-  all.append(loops.accesses.end() - static_cast<std::ptrdiff_t>(of_start), loops.accesses.end());
-  loops.accesses = all;
-  product_draft draft{.loops = loops,
-                      .operands = {g.operand(product, 0), g.operand(product, 1)},
-                      .finish = made.finish.program,
-                      .paired = inner.paired,
-                      .start = {inner.start.program, inner.start.statistic, {}},
-                      .start_accesses = of_start,
-                      .reasons = reasons_of_ending(g, region, product)};
-  draft.operands.append(made.others.begin(), made.others.end());
-  const bool has_guards = !inner.start.is_empty() || inner.paired;  // adding a node moves attributes
-  const char* problem = emit_matmul(pass, g.find(g.node(region).owner), std::move(draft));
-  return has_guards ? problem : nullptr;
-}
-
-inline kernel_time product_time(const matmul_attribute& product, const device_profile& device) {
-  const product_extents p = extents_of(product);
-  return product.schedule.is_on_units() ? unit_time(product.schedule, p, device) : multiply_add_time(p, device);
-}
-
-// What a prologue adds; adds what its operands read to `bytes`.
-inline kernel_time prologue_time(const engine& g, enode_id id, const device_profile& device, double& bytes) {
-  const auto& product = g.get<matmul_attribute>(id);
-  if (product.start.is_empty()) return {};
-  for (const index_map& read : product.start.accesses) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read.source));
-    const double elements = std::min(touched(read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(read, product.space) ? 1 : device.strided_read);
-  }
-  return start_time(start_of(product, device), product.schedule, extents_of(product), device);
-}
-
-MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, enode_id id,
-                                                             const device_profile& device) {
-  const auto& product = g.get<matmul_attribute>(id);
-  double bytes = bytes_of(g, g.find(g.node(id).owner)) * static_cast<double>(1 + product.further.size());
-  for (const index_map* read : {&product.a, &product.b}) {
-    const class_id source = g.operand(id, static_cast<std::size_t>(read->source));
-    const double elements = std::min(touched(*read, product.space), static_cast<double>(g.extents(source).elements()));
-    bytes += bytes_of(g[source].type, elements) * (has_unit_stride(*read, product.space) ? 1 : device.strided_read);
-  }
-  const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
-  const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
-  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
-  // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
-  constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
-  if (product.schedule.is_on_units()) {
-    const product_schedule& s = product.schedule;
-    const std::int64_t fours = s.tile_m * s.tile_n / static_cast<std::uint32_t>(4 * product.sums());
-    const auto turns = static_cast<double>(ceil_div<std::int64_t>(fours, s.subgroups() * device.subgroup_size));
-    all.alone += program_cost(product.finish.program, device) * std::min(turns, 4.0) * one_by_one;
-    // Rounded columns that lie in pairs took 7.4 us instead of 5.0 (128x576x576), in subgroups with both of a pair.
-    const bool is_rounded = s.arithmetic != product_arithmetic::split;
-    if (product.half_distance != 0 && is_rounded && has_both_sums(s, device.unit)) all.alone += 2.4e-6;
-  }
-  return all;
-}
-
-}  // namespace detail
-
-}  // namespace meganeura::inline MEGANEURA_ABI::fusion
 // What a product reads, computed as it reads it: element by element, or rows with one sum, such as a normalisation.
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
@@ -44572,7 +44918,8 @@ class prologue_draft {
     const class_id owner = g_.find(g_.node(product_id_).owner);
     std::optional<factored_rows> rows;
     if (region_.row_axes > 0) {
-      if (g_[owner].decides) return "something depends on the order of its sums";
+      if (pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
+        return "computed twice it could decide two ways";
       rows = row_factors(region_.program).find();
       if (!rows) return "it is not elements times a number of each row";
     }
@@ -44798,8 +45145,56 @@ inline index_map row_position(const nest& loops) {
   return position;
 }
 
+inline constexpr std::int64_t most_parts_at_once = 4;
+
+// Whether the reduction is the sum of few parts of a product.
+inline bool adds_parts(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), parts = g.find(g.operand(id, 0));
+  const std::int64_t results = g.extents(owner).elements();
+  const auto is_product = [&](enode_id node) {
+    return g.node(node).kind == op::contract || g.node(node).kind == op::convolution;
+  };
+  return g.get<reduce_attribute>(id).kind == reduce_kind::sum && g[parts].type == dtype::f32 && results > 0 &&
+         g.extents(parts).elements() <= most_parts_at_once * results && std::ranges::any_of(g[parts].nodes, is_product);
+}
+
+MEGANEURA_INLINE void sum_parts::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  if (!adds_parts(pass, id)) return;
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto reduce = g.get<reduce_attribute>(id);
+  const shape before = g.extents(operand);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  const index_map dense = dense_access(before);
+  index_map first;
+  small_vector<std::int64_t, most_parts_at_once> offsets = {0};
+  for (int i = 0, kept = 0; i < before.rank(); ++i) {
+    if ((reduce.axes >> i & 1) == 0) {
+      first.strides[kept++] = dense.strides[i];
+      continue;
+    }
+    const std::size_t inner = offsets.size();
+    for (std::int64_t at = 1; at < before[i]; ++at) {
+      for (std::size_t j = 0; j < inner; ++j) offsets.push_back(offsets[j] + at * dense.strides[i]);
+    }
+  }
+  scalar_builder builder;
+  std::optional<scalar_ref> sum;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    first.offset = offsets[i];
+    pass.add_operand(draft, operand, first);
+    const scalar_ref part = builder.argument(static_cast<int>(i), dtype::f32);
+    sum = sum ? builder.binary(scalar_op::add, *sum, part) : part;
+  }
+  pass.emit_regions(owner, draft, builder.finish(*sum), rule);
+}
+
 MEGANEURA_INLINE void reduce_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
+  if (pass.enabled(structural::sum_parts) && adds_parts(pass, id)) return;
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto reduce = g.get<reduce_attribute>(id);
   region_draft draft = pass.draft();
@@ -45521,8 +45916,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's longest axis.
-inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
+// their number divides the sum's longest axis, into whole groups of terms that are read together.
+inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest, std::int64_t group) {
   const device_profile& device = pass.device();
   const product_extents whole = extents_by_group(loops);
   const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
@@ -45534,7 +45929,7 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
   double least = seconds(1);
   const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (longest % parts != 0 || seconds(parts) >= least) continue;
+    if (longest % (parts * group) != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
     best = parts;
   }
@@ -45608,7 +46003,10 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const std::int64_t extent = product.extents[longest];
   std::int64_t parts = 1;
   if (loops.count(1) != 0 && loops.count(2) != 0) {
-    parts = best_parts(pass, loops, extent);
+    const auto& labels = g.get<contract_attribute>(id);
+    const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
+                         labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
+    parts = best_parts(pass, loops, extent, is_last && extent % 4 == 0 ? 4 : 1);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;
@@ -45938,14 +46336,18 @@ class region_merger {
         readers_(g.class_slots()) {
     for (class_id id : chosen.order) {
       levels_[id] = 0;
+      const int step = g.node(chosen.chosen[id]).kind == op::result ? 0 : 1;
       for (class_id operand : g.operands(chosen.chosen[id]))
-        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
+        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + step);
     }
   }
 
   void run() {
     for (class_id id : chosen_.order) {
-      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
+      const enode_id chosen = chosen_.chosen[id];
+      const bool is_region = g_.node(chosen).kind == op::region && region(chosen).further.empty();
+      if ((is_region || is_result_of_region(chosen)) && g_[id].type != dtype::boolean && !joins_another(id) &&
+          is_region)
         begin_group(id);
     }
     for (const group& each : groups_) leave_out_unread(each.all);
@@ -45965,6 +46367,11 @@ class region_merger {
     int reads = -1;           // the latest level of what they read
   };
 
+  [[nodiscard]] bool is_result_of_region(enode_id node) const {
+    if (g_.node(node).kind != op::result) return false;
+    const enode_id several = chosen_.chosen[g_.find(g_.operand(node, 0))];
+    return several != no_id && g_.node(several).kind == op::region;
+  }
   [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
   [[nodiscard]] region_view view(const member& of) const {
     if (of.inside) return {of.inside->loops, of.inside->operands};
@@ -46004,13 +46411,18 @@ class region_merger {
   // would only keep its memory.
   bool join(group& others, std::size_t which, class_id id, enode_id form) {
     group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
+    bool reads_member = false;
     for (class_id operand : g_.operands(form)) {
       operand = g_.find(operand);
-      if (find(others.all, operand) != others.all.end()) continue;
+      if (find(others.all, operand) != others.all.end()) {
+        reads_member = true;
+        continue;
+      }
       if (levels_[operand] < 0) return false;
       joined.reads = std::max(joined.reads, levels_[operand]);
     }
     if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
+    if (choice_.by_groups && !reads_member) return false;  // what runs beside each other was tried before
     member joining{id, form};
     if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
     joined.all = others.all;

@@ -559,6 +559,42 @@ TEST(egraph_plans, split_rows_agree_for_every_reduction) {
   expect_agrees(g, options);
 }
 
+// Whatever axes the parts are along; more, and other reductions, remain rows.
+TEST(egraph_plans, sums_of_few_parts_of_a_product_have_no_rows) {
+  const auto row_axes = [](const graph& plan) {
+    int found = 0;
+    for (node_id id{0}; id < plan.size(); ++id) {
+      if (plan[id].kind == op::region) found += plan.get<region_attribute>(id).row_axes;
+    }
+    return found;
+  };
+  const auto product_of = [](graph& g, const shape& parts, std::uint32_t axes, reduce_kind kind) {
+    const node_id a = g.parameter("a", dtype::f32, {parts[0], 6, 20}), b = g.parameter("b", dtype::f32, {parts[1], 20});
+    g.add_output("y", g.reduce(kind, g.contract(a, b, "pmk", "nk", "pmn"), axes));
+  };
+  for (const std::uint32_t axes : {0b001u, 0b100u, 0b101u}) {
+    graph g;
+    product_of(g,
+               {axes == 0b001u   ? 4
+                : axes == 0b100u ? 7
+                                 : 2,
+                axes == 0b001u   ? 7
+                : axes == 0b100u ? 4
+                                 : 2},
+               axes, reduce_kind::sum);
+    EXPECT_EQ(row_axes(optimized(g)), 0) << axes;
+    expect_agrees(g);
+    fusion::optimize_options without;
+    without.disabled = {"sum_parts"};
+    EXPECT_GE(row_axes(optimized(g, without)), 1) << axes;
+  }
+  for (const reduce_kind kind : {reduce_kind::sum, reduce_kind::max}) {
+    graph g;
+    product_of(g, {kind == reduce_kind::sum ? 5 : 4, 7}, 1, kind);
+    EXPECT_GE(row_axes(optimized(g)), 1);
+  }
+}
+
 TEST(egraph_plans, explain_names_rules_and_failed_guards) {
   fusion::optimize_report report;
   (void)fusion::optimize(mlp_training(6, 7, 5, 3), {.explain = true}, &report);

@@ -114,6 +114,27 @@ TEST(fusion_prologue, products_of_one_norm_together) {
   EXPECT_GE(report.predicted_seconds, seconds);
 }
 
+// A product stands at one place: what decides by it decides by that. What decides inside does so in one kernel.
+TEST(fusion_prologue, what_decides_by_a_row_is_computed_once) {
+  for (const bool inside : {false, true}) {
+    graph g;
+    const node_value x = f32_input(g, "x", {40, 64}), w = f32_input(g, "w", {64, 48}),
+                     dy = f32_input(g, "dy", {40, 48});
+    const node_value row = sum_along(square(x), 1);
+    const node_value norm = inside ? x * select(less(row, 1), 0, rsqrt(row)) : x * rsqrt(row);
+    const node_value h = matmul(norm, w);
+    g.add_output("h", select(less(h, 0), 0, h));
+    g.add_output("dh", select(less(h, 0), 0, dy));
+    g.add_output("norm", norm);
+    fusion::optimize_options options;
+    let_launches_decide(options);
+    const graph plan = fusion::optimize(g, options);
+    const auto sums_rows = [](const matmul_attribute* product) { return !product->start.statistic.nodes.empty(); };
+    EXPECT_EQ(std::ranges::any_of(products(plan), sums_rows), !inside);
+    samples::expect_equal(g, plan, inside ? "decides inside" : "decides behind it");
+  }
+}
+
 // Nothing that rounds otherwise where that was not allowed, nor without matrix units.
 TEST(fusion_prologue, only_where_it_may) {
   const graph g = product_of(spellings()[0].make, {40, 64, 48});

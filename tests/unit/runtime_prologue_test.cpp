@@ -103,6 +103,23 @@ TEST(runtime_prologue, batches) {
   for (const way& how : ways()) expect_oracle(g, 24, "batch", how);
 }
 
+// Gradients of a softmax, whose rows' sums are of what the product multiplies.
+TEST(runtime_prologue, gradients_of_softmax) {
+  graph g;
+  const node_value w = f32_input(g, "w", {2, 3, 20, 40}), dy = f32_input(g, "dy", {20, 2, 3, 24});
+  const node_value v = f32_input(g, "v", {40, 2, 24});
+  const node_value x{g, g.contract(dy, v, "qhgc", "khc", "hgqk")};
+  g.add_output("y", select(less(w, 0), 0, w * (x - sum_along(w * x, 3))) * 0.125);
+  g.add_output("o", g.contract(w, v, "hgqk", "khc", "qhgc"));
+  for (const way& how : ways()) {
+    for (const double scale : {1.0, 1e-12, 1e12}) {
+      expect_oracle(g, 40 * 24, "scale " + std::to_string(scale), how, [&](oracle::tensors<double>& leaves) {
+        for (double& each : leaves.at("dy").values) each = static_cast<float>(each * scale);
+      });
+    }
+  }
+}
+
 // Magnitudes that f16 does not hold, rows of zeros.
 TEST(runtime_prologue, extreme_values) {
   const graph g = product_of(spellings()[0].make, {21, 72, 20});

@@ -24,10 +24,12 @@ struct extraction {
 
 /// Of a node; infinite for what no kernel computes.
 using node_time = std::function<kernel_time(enode_id)>;
+using node_penalty = std::function<double(enode_id)>;  // seconds
 /// What a growth asks of the choice.
 struct choice_so_far {
   std::function<bool(class_id)> offer;    // takes in what was added; whether it is chosen now
   std::function<bool(class_id)> is_read;  // whether anything that is chosen reads the class, or it is a root
+  bool by_groups = false;                 // whether it knows by now which kernels wait for which
 };
 /// Adds to the e-graph what may be better than what was chosen: a class of one node with several results, and in the
 /// classes of these the nodes that name them, each of which it offers.
@@ -35,11 +37,13 @@ using growth = std::function<void(const extraction& chosen, const choice_so_far&
 
 /// Bottom-up choice with the cost of a value shared among its readers, then repair with true use counts until nothing
 /// gets cheaper (at most `max_passes`), then what `grow` adds; until here each kernel is a group of its own. At last
-/// changes that make the whole quicker, as its groups run. `order` names the classes, operands before users as far as
-/// possible. Errors: internal when a root has no kernel.
+/// changes that make the whole quicker, as its groups run, what `grow` adds to these, and such changes once more.
+/// `more`: seconds that a node is taken to cost beside its time until then, so that such are chosen for the groups'
+/// sake alone. `order` names the classes, operands before users as far as possible. Errors: internal when a root has no
+/// kernel.
 [[nodiscard]] extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                  const node_time& time, const launch_time& launch, const growth& grow = {},
-                                 int max_passes = 8);
+                                 int max_passes = 8, const node_penalty& more = {});
 
 /// Another way to compute a value, all else as it is, and how many seconds more the whole would take by it.
 struct alternative {

@@ -17,9 +17,10 @@ namespace detail {
 class extractor {
  public:
   extractor(const engine& g, std::span<const class_id> order, std::span<const class_id> roots, const node_time& time,
-            const launch_time& launch)
+            const launch_time& launch, const node_penalty& more = {})
       : g_(g),
         time_of_(time),
+        more_(more),
         launch_(launch),
         classes_(g.class_slots()),
         time_(g.node_count()),
@@ -40,10 +41,12 @@ class extractor {
   /// another choice. Whether it is chosen now.
   bool offer(class_id several) {
     several = g_.find(several);
-    if (several >= classes_.size() || classes_[several].rank == unranked) {
-      take_in(several);
+    const bool is_new = several >= classes_.size() || classes_[several].rank == unranked;
+    if (is_new) take_in(several);
+    if (by_groups_)
+      improve_values(several);
+    else if (is_new)
       improve_shared(several);
-    }
     return live_[several].uses > 0;
   }
 
@@ -87,7 +90,12 @@ class extractor {
 
   /// The same with what groups take, which no sum over kernels tells.
   void repair_groups(int max_passes) {
-    for (double& cost : cost_) cost -= cost > 0 ? launch_.group : 0;
+    if (!by_groups_) {
+      by_groups_ = true;
+      for (enode_id node{0}; node < cost_.size(); ++node) {
+        if (cost_[node] > 0 && std::isfinite(cost_[node])) find_cost(node);
+      }
+    }
     find_groups();
     for (int pass = 0; pass < max_passes; ++pass) {
       const std::size_t before = moved_;
@@ -137,6 +145,10 @@ class extractor {
       classes_[value].candidates.push_back(node);
       note_reader(value, node);
     }
+    if (!by_groups_) return;
+    const std::size_t slots = g_.class_slots();
+    levels_.resize(slots, unknown), known_.resize(slots, unknown), before_.resize(slots, unknown), after_.resize(slots);
+    known_[several] = level_by(region);
   }
 
   // After what it reads: what has several results may read values of a higher rank than those it computes.
@@ -249,6 +261,8 @@ class extractor {
   void find_cost(enode_id node) {
     time_[node] = time_of_(node);
     cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
+    if (by_groups_) cost_[node] -= launches(node) ? launch_.group : 0;
+    if (more_ && !by_groups_) cost_[node] += more_(node);
     if (!std::isfinite(cost_[node] + time_[node].busy)) cost_[node] = std::numeric_limits<double>::infinity();
   }
   [[nodiscard]] bool launches(enode_id node) const {
@@ -305,14 +319,16 @@ class extractor {
 
   // What is known before a change: levels of all classes, and how many kernels are on the longest way from each live
   // one to the end.
-  void find_groups() {
-    total_ = step_seconds();
+  void find_groups() { note_groups(step_seconds()); }
+  // The same behind step_seconds().
+  void note_groups(double seconds) {
+    total_ = seconds;
     depth_ = static_cast<std::uint32_t>(groups_.size()) - 1;
     after_.assign(g_.class_slots(), 0);
     for (std::size_t i = finished_.size(); i-- > 0;) {  // users before operands
       const enode_id node = live_[finished_[i]].node;
-      for (class_id operand : distinct_operands(node))
-        after_[operand] = std::max(after_[operand], after_[finished_[i]] + launches(node));
+      const std::uint32_t after = after_[finished_[i]] + launches(node);
+      for (class_id operand : distinct_operands(node)) after_[operand] = std::max(after_[operand], after);
     }
     known_groups_.swap(groups_);
     find_levels(order_);
@@ -326,39 +342,69 @@ class extractor {
     return level >= cyclic ? cyclic : level + launches(node);
   }
 
+  // Changes of classes in their order, and what these were before.
+  struct step {
+    class_id changed;
+    enode_id before;
+  };
+  using step_list = small_vector<step, 16>;
+
   void improve_group(class_id id) {
     if (live_[id].uses == 0 || classes_[id].candidates.size() < 2) return;
     for (enode_id node : classes_[id].candidates) {
-      const enode_id before = live_[id].node;
-      if (node == before) continue;
+      const step change_of{id, live_[id].node};
+      if (node == change_of.before) continue;
+      turned_.clear();
       const std::uint32_t level = level_by(node);
       const double delta = change(id, node);
       const bool may_gain = level == known_[id] || (level != cyclic && delta + group_cost(id, level) < -tolerance);
-      if (!may_gain || !is_quicker(id, before, level)) change(id, before);
+      if (!may_gain || !is_quicker(std::span(&change_of, 1))) change(id, change_of.before);
     }
   }
-  // Readers of a shared value that run side by side may each do without it in the time that one of them takes: all are
-  // moved together, where that could make the longest way shorter.
+  // Those of a shared value's readers that cannot wait for it may each do without it in the time that one of them
+  // takes: all are moved together, where that could make the longest way shorter.
   void improve_readers(class_id id) {
-    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || !launches(live_[id].node) ||
+    if (live_[id].uses < 2 || classes_[id].rank == unranked || known_[id] >= cyclic || known_[id] == 0 ||
         known_[id] + after_[id] < depth_ || std::ranges::find(roots_, id) != roots_.end())
       return;
     const auto does_without = [&](enode_id node) { return !reads(node, id) && level_by(node) <= known_[id]; };
     step_list readers;
     for (class_id reader : classes_[id].readers) {
       if (live_[reader].uses == 0 || !reads(live_[reader].node, id)) continue;
+      if (known_[reader] + after_[reader] < depth_) continue;
       if (std::ranges::none_of(classes_[reader].candidates, does_without)) return;
       readers.push_back({reader, live_[reader].node});
     }
+    turned_.clear();
     double delta = 0;
     for (const step& each : readers) {  // one may have been read by another alone
-      if (live_[each.reader].uses > 0) delta += change_to_best(each.reader, does_without);
+      if (live_[each.changed].uses > 0) delta += change_to_best(each.changed, does_without);
     }
-    // What was of no use in one layer is not tried in all others like it.
-    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost_[live_[id].node])}];
-    if (failures < most_failures && is_quicker()) return;
+    judge(readers, delta, cost_[live_[id].node]);
+  }
+
+  // All that is chosen of a kernel's results is taken from there, where that makes the whole quicker.
+  void improve_values(class_id several) {
+    step_list values;
+    turned_.clear();
+    double delta = 0;
+    for (const enode_id node : g_[several].parents) {
+      const class_id value = g_.find(g_.node(node).owner);
+      if (g_.node(node).dead || live_[value].uses == 0 || live_[value].node == node) continue;
+      values.push_back({value, live_[value].node});
+      delta += change(value, node);
+    }
+    if (values.empty()) return;
+    judge(values, delta, cost_[g_[several].nodes.front()]);
+  }
+
+  // Keeps what was changed or takes it back. What was of no use in one layer is not tried in all others like it, which
+  // such seconds tell.
+  void judge(const step_list& steps, double delta, double cost) {
+    int& failures = failures_[{static_cast<float>(delta), static_cast<float>(cost)}];
+    if (failures < most_failures && is_quicker(steps)) return;
     ++failures;
-    take_back(readers);
+    take_back(steps);
   }
 
   // What the groups cost that the longest way has more where a class moves to that level.
@@ -369,15 +415,21 @@ class extractor {
   }
 
   // Keeps what was changed if the whole gets quicker: the groups that change are those of what has become live or no
-  // longer is, of the class, which is at `level` now, and of what waits for it.
-  bool is_quicker(class_id id, enode_id before, std::uint32_t level) {
-    if (level != known_[id] && !follow(id, level)) {
+  // longer is, of the classes that were changed, and of what waits for these.
+  bool is_quicker(std::span<const step> steps) {
+    keep_odd(turned_);
+    for (const auto [id, before] : steps) {
+      const std::uint32_t level = level_by(live_[id].node);
+      if (live_[id].uses > 0 && (level == known_[id] || (level != cyclic && follow(id, level)))) continue;
       forget_moves();
       return is_quicker();
     }
     differences_.clear();
-    note(before_[id] == unknown ? known_[id] : before_[id], before, false);
-    note(known_[id], live_[id].node, true);
+    const auto is_changed = [&](class_id id) { return std::ranges::find(steps, id, &step::changed) != steps.end(); };
+    for (const auto [id, before] : steps) {
+      note(before_[id] == unknown ? known_[id] : before_[id], before, false);
+      note(known_[id], live_[id].node, true);
+    }
     bool is_cyclic = false;
     for (class_id each : turned_) {
       const bool is_new = live_[each].uses > 0;
@@ -386,7 +438,7 @@ class extractor {
       note(at, live_[each].node, is_new);
     }
     for (class_id each : moves_) {
-      if (each == id || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
+      if (is_changed(each) || live_[each].uses == 0 || std::ranges::find(turned_, each) != turned_.end()) continue;
       note(before_[each], live_[each].node, false);
       note(known_[each], live_[each].node, true);
     }
@@ -395,16 +447,27 @@ class extractor {
       return false;
     }
     ++moved_;
-    find_ways(id, before);
+    find_ways(steps);
     for (class_id each : moves_) before_[each] = unknown;
     moves_.clear();
     return true;
   }
+  // Of classes that were turned several times, those that are now what they were not.
+  static void keep_odd(std::vector<class_id>& turned) {
+    std::ranges::sort(turned);
+    std::size_t kept = 0;
+    for (std::size_t i = 0, end = 0; i < turned.size(); i = end) {
+      for (end = i; end < turned.size() && turned[end] == turned[i];) ++end;
+      if ((end - i) % 2 != 0) turned[kept++] = turned[i];
+    }
+    turned.resize(kept);
+  }
   // The same by all groups.
   bool is_quicker() {
-    if (step_seconds() >= total_ - tolerance) return false;
+    const double seconds = step_seconds();
+    if (seconds >= total_ - tolerance) return false;
     ++moved_;
-    find_groups();
+    note_groups(seconds);
     return true;
   }
 
@@ -483,16 +546,15 @@ class extractor {
     return is_kept;
   }
 
-  // The longest ways to the end from what a class read before and reads now, and from what that needs, if near; the
+  // The longest ways to the end from what classes read before and read now, and from what that needs, if near; the
   // next pass finds them all.
-  void find_ways(class_id id, enode_id before) {
+  void find_ways(std::span<const step> steps) {
     waiting_.clear();
     const auto add = [&](enode_id node) {
       const std::span<const class_id> operands = distinct_operands(node);
       waiting_.insert(waiting_.end(), operands.begin(), operands.end());
     };
-    add(before);
-    add(live_[id].node);
+    for (const auto [id, before] : steps) add(before), add(live_[id].node);
     for (class_id each : turned_) add(live_[each].node);
     for (std::size_t next = 0; next < waiting_.size() && next <= most_followed; ++next) {
       const class_id each = waiting_[next];
@@ -530,13 +592,12 @@ class extractor {
   double turn(class_id id) {
     const enode_id node = live_[id].node;
     for (class_id operand : distinct_operands(node)) pending_.push_back(operand);  // few: quicker than insert
-    turned_.push_back(id);
+    if (by_groups_) turned_.push_back(id);
     return cost_[node];
   }
 
   // Switches a live class to another node and returns the change. New operands first: shared ones then never cascade.
   double change(class_id id, enode_id node) {
-    turned_.clear();
     double delta = cost_[node] - cost_[live_[id].node];
     for (class_id operand : distinct_operands(node)) delta += acquire(operand);
     for (class_id operand : distinct_operands(live_[id].node)) delta -= release(operand);
@@ -588,21 +649,14 @@ class extractor {
     take_back(undo);
   }
 
-  // Changes of readers in their order, and what these were before.
-  struct step {
-    class_id reader;
-    enode_id before;
-  };
-  using step_list = small_vector<step, 16>;
-  void take_back(step_list& steps) {
-    while (!steps.empty()) {
-      const auto [reader, node] = steps.back();
-      if (live_[reader].uses > 0) {
-        change(reader, node);
+  void take_back(const step_list& steps) {
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      const auto [id, node] = steps[i];
+      if (live_[id].uses > 0) {
+        change(id, node);
       } else {
-        live_[reader].node = node;
+        live_[id].node = node;
       }
-      steps.pop_back();
     }
   }
 
@@ -616,12 +670,14 @@ class extractor {
   static constexpr double tolerance = 1e-13;  // seconds: below what any prediction means
   const engine& g_;
   const node_time& time_of_;
+  node_penalty more_;
   launch_time launch_;
   std::vector<class_id> order_, roots_, operands_;  // operands: of each node, canonical and distinct
   std::vector<std::size_t> first_operand_{0};       // and the end of the last one's
   std::vector<class_choice> classes_;
   std::vector<kernel_time> time_;
   std::vector<double> cost_;  // of a kernel that is a group of its own; while groups are counted, without the group
+  bool by_groups_ = false;    // they are
   std::vector<live_class> live_;
   std::vector<class_id> pending_;  // classes an acquire or release still has to visit: graphs are deeper than stacks
   double total_ = 0;               // of what is live, first each kernel for itself, then group by group
@@ -629,11 +685,11 @@ class extractor {
   std::uint32_t depth_ = 0;
   std::vector<class_id> finished_;
   std::vector<kernel_group> groups_, known_groups_;  // by level
-  std::vector<class_id> turned_;                     // became live or no longer are by the last change
+  std::vector<class_id> turned_;                     // by the changes looked at: became live or no longer are
   std::vector<class_id> moves_, waiting_;            // classes at other levels by it, and those to look at for that
   std::vector<std::uint32_t> before_;                // levels of these before it; unknown of all others
   std::vector<difference> differences_;              // of groups
-  std::map<std::pair<float, float>, int> failures_;  // by what readers cost more and what they read cost
+  std::map<std::pair<float, float>, int> failures_;  // by what a change costs more and what it is of costs
   std::size_t moved_ = 0;
 };
 
@@ -641,8 +697,8 @@ class extractor {
 
 MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> order, std::span<const class_id> roots,
                                     const node_time& time, const launch_time& launch, const growth& grow,
-                                    int max_passes) {
-  detail::extractor work(g, order, roots, time, launch);
+                                    int max_passes, const node_penalty& more) {
+  detail::extractor work(g, order, roots, time, launch, more);
   int passes = 0;
   work.repair(max_passes, passes);
   std::size_t offered = 0, merged = 0;
@@ -652,8 +708,14 @@ MEGANEURA_INLINE extraction extract(const engine& g, std::span<const class_id> o
     merged += taken;
     return taken;
   };
-  if (grow) grow(work.result(), {offer, [&](class_id id) { return work.is_read(id); }});
+  choice_so_far choice{offer, [&](class_id id) { return work.is_read(id); }};
+  if (grow) grow(work.result(), choice);
   work.repair_groups(max_passes);
+  if (grow && max_passes > 0) {
+    choice.by_groups = true;
+    grow(work.result(), choice);
+    work.repair_groups(max_passes);
+  }
   extraction result = work.result();
   result.offered = offered;
   result.merged = merged;

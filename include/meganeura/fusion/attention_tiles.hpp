@@ -213,13 +213,13 @@ namespace detail {
 }
 
 /// How much longer than in a product a term of a score takes here, with its share of all else, and staging; of a
-/// product's way to its first terms, how much longer that of queries, keys and values is. As measured on an H100, where
-/// eight subgroups keep a multiprocessor busy.
+/// product's way to its first terms, how much longer that of queries, keys and values is, and of gradients, which read
+/// more. As measured on an H100, where eight subgroups keep a multiprocessor busy.
 struct attention_costs {
-  double term, stage;
+  double term, stage, way, way_of_gradients;
 };
-inline constexpr attention_costs split_attention{44, 3.5}, rounded_attention{21, 5.2};
-inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
+inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
+inline constexpr double busy_subgroups = 8;
 
 /// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
 [[nodiscard]] inline kernel_time unit_time(const attention_attribute& node, double score,
@@ -238,13 +238,14 @@ inline constexpr double way_of_attention = 1.6, busy_subgroups = 8;
                        (node.form == attention_form::query_gradient ? along
                         : by_keys                                   ? along + across
                                                                     : 0);
-  const auto& [term, stage] = split ? split_attention : rounded_attention;
+  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
   const double block =
       s.keys * ((along + across) * costs.stage * stage +
                 static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
   const double each = std::ceil(groups / device.compute_units);
   const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
-  return {way_of_attention * costs.once + each * blocks * block / filled,
+  const bool is_output = node.form == attention_form::output;
+  return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
           groups * blocks * block / device.compute_units};
 }
 

@@ -78,6 +78,8 @@ class implementation_pass {
   [[nodiscard]] enode_id copy_form(class_id id, dtype source) const;
   /// Whether computing this matmul or convolve again could decide something differently: see continuity.hpp.
   [[nodiscard]] bool decides_by_product(enode_id product) const;
+  /// Whether this region decides something by sums of its rows, or by others that are not stored.
+  [[nodiscard]] bool decides_by_sums(enode_id region) const { return trace(region).decision; }
   /// Whether what decides something by a value does so by the region's, which is computed of it.
   [[nodiscard]] bool decides_only_in(class_id value, enode_id region) const;
   /// Whether more than one reader decides something by the value: all of them read it from one place then.
@@ -95,7 +97,7 @@ class implementation_pass {
   /// what is computed on a long way to them counts as read elsewhere.
   [[nodiscard]] bool serves_only(class_id value, enode_id region) const;
   [[nodiscard]] bool serves_only(class_id value, std::span<const enode_id> regions) const;
-  /// A class that came up on the way, where `reader` has a node that reads it: to be computed before that.
+  /// A class that came up on the way, or was behind: `reader` has a node that reads it, to be computed before that.
   void introduce(class_id made, class_id reader);
   void note_applied(structural rule) { ++applied_[static_cast<std::size_t>(rule)]; }
   void note_missed(const missed_fusion& missed) { missed_.push_back(missed); }

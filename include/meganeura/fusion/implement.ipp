@@ -207,6 +207,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
+  rewrite<detail::exchange_sums>();
   g_.rebuild();
   order_introduced();
 }
@@ -289,7 +290,8 @@ MEGANEURA_INLINE void implementation_pass::implement(class_id id) {
     // An epilogue of another form repeats the product, so the value may still be better off computed from its operands:
     // unless that is a sum, which is the product or its parts.
     const enode_id usual = forms(id).conservative;
-    const bool adds_up = usual != no_id && g_.get<region_attribute>(usual).row_axes > 0;
+    const bool adds_up = usual != no_id && (g_.get<region_attribute>(usual).row_axes > 0 ||
+                                            has(g_.node(usual).reasons, structural::sum_parts));
     if (node == usual || adds_up) note_kernel(id, std::span(g_[g_.find(id)].nodes).subspan(before));
   }
   note_unstable(g_.find(id));

@@ -133,6 +133,7 @@ void for_each_implementation(Function f) {
 #include <meganeura/fusion/attention_gradient_rules.ipp>
 #include <meganeura/fusion/attention_rules.ipp>
 #include <meganeura/fusion/epilogue_rules.ipp>
+#include <meganeura/fusion/exchange_rules.ipp>
 #include <meganeura/fusion/implement.ipp>
 #include <meganeura/fusion/implement_regions.ipp>
 #include <meganeura/fusion/implementation_rules.ipp>

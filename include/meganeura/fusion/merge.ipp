@@ -24,14 +24,18 @@ class region_merger {
         readers_(g.class_slots()) {
     for (class_id id : chosen.order) {
       levels_[id] = 0;
+      const int step = g.node(chosen.chosen[id]).kind == op::result ? 0 : 1;
       for (class_id operand : g.operands(chosen.chosen[id]))
-        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + 1);
+        levels_[id] = std::max(levels_[id], levels_[g.find(operand)] + step);
     }
   }
 
   void run() {
     for (class_id id : chosen_.order) {
-      if (g_.node(chosen_.chosen[id]).kind == op::region && g_[id].type != dtype::boolean && !joins_another(id))
+      const enode_id chosen = chosen_.chosen[id];
+      const bool is_region = g_.node(chosen).kind == op::region && region(chosen).further.empty();
+      if ((is_region || is_result_of_region(chosen)) && g_[id].type != dtype::boolean && !joins_another(id) &&
+          is_region)
         begin_group(id);
     }
     for (const group& each : groups_) leave_out_unread(each.all);
@@ -51,6 +55,11 @@ class region_merger {
     int reads = -1;           // the latest level of what they read
   };
 
+  [[nodiscard]] bool is_result_of_region(enode_id node) const {
+    if (g_.node(node).kind != op::result) return false;
+    const enode_id several = chosen_.chosen[g_.find(g_.operand(node, 0))];
+    return several != no_id && g_.node(several).kind == op::region;
+  }
   [[nodiscard]] const region_attribute& region(enode_id form) const { return g_.get<region_attribute>(form); }
   [[nodiscard]] region_view view(const member& of) const {
     if (of.inside) return {of.inside->loops, of.inside->operands};
@@ -90,13 +99,18 @@ class region_merger {
   // would only keep its memory.
   bool join(group& others, std::size_t which, class_id id, enode_id form) {
     group joined{{}, std::min(others.first, levels_[id]), std::max(others.last, levels_[id]), others.reads};
+    bool reads_member = false;
     for (class_id operand : g_.operands(form)) {
       operand = g_.find(operand);
-      if (find(others.all, operand) != others.all.end()) continue;
+      if (find(others.all, operand) != others.all.end()) {
+        reads_member = true;
+        continue;
+      }
       if (levels_[operand] < 0) return false;
       joined.reads = std::max(joined.reads, levels_[operand]);
     }
     if (joined.reads >= joined.first || joined.last > joined.reads + 3) return false;
+    if (choice_.by_groups && !reads_member) return false;  // what runs beside each other was tried before
     member joining{id, form};
     if (!compute_inside(joining, others.all) || !alike(view(others.all[0]).loops, view(joining).loops)) return false;
     joined.all = others.all;

@@ -356,44 +356,33 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
   const auto time = [&](enode_id id) {
     if (times.size() <= id) times.resize(all.graph.node_count());
     if (!times[id]) times[id] = node_time(all.graph, id, options.device);
-    kernel_time found = *times[id];
-    if (without.has(all.graph, id)) found.alone += without.seconds, found.busy += without.seconds;
-    return found;
+    return *times[id];
   };
+  const auto more = [&](enode_id id) { return without.has(all.graph, id) ? without.seconds : 0; };
   const auto merge = [&](const extraction& chosen, const egraph::choice_so_far& choice) {
     merge_regions(all.graph, chosen, options.region, choice);
   };
   const bool merges = has(all.enabled, structural::merge_regions);
   return egraph::extract(all.graph, all.order, all.roots, time, options.device.launch,
-                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes);
+                         merges ? egraph::growth(merge) : egraph::growth(), options.search_passes, more);
 }
 
 }  // namespace detail
 
-// Some choices are many at once, which an extraction does not find, or not back from, one by one. Where such are
-// chosen, it is tried what comes of leaving them out: prologues of products, weights by a softmax beside attention,
-// gradients of attention of each size.
+// Some choices are many at once, which an extraction does not find, or not back from, one by one. Prologues of products
+// are taken for the groups' sake alone; where weights by a softmax beside attention, or gradients of attention of a
+// size, are chosen, it is tried what comes of the same for them.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
-  bool any = false;
-  for (enode_id id{0}; id < all.graph.node_count() && !any; ++id)
-    any = detail::gradient_space(all.graph, id) != nullptr || detail::has_prologue(all.graph, id);
-  detail::left_out without;
+  detail::left_out without{.prologues = true};
   detail::known_times times;
   extraction best = detail::choose_without(all, options, without, times);
-  if (!any || options.search_passes == 0) return best;
-  without.seconds += best.seconds;
+  if (options.search_passes == 0) return best;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;
     best = std::move(found);
     without = more;
   };
-  const auto is_chosen = [&](class_id id) { return detail::has_prologue(all.graph, best.chosen[id]); };
-  if (std::ranges::any_of(best.order, is_chosen)) {
-    detail::left_out more = without;
-    more.prologues = true;
-    attempt(more);
-  }
   const auto is_softmax = [&](class_id id) { return detail::is_softmax_beside_attention(all.graph, best.chosen[id]); };
   if (std::ranges::any_of(best.order, is_softmax)) {
     detail::left_out more = without;

@@ -132,7 +132,8 @@ class prologue_draft {
     const class_id owner = g_.find(g_.node(product_id_).owner);
     std::optional<factored_rows> rows;
     if (region_.row_axes > 0) {
-      if (g_[owner].decides) return "something depends on the order of its sums";
+      if (pass_.uses(g_.node(region_id_).owner) > 1 && pass_.decides_by_sums(region_id_))
+        return "computed twice it could decide two ways";
       rows = row_factors(region_.program).find();
       if (!rows) return "it is not elements times a number of each row";
     }

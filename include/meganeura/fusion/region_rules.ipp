@@ -3,7 +3,9 @@
 #pragma once
 #include <meganeura/fusion/implement.hpp>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 
 namespace meganeura::inline MEGANEURA_ABI::fusion {
 
@@ -65,8 +67,56 @@ inline index_map row_position(const nest& loops) {
   return position;
 }
 
+inline constexpr std::int64_t most_parts_at_once = 4;
+
+// Whether the reduction is the sum of few parts of a product.
+inline bool adds_parts(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const class_id owner = g.find(g.node(id).owner), parts = g.find(g.operand(id, 0));
+  const std::int64_t results = g.extents(owner).elements();
+  const auto is_product = [&](enode_id node) {
+    return g.node(node).kind == op::contract || g.node(node).kind == op::convolution;
+  };
+  return g.get<reduce_attribute>(id).kind == reduce_kind::sum && g[parts].type == dtype::f32 && results > 0 &&
+         g.extents(parts).elements() <= most_parts_at_once * results && std::ranges::any_of(g[parts].nodes, is_product);
+}
+
+MEGANEURA_INLINE void sum_parts::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  if (!adds_parts(pass, id)) return;
+  const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
+  const auto reduce = g.get<reduce_attribute>(id);
+  const shape before = g.extents(operand);
+  region_draft draft = pass.draft();
+  draft.loops.space = g.extents(owner);
+  draft.loops.accesses = {dense_access(draft.loops.space)};
+  const index_map dense = dense_access(before);
+  index_map first;
+  small_vector<std::int64_t, most_parts_at_once> offsets = {0};
+  for (int i = 0, kept = 0; i < before.rank(); ++i) {
+    if ((reduce.axes >> i & 1) == 0) {
+      first.strides[kept++] = dense.strides[i];
+      continue;
+    }
+    const std::size_t inner = offsets.size();
+    for (std::int64_t at = 1; at < before[i]; ++at) {
+      for (std::size_t j = 0; j < inner; ++j) offsets.push_back(offsets[j] + at * dense.strides[i]);
+    }
+  }
+  scalar_builder builder;
+  std::optional<scalar_ref> sum;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    first.offset = offsets[i];
+    pass.add_operand(draft, operand, first);
+    const scalar_ref part = builder.argument(static_cast<int>(i), dtype::f32);
+    sum = sum ? builder.binary(scalar_op::add, *sum, part) : part;
+  }
+  pass.emit_regions(owner, draft, builder.finish(*sum), rule);
+}
+
 MEGANEURA_INLINE void reduce_to_region::apply(implementation_pass& pass, enode_id id) {
   const engine& g = pass.graph();
+  if (pass.enabled(structural::sum_parts) && adds_parts(pass, id)) return;
   const class_id owner = g.find(g.node(id).owner), operand = g.operand(id, 0);
   const auto reduce = g.get<reduce_attribute>(id);
   region_draft draft = pass.draft();

@@ -16,8 +16,8 @@ namespace meganeura::inline MEGANEURA_ABI::fusion {
 namespace detail {
 
 // How many parts are the quickest to compute, store and read again; each holds at least device_profile::split_terms,
-// their number divides the sum's longest axis.
-inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest) {
+// their number divides the sum's longest axis, into whole groups of terms that are read together.
+inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std::int64_t longest, std::int64_t group) {
   const device_profile& device = pass.device();
   const product_extents whole = extents_by_group(loops);
   const auto results = static_cast<double>(whole.batch * whole.m * whole.n);
@@ -29,7 +29,7 @@ inline std::int64_t best_parts(implementation_pass& pass, const nest& loops, std
   double least = seconds(1);
   const std::int64_t most = std::min(whole.k / device.split_terms, std::int64_t{4} * device.compute_units);
   for (std::int64_t parts = 2; parts <= most; ++parts) {
-    if (longest % parts != 0 || seconds(parts) >= least) continue;
+    if (longest % (parts * group) != 0 || seconds(parts) >= least) continue;
     least = seconds(parts);
     best = parts;
   }
@@ -103,7 +103,10 @@ MEGANEURA_INLINE void split_sum::apply(implementation_pass& pass, enode_id id) {
   const std::int64_t extent = product.extents[longest];
   std::int64_t parts = 1;
   if (loops.count(1) != 0 && loops.count(2) != 0) {
-    parts = best_parts(pass, loops, extent);
+    const auto& labels = g.get<contract_attribute>(id);
+    const bool is_last = labels.a[g.extents(g.operand(id, 0)).rank() - 1] == longest ||
+                         labels.b[g.extents(g.operand(id, 1)).rank() - 1] == longest;
+    parts = best_parts(pass, loops, extent, is_last && extent % 4 == 0 ? 4 : 1);
   } else {  // a dot product, or several
     std::int64_t length = 1;
     for (int i = 0; i < loops.space.rank(); ++i) length *= loops.group[i] == 3 ? loops.space[i] : 1;

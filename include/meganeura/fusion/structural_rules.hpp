@@ -19,6 +19,7 @@ enum class structural : std::uint8_t {
   map_to_region,
   view_to_region,
   reduce_to_region,
+  sum_parts,
   pad_to_region,
   concat_to_region,
   constant_to_region,
@@ -41,6 +42,7 @@ enum class structural : std::uint8_t {
   fuse_attention,
   attention_weights,
   attention_gradients,
+  exchange_sums,
   split_sum,
   split_filter,
   split_reduce,
@@ -56,6 +58,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::map_to_region, "map_to_region"},
     {structural::view_to_region, "view_to_region"},
     {structural::reduce_to_region, "reduce_to_region"},
+    // the sum of few parts of a product, without rows
+    {structural::sum_parts, "sum_parts", "splits"},
     {structural::pad_to_region, "pad_to_region"},
     {structural::concat_to_region, "concat_to_region"},
     {structural::constant_to_region, "constant_to_region"},
@@ -93,6 +97,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
     // the products and rows that are its gradients
     {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // a row's sum of a product and its weights, as that of what the product multiplies
+    {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // a product with few results and a long sum
     {structural::split_sum, "split_sum", "splits"},
     // the gradient of a small filter over several images
@@ -164,6 +170,10 @@ struct view_to_region : structural_rule<structural::view_to_region, op::view> {
 struct reduce_to_region : structural_rule<structural::reduce_to_region, op::reduce> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// Instead of reduce_to_region.
+struct sum_parts : structural_rule<structural::sum_parts, op::reduce> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 struct pad_to_region : structural_rule<structural::pad_to_region, op::pad> {
   static void apply(implementation_pass& pass, enode_id id);
 };
@@ -214,6 +224,12 @@ struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> 
 struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
+// The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
+// weights and its right operand is there too: the row's sum is that of the left operand times this result, which the
+// product's kernel adds up as it reads the operand.
+struct exchange_sums : structural_rule<structural::exchange_sums, op::region> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
 // 0 < x exactly where 0 < relu(x): a backward pass that masks by the sign of x can read the stored activation instead,
 // and x itself need not be kept.
 struct relu_mask : structural_rule<structural::relu_mask, op::map> {
@@ -257,7 +273,7 @@ struct rule_list {
   }
 };
 
-using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, pad_to_region, concat_to_region,
+using to_region = rule_list<map_to_region, view_to_region, reduce_to_region, sum_parts, pad_to_region, concat_to_region,
                             iota_to_region, contract_to_region>;
 using between_implementations = rule_list<product_epilogue, product_pair, product_results, product_rotary,
                                           softmax_spelling, fuse_attention, product_prologue>;
