@@ -31141,6 +31141,40 @@ inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int
   return next == length;
 }
 
+// Whether the loops' axes of one group, and no others, count those of a target's axes that `is_counted`, each place
+// once, and none of its other axes.
+template <class Counted>
+bool counts_axes(const nest& loops, int group, const shape& target, const axis_map& map, const Counted& is_counted) {
+  std::int64_t length = 1;
+  for (int j = 0; j < target.rank(); ++j) {
+    if (!is_counted(j)) continue;
+    if (map.start[j] != 0) return false;
+    length *= target[j];
+  }
+  small_vector<counted_axis, max_rank> axes;
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.space[axis] == 1) continue;
+    std::int64_t along = 0, step = 1;
+    bool outside = false;
+    for (int j = target.rank(); j-- > 0;) {
+      if (!is_counted(j)) {
+        outside = outside || map.step[j][axis] != 0;
+        continue;
+      }
+      along += map.step[j][axis] * step;
+      step *= target[j];
+    }
+    if (loops.group[axis] == group ? outside : along != 0) return false;
+    if (loops.group[axis] == group) axes.push_back({loops.space[axis], along});
+  }
+  return counts_each_once(axes, length);
+}
+// The elements of a region's rows.
+inline bool counts_rows(const nest& loops, int group, const region_attribute& region, const axis_map& map) {
+  const int first = region.space.rank() - region.row_axes;
+  return counts_axes(loops, group, region.space, map, [&](int axis) { return axis >= first; });
+}
+
 inline std::int64_t row_length(const region_attribute& region) {
   std::int64_t length = 1;
   for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis)
@@ -32408,6 +32442,7 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   detail::known_times times;
   extraction best = detail::choose_without(all, options, without, times);
   if (options.search_passes == 0) return best;
+  without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;
@@ -43757,48 +43792,12 @@ class exchange_draft {
     for (int axis = 0; axis < others.space.rank(); ++axis) {
       if (!known[axis] && others.space[axis] != 1) return false;
     }
-    if (!counts_columns(others, 3, map) || !counts_rows(region)) return false;
+    // Columns of this product are the terms of the other's sums, and the elements of the region's rows.
+    if (!counts_axes(loops_, 2, others.space, map, [&](int axis) { return others.group[axis] == 3; }) ||
+        !counts_rows(loops_, 2, region_, region))
+      return false;
     return compose_access(others.accesses[0], others.space.rank(), map, {}, loops_.space, result_) &&
            is_plain(result_) && !depends_beside(loops_, result_, {0, 1, 3});
-  }
-
-  // Whether columns of this product are the terms of the other's sums, each once.
-  [[nodiscard]] bool counts_columns(const nest& others, int group, const axis_map& map) const {
-    std::int64_t length = 1;
-    std::int64_t along[max_rank]{};
-    bool starts = true;
-    for (int axis = others.space.rank(); axis-- > 0;) {
-      if (others.group[axis] != group) continue;
-      starts = starts && map.start[axis] == 0;
-      for (int k = 0; k < loops_.space.rank(); ++k) along[k] += map.step[axis][k] * length;
-      length *= others.space[axis];
-    }
-    return starts && are_columns(along, length);
-  }
-  // And the elements of the region's rows.
-  [[nodiscard]] bool counts_rows(const axis_map& map) const {
-    const int first = region_.space.rank() - region_.row_axes;
-    std::int64_t length = 1;
-    std::int64_t along[max_rank]{};
-    for (int j = region_.space.rank(); j-- > 0;) {
-      for (int k = 0; k < loops_.space.rank(); ++k) {
-        if (j >= first) along[k] += map.step[j][k] * length;
-        if (j < first && loops_.group[k] == 2 && loops_.space[k] != 1 && map.step[j][k] != 0) return false;
-      }
-      if (j < first) continue;
-      if (map.start[j] != 0) return false;
-      length *= region_.space[j];
-    }
-    return are_columns(along, length);
-  }
-  [[nodiscard]] bool are_columns(const std::int64_t (&along)[max_rank], std::int64_t length) const {
-    small_vector<counted_axis, max_rank> axes;
-    for (int k = 0; k < loops_.space.rank(); ++k) {
-      if (loops_.space[k] == 1) continue;
-      if (loops_.group[k] != 2 && along[k] != 0) return false;
-      if (loops_.group[k] == 2) axes.push_back({loops_.space[k], along[k]});
-    }
-    return counts_each_once(axes, length);
   }
 
   const char* emit(class_id result) {
@@ -44932,7 +44931,7 @@ class prologue_draft {
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
-    if (rows && !sums_over_k(draft.loops, map)) return "rows are not those of the product";
+    if (rows && !counts_rows(draft.loops, 3, region_, map)) return "rows are not those of the product";
     if (const char* problem = add_reads(draft, map)) return problem;
     if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
     if (std::ranges::find(draft.operands, owner) != draft.operands.end()) return "it would read itself";
@@ -44947,32 +44946,6 @@ class prologue_draft {
   }
 
  private:
-  // Whether the region's rows are the terms of the product's sums, each once.
-  [[nodiscard]] bool sums_over_k(const nest& loops, const axis_map& map) const {
-    const int first = region_.space.rank() - region_.row_axes;
-    const std::int64_t length = row_length(region_);
-    small_vector<counted_axis, max_rank> axes;
-    for (int axis = 0; axis < loops.space.rank(); ++axis) {
-      std::int64_t along = 0, row = 1;
-      bool outside = false;
-      for (int j = region_.space.rank(); j-- > 0;) {
-        if (j < first) {
-          outside = outside || map.step[j][axis] != 0;
-          continue;
-        }
-        along += map.step[j][axis] * row;
-        row *= region_.space[j];
-      }
-      if (loops.space[axis] == 1) continue;
-      if (loops.group[axis] == 3 ? outside : along != 0) return false;
-      if (loops.group[axis] == 3) axes.push_back({loops.space[axis], along});
-    }
-    for (int j = first; j < region_.space.rank(); ++j) {
-      if (map.start[j] != 0) return false;
-    }
-    return counts_each_once(axes, length);
-  }
-
   // What the region reads over the product's loops; one of these becomes the operand.
   const char* add_reads(product_draft& draft, const axis_map& map) {
     nest& loops = draft.loops;

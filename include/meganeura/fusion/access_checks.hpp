@@ -35,6 +35,40 @@ inline bool counts_each_once(small_vector<counted_axis, max_rank> axes, std::int
   return next == length;
 }
 
+// Whether the loops' axes of one group, and no others, count those of a target's axes that `is_counted`, each place
+// once, and none of its other axes.
+template <class Counted>
+bool counts_axes(const nest& loops, int group, const shape& target, const axis_map& map, const Counted& is_counted) {
+  std::int64_t length = 1;
+  for (int j = 0; j < target.rank(); ++j) {
+    if (!is_counted(j)) continue;
+    if (map.start[j] != 0) return false;
+    length *= target[j];
+  }
+  small_vector<counted_axis, max_rank> axes;
+  for (int axis = 0; axis < loops.space.rank(); ++axis) {
+    if (loops.space[axis] == 1) continue;
+    std::int64_t along = 0, step = 1;
+    bool outside = false;
+    for (int j = target.rank(); j-- > 0;) {
+      if (!is_counted(j)) {
+        outside = outside || map.step[j][axis] != 0;
+        continue;
+      }
+      along += map.step[j][axis] * step;
+      step *= target[j];
+    }
+    if (loops.group[axis] == group ? outside : along != 0) return false;
+    if (loops.group[axis] == group) axes.push_back({loops.space[axis], along});
+  }
+  return counts_each_once(axes, length);
+}
+// The elements of a region's rows.
+inline bool counts_rows(const nest& loops, int group, const region_attribute& region, const axis_map& map) {
+  const int first = region.space.rank() - region.row_axes;
+  return counts_axes(loops, group, region.space, map, [&](int axis) { return axis >= first; });
+}
+
 inline std::int64_t row_length(const region_attribute& region) {
   std::int64_t length = 1;
   for (int axis = region.space.rank() - region.row_axes; axis < region.space.rank(); ++axis)

@@ -138,48 +138,12 @@ class exchange_draft {
     for (int axis = 0; axis < others.space.rank(); ++axis) {
       if (!known[axis] && others.space[axis] != 1) return false;
     }
-    if (!counts_columns(others, 3, map) || !counts_rows(region)) return false;
+    // Columns of this product are the terms of the other's sums, and the elements of the region's rows.
+    if (!counts_axes(loops_, 2, others.space, map, [&](int axis) { return others.group[axis] == 3; }) ||
+        !counts_rows(loops_, 2, region_, region))
+      return false;
     return compose_access(others.accesses[0], others.space.rank(), map, {}, loops_.space, result_) &&
            is_plain(result_) && !depends_beside(loops_, result_, {0, 1, 3});
-  }
-
-  // Whether columns of this product are the terms of the other's sums, each once.
-  [[nodiscard]] bool counts_columns(const nest& others, int group, const axis_map& map) const {
-    std::int64_t length = 1;
-    std::int64_t along[max_rank]{};
-    bool starts = true;
-    for (int axis = others.space.rank(); axis-- > 0;) {
-      if (others.group[axis] != group) continue;
-      starts = starts && map.start[axis] == 0;
-      for (int k = 0; k < loops_.space.rank(); ++k) along[k] += map.step[axis][k] * length;
-      length *= others.space[axis];
-    }
-    return starts && are_columns(along, length);
-  }
-  // And the elements of the region's rows.
-  [[nodiscard]] bool counts_rows(const axis_map& map) const {
-    const int first = region_.space.rank() - region_.row_axes;
-    std::int64_t length = 1;
-    std::int64_t along[max_rank]{};
-    for (int j = region_.space.rank(); j-- > 0;) {
-      for (int k = 0; k < loops_.space.rank(); ++k) {
-        if (j >= first) along[k] += map.step[j][k] * length;
-        if (j < first && loops_.group[k] == 2 && loops_.space[k] != 1 && map.step[j][k] != 0) return false;
-      }
-      if (j < first) continue;
-      if (map.start[j] != 0) return false;
-      length *= region_.space[j];
-    }
-    return are_columns(along, length);
-  }
-  [[nodiscard]] bool are_columns(const std::int64_t (&along)[max_rank], std::int64_t length) const {
-    small_vector<counted_axis, max_rank> axes;
-    for (int k = 0; k < loops_.space.rank(); ++k) {
-      if (loops_.space[k] == 1) continue;
-      if (loops_.group[k] != 2 && along[k] != 0) return false;
-      if (loops_.group[k] == 2) axes.push_back({loops_.space[k], along[k]});
-    }
-    return counts_each_once(axes, length);
   }
 
   const char* emit(class_id result) {

@@ -377,6 +377,7 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   detail::known_times times;
   extraction best = detail::choose_without(all, options, without, times);
   if (options.search_passes == 0) return best;
+  without.seconds += best.seconds;
   const auto attempt = [&](const detail::left_out& more) {
     extraction found = detail::choose_without(all, options, more, times);
     if (found.seconds >= best.seconds) return;

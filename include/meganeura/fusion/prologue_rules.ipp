@@ -146,7 +146,7 @@ class prologue_draft {
     axis_map map;
     if (!solve_index(draft.loops, 1, region_.space, region_.space.rank(), region_.output, true, map))
       return "the operand's order is not affine in the product's loops";
-    if (rows && !sums_over_k(draft.loops, map)) return "rows are not those of the product";
+    if (rows && !counts_rows(draft.loops, 3, region_, map)) return "rows are not those of the product";
     if (const char* problem = add_reads(draft, map)) return problem;
     if (draft.operands.size() > pass_.limits().buffers) return "too many operands";
     if (std::ranges::find(draft.operands, owner) != draft.operands.end()) return "it would read itself";
@@ -161,32 +161,6 @@ class prologue_draft {
   }
 
  private:
-  // Whether the region's rows are the terms of the product's sums, each once.
-  [[nodiscard]] bool sums_over_k(const nest& loops, const axis_map& map) const {
-    const int first = region_.space.rank() - region_.row_axes;
-    const std::int64_t length = row_length(region_);
-    small_vector<counted_axis, max_rank> axes;
-    for (int axis = 0; axis < loops.space.rank(); ++axis) {
-      std::int64_t along = 0, row = 1;
-      bool outside = false;
-      for (int j = region_.space.rank(); j-- > 0;) {
-        if (j < first) {
-          outside = outside || map.step[j][axis] != 0;
-          continue;
-        }
-        along += map.step[j][axis] * row;
-        row *= region_.space[j];
-      }
-      if (loops.space[axis] == 1) continue;
-      if (loops.group[axis] == 3 ? outside : along != 0) return false;
-      if (loops.group[axis] == 3) axes.push_back({loops.space[axis], along});
-    }
-    for (int j = first; j < region_.space.rank(); ++j) {
-      if (map.start[j] != 0) return false;
-    }
-    return counts_each_once(axes, length);
-  }
-
   // What the region reads over the product's loops; one of these becomes the operand.
   const char* add_reads(product_draft& draft, const axis_map& map) {
     nest& loops = draft.loops;
