@@ -292,6 +292,59 @@ TEST(plan_plan, one_kernel_more_takes_a_group_as_long_as_if_it_was_added) {
   EXPECT_TRUE(group.empty());
 }
 
+// Seconds of kernels that each take so much of a device's room, 10 us a round.
+double seconds_in_room(const std::vector<double>& rooms) {
+  kernel_group group;
+  for (const double room : rooms) {
+    kernel_time made{.alone = 0, .busy = 0, .room = room};
+    made.alone = 10e-6 * made.rounds();
+    group.add(made);
+  }
+  return group.seconds({});
+}
+
+TEST(plan_plan, kernels_share_the_room_of_a_device) {
+  const auto expect_rounds = [](const std::vector<double>& rooms, double rounds) {
+    EXPECT_NEAR(seconds_in_room(rooms), rounds * 10e-6, 1e-9) << testing::PrintToString(rooms);
+  };
+  expect_rounds({0.5, 0.5}, 1);
+  expect_rounds({0.7, 0.7}, 2);  // what has no room beside the first waits for it
+  expect_rounds({0.7, 0.7, 0.6}, 2);
+  expect_rounds({0.7, 0.7, 0.7}, 3);
+  expect_rounds({1.6}, 2);  // of which the second leaves room
+  expect_rounds({1.6, 0.4}, 2);
+  expect_rounds({1.6, 0.5}, 3);
+  expect_rounds({5.5}, 5.5);  // of many rounds the last counts by its share
+  expect_rounds({5.5, 6.5}, 12);
+  expect_rounds({5.5, 0.5}, 6.5);
+  expect_rounds({0.9, 0.9, 0, 0}, 2);  // little, or not known, is beside anything
+}
+
+// Two of a kind that fill most of the device stand beside what leaves room.
+TEST(plan_plan, what_nobody_waits_for_runs_where_there_is_room) {
+  for (const bool fills : {false, true}) {
+    graph g;
+    std::vector<kernel_time> times;
+    const auto add = [&](node_id made, const kernel_time& time) {
+      times.resize(g.size());
+      times[made] = time;
+      return made;
+    };
+    const kernel_time full{10e-6, 4e-6, 0.8}, side_time{9e-6, 4e-6, fills ? 0.8 : 0.0};
+    node_id chain = add(sum(g, {g.input("x", dtype::f32, {1000})}), {1e-6, 0.5e-6});
+    const node_id side = add(sum(g, {chain, g.input("z", dtype::f32, {1000})}), side_time);
+    for (int i = 0; i < 3; ++i) chain = add(sum(g, {chain}), full);
+    chain = add(sum(g, {chain}), {8.9e-6, 1e-6, 0.1});
+    g.add_output("y", add(sum(g, {chain, side}), {1e-6, 0.5e-6}));
+    g.add_output("large", sum(g, {sum(g, {g.input("w", dtype::f32, {100'000})})}));  // takes more memory than waiting
+    times.resize(g.size());
+    const plan::execution_plan made =
+        plan::make_plan(g, {}, {.in_place = false, .times = times, .launch = {1e-6, 0.1e-6}});
+    plan::verify(made);
+    EXPECT_EQ(std::ranges::find(made.steps, side, &plan::step::node)->group, fills ? 4u : 1u) << plan::to_text(made);
+  }
+}
+
 // What is needed much later is computed then; what is needed soon beside the others that could be.
 TEST(plan_plan, kernels_wait_for_long_and_not_for_short) {
   for (const std::uint32_t links : {5u, 20u}) {

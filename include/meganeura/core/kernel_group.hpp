@@ -6,40 +6,91 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 namespace meganeura::inline MEGANEURA_ABI {
 
-/// A group as long as the longest of its kernels, the next of which begins a little later each time, the longest first,
-/// and as the work of all of them, which waits for the first one's data.
-struct kernel_group {
-  /// Numbers in their order: groups are of few kernels.
-  struct sorted_numbers {
-    small_vector<double, 8> all;
-    void insert(double number) {
-      all.push_back(number);
-      for (std::size_t i = all.size() - 1; i > 0 && all[i] < all[i - 1]; --i) std::swap(all[i], all[i - 1]);
+/// The room a device has for workgroups, as shares that are free from some time on.
+class device_room {
+ public:
+  /// When the last workgroup of a kernel that may begin at `begin` has ended, each of which begins as soon as it can.
+  double end_of(const kernel_time& kernel, double begin) {
+    if (kernel.room == 0) return begin + kernel.alone;
+    const double stay = kernel.alone / kernel.rounds();
+    if (kernel.room > kernel_time::few_rounds) return fill(kernel.room * stay, begin);
+    double end = begin;
+    for (double left = kernel.room; left > least;) {
+      const share first = shares_[0];
+      const double taken = std::min(first.room, left);
+      shares_[0].room -= taken;
+      if (shares_[0].room <= least) drop(1);
+      end = std::max(first.free, begin) + stay;
+      put({end, taken});
+      left -= taken;
     }
-    void remove(double number) {
-      std::size_t at = 0;
-      while (at + 1 < all.size() && all[at] != number) ++at;
-      for (; at + 1 < all.size(); ++at) all[at] = all[at + 1];
-      all.resize(all.size() - 1);
-    }
-  };
+    return end;
+  }
 
-  sorted_numbers alone, idle;
+ private:
+  struct share {
+    double free, room;
+  };
+  static constexpr double least = 1e-6;
+
+  void drop(std::size_t count) {
+    std::copy(shares_.begin() + static_cast<std::ptrdiff_t>(count), shares_.end(), shares_.begin());
+    shares_.resize(shares_.size() - count);
+  }
+  void put(const share& made) {
+    for (share& each : shares_) {
+      if (each.free == made.free) {
+        each.room += made.room;
+        return;
+      }
+    }
+    shares_.push_back(made);
+    for (std::size_t i = shares_.size() - 1; i > 0 && shares_[i].free < shares_[i - 1].free; --i)
+      std::swap(shares_[i], shares_[i - 1]);
+  }
+  // So many rounds that the last of them counts no more than another: `work` is seconds of the whole room.
+  double fill(double work, double begin) {
+    double end = std::max(begin, shares_[0].free), room = 0;
+    std::size_t taken = 0;
+    while (true) {
+      for (; taken < shares_.size() && shares_[taken].free <= end; ++taken) room += shares_[taken].room;
+      const double next = taken < shares_.size() ? shares_[taken].free : end + work / room;
+      if (work <= (next - end) * room || taken == shares_.size()) break;
+      work -= (next - end) * room;
+      end = next;
+    }
+    end += work / room;
+    drop(taken);
+    put({end, room});
+    return end;
+  }
+
+  small_vector<share, 8> shares_{{0, 1}};  // the first one that is free is the first
+};
+
+/// A group as long as the longest of its kernels, the next of which begins a little later each time, the longest first,
+/// in what room those before it leave, and as the work of all of them, which waits for the first one's data.
+struct kernel_group {
+  small_vector<kernel_time, 8> kernels;  // the longest is the last
   double busy = 0;
 
-  [[nodiscard]] bool empty() const { return alone.all.empty(); }
+  [[nodiscard]] bool empty() const { return kernels.empty(); }
   void add(const kernel_time& kernel) {
-    alone.insert(kernel.alone);
-    idle.insert(kernel.alone - kernel.busy);
+    kernels.push_back(kernel);
+    for (std::size_t i = kernels.size() - 1; i > 0 && kernels[i].alone < kernels[i - 1].alone; --i)
+      std::swap(kernels[i], kernels[i - 1]);
     busy += kernel.busy;
   }
   void remove(const kernel_time& kernel) {
-    alone.remove(kernel.alone);
-    idle.remove(kernel.alone - kernel.busy);
+    std::size_t at = 0;
+    while (at + 1 < kernels.size() && kernels[at] != kernel) ++at;
+    for (; at + 1 < kernels.size(); ++at) kernels[at] = kernels[at + 1];
+    kernels.resize(kernels.size() - 1);
     busy -= kernel.busy;
   }
   [[nodiscard]] double seconds(const launch_time& launch) const { return empty() ? 0 : seconds_with(nullptr, launch); }
@@ -54,18 +105,22 @@ struct kernel_group {
     return 0.5 * launch.group * static_cast<double>(others);
   }
   [[nodiscard]] double seconds_with(const kernel_time* more, const launch_time& launch) const {
-    double longest = 0;
+    const std::size_t count = kernels.size() + (more ? 1 : 0);
+    const double launches = launch.group + static_cast<double>(count) * launch.dispatch;
+    if (count == 1) return launches + (more ? *more : kernels[0]).alone;
+    device_room room;
+    double longest = 0, work = busy + (more ? more->busy : 0), first = std::numeric_limits<double>::infinity();
     std::size_t begun = 0;
-    const auto begin = [&](double seconds) { longest = std::max(longest, seconds + later(begun++, launch)); };
-    const kernel_time* waits = more;
-    for (std::size_t i = alone.all.size(); i-- > 0;) {
-      if (waits && alone.all[i] <= waits->alone) begin(waits->alone), waits = nullptr;
-      begin(alone.all[i]);
+    const auto begin = [&](const kernel_time& kernel) {
+      longest = std::max(longest, room.end_of(kernel, later(begun++, launch)));
+      first = std::min(first, kernel.alone - kernel.busy);
+    };
+    for (std::size_t i = kernels.size(); i-- > 0;) {
+      if (more && kernels[i].alone <= more->alone) begin(*more), more = nullptr;
+      begin(kernels[i]);
     }
-    if (waits) begin(waits->alone);
-    double work = busy, first = empty() ? more->alone - more->busy : idle.all[0];
-    if (more) work += more->busy, first = std::min(first, more->alone - more->busy);
-    return launch.group + static_cast<double>(begun) * launch.dispatch + std::max(longest, work + first);
+    if (more) begin(*more);
+    return launches + std::max(longest, work + first);
   }
 };
 

@@ -260,6 +260,7 @@ class extractor {
 
   void find_cost(enode_id node) {
     time_[node] = time_of_(node);
+    time_[node].room = 0;  // is found by whoever places the kernels: those that nobody waits for stand elsewhere then
     cost_[node] = time_[node].alone + (launches(node) ? launch_.alone() : 0);
     if (by_groups_) cost_[node] -= launches(node) ? launch_.group : 0;
     if (more_ && !by_groups_) cost_[node] += more_(node);

@@ -19,7 +19,7 @@ inline double overlapped(double transfer, double arithmetic) {
 inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
                                  const device_profile& device) {
   const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
-  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish)};
+  return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish), sums.room};
 }
 
 // Of a kernel that only moves bytes.

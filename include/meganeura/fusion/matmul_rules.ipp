@@ -357,7 +357,7 @@ MEGANEURA_INLINE kernel_time kernel_family<op::matmul>::time(const engine& g, en
   }
   const double extra = epilogue_cost(g, id, product.finish, product.space, product.k_axes, device, bytes);
   const kernel_time sums = product_time(product, device), start = prologue_time(g, id, device, bytes);
-  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy}, bytes, extra, device);
+  kernel_time all = finished_time({sums.alone + start.alone, sums.busy + start.busy, sums.room}, bytes, extra, device);
   // The end of a workgroup on units waits for few invocations' programs, one operation after the other.
   constexpr double one_by_one = 25e-9;  // seconds, about that of four neighbours on an H100
   if (product.schedule.is_on_units()) {
