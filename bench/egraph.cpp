@@ -93,6 +93,7 @@ const std::vector<ablation> ablations{
     {"attention", {"attention"}},
     {"weights told by attention", {"attention_weights"}},
     {"gradients of attention", {"attention_gradients"}},
+    {"prepared rows", {"prepare_rows"}},
     {"parts of sums", {"splits"}},
     {"matrix units", {}, [](auto& o) { o.matrix_units = false; }},
 };

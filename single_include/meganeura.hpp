@@ -1521,7 +1521,8 @@ enum class op : std::uint8_t {
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
   attention,  // two products and the softmax between them: scores of queries and keys weigh values
-  result,     // one of the values that its operand, an implementation with several, stores
+  prepare_rows,  // rows as f16 terms, as attention on matrix units reads them
+  result,        // one of the values that its operand, an implementation with several, stores
 };
 
 inline constexpr int op_count = static_cast<int>(op::result) + 1;
@@ -1624,6 +1625,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
     {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
     {op::attention, "attention", -1, op_stage::implementation, true},
+    {op::prepare_rows, "prepare_rows", 1, op_stage::implementation, true},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(
@@ -2515,20 +2517,23 @@ struct matmul_attribute {
 
 /// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
 /// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`
-/// subgroups takes an equal share for the same rows, of which there are then as many times fewer.
+/// subgroups takes an equal share for the same rows, of which there are then as many times fewer. `prepared`: rows that
+/// several workgroups go through (keys and values; for gradients of these queries and gradients) come as
+/// op::prepare_rows makes them, as two operands more.
 struct attention_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t subgroups = 0, parts = 1, keys = 0;
+  bool prepared = false;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("subgroups", self.subgroups), visit("parts", self.parts),
-        visit("keys", self.keys);
+        visit("keys", self.keys), visit("prepared", self.prepared);
   }
   friend bool operator==(const attention_schedule&, const attention_schedule&) = default;
 };
-/// "split 8 subgroups parts 2 keys 64"; "fma".
+/// "split 8 subgroups parts 2 keys 64", "rounded 4 subgroups parts 1 keys 32 prepared"; "fma".
 [[nodiscard]] std::string to_string(const attention_schedule& value);
 
 /// What a kernel of attention computes: its rows, or what gradients of these are for queries, or for keys and values.
@@ -2549,6 +2554,8 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
 /// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
 /// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
+///
+/// The last two accesses and operands of a prepared schedule are those of prepared rows, which they number.
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
@@ -2563,6 +2570,8 @@ struct attention_attribute {
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
   [[nodiscard]] const index_map& values() const { return accesses[2]; }
   [[nodiscard]] const index_map& gradient() const { return accesses[3]; }
+  /// The first and second of prepared rows.
+  [[nodiscard]] const index_map& prepared(std::size_t which) const { return accesses[accesses.size() - 2 + which]; }
   /// How many accesses are those of operands in their order; behind them are the score's.
   [[nodiscard]] std::size_t own_accesses() const { return form == attention_form::output ? 3 : 6; }
   [[nodiscard]] const index_map& of_argument(int number) const {
@@ -2585,6 +2594,39 @@ struct attention_attribute {
         visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
+};
+
+/// How many there are, where an access numbers what it reads, without gaps.
+[[nodiscard]] constexpr std::int64_t count_of(const index_map& numbers, const shape& space) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < space.rank(); ++axis) last += (space[axis] - 1) * numbers.strides[axis];
+  return last + 1;
+}
+
+/// Rows of `space`, whose last axes lie along a row, as f16 terms: each times a power of two that brings its largest to
+/// [2^14, 2^15). The result, of u32, has them one behind the other, each as `terms` times `padded` / 2 pairs, zeros
+/// behind its end; of two terms both of four numbers lie side by side, and the second counts 2^-11. Behind all of them
+/// are the inverses of their factors, as f32: 0 for zeros, infinity for a row that has none, as f16 cannot hold it.
+/// `by_columns`: nor has one a row in whose neighbourhood a
+/// column is so far below others that its digits would be lost.
+struct prepare_attribute {
+  shape space;
+  int row_axes = 0;  // of those before the last axes
+  index_map access;
+  std::uint32_t terms = 1, padded = 0;
+  bool by_columns = false;
+
+  [[nodiscard]] std::int64_t rows() const {
+    std::int64_t count = 1;
+    for (int axis = 0; axis < row_axes; ++axis) count *= space[axis];
+    return count;
+  }
+  [[nodiscard]] std::int64_t words() const { return rows() * (std::int64_t{terms} * padded / 2 + 1); }
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("row_axes", self.row_axes), visit("access", self.access),
+        visit("terms", self.terms), visit("padded", self.padded), visit("by_columns", self.by_columns);
+  }
+  friend bool operator==(const prepare_attribute&, const prepare_attribute&) = default;
 };
 
 /// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
@@ -2658,7 +2700,7 @@ constexpr auto with_kinds(List list) {
 
 using all_attributes = decltype(with_kinds<0>(
     attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
-                   optimizer_attribute, region_attribute, attention_attribute, result_attribute>()));
+                   optimizer_attribute, region_attribute, attention_attribute, prepare_attribute, result_attribute>()));
 
 }  // namespace detail
 
@@ -16849,7 +16891,9 @@ struct device_profile {
   // ---- how long things take; with_rates has those of a device that was measured
   bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
   std::uint32_t compute_units = 132;  // multiprocessors; an estimate where the driver does not say
-  double bandwidth = 4e12;            // bytes per second
+  double bandwidth = 4e12;            // bytes per second, of what caches hold
+  double cache_bytes = 50e6;          // that is so much, and the rest comes at a share of the rate
+  double memory_share = 0.75;         // 3.0 TB/s as measured on an H100
   double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
   double matmul_flops = 40e12;        // of products and convolutions
   launch_time launch{1.34e-6, 0.16e-6};
@@ -21129,7 +21173,8 @@ MEGANEURA_INLINE std::string to_string(product_arithmetic value) {
 MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
   const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units()) return name;
-  return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
+  return fmt::format("{} {} subgroups parts {} keys {}{}", name, value.subgroups, value.parts, value.keys,
+                     value.prepared ? " prepared" : "");
 }
 
 MEGANEURA_INLINE std::string to_string(attention_form value) {
@@ -21291,6 +21336,10 @@ struct attribute_printer {
                        a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
                        to_string(a.weight), a.form == attention_form::output && !a.further.empty() ? " statistics" : "",
                        schedule);
+  }
+  std::string operator()(const prepare_attribute& a) const {
+    return fmt::format("space=[{}] rows={} terms {} of {}{}", fmt::join(a.space, ","), a.row_axes, a.terms, a.padded,
+                       a.by_columns ? " by columns" : "");
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {
@@ -30671,16 +30720,23 @@ inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
 }
 
+// Of bytes on their way, which caches hold for a while; those of a software device are memory.
+inline double transfer_time(double bytes, const device_profile& device) {
+  const double beyond = device.parallel ? std::max(0.0, bytes - device.cache_bytes) : 0;
+  return (bytes + beyond * (1 / device.memory_share - 1)) / device.bandwidth;
+}
+
 // Of a kernel that also moves `bytes` and does `operations` for its results.
 inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
                                  const device_profile& device) {
-  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
+  const double transfer = transfer_time(bytes, device), finish = operations / device.scalar_flops;
   return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish), sums.room};
 }
 
 // Of a kernel that only moves bytes.
 inline kernel_time streaming_time(double bytes, const device_profile& device) {
-  return {bytes / device.bandwidth, bytes / device.bandwidth};
+  const double seconds = transfer_time(bytes, device);
+  return {seconds, seconds};
 }
 
 // Elements an access touches over `space`, at most what its tensor holds.
@@ -31418,6 +31474,7 @@ enum class structural : std::uint8_t {
   fuse_attention,
   attention_weights,
   attention_gradients,
+  prepare_rows,
   exchange_sums,
   split_sum,
   split_filter,
@@ -31473,6 +31530,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
     // the products and rows that are its gradients
     {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // rows that several of its workgroups go through
+    {structural::prepare_rows, "prepare_rows", "attention", exactness::reassociates},
     // a row's sum of a product and its weights, as that of what the product multiplies
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // a product with few results and a long sum
@@ -31598,6 +31657,10 @@ struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> 
 // The gradients of such an attention, which know of its rows what two numbers say: neither weights nor their gradients
 // need be stored.
 struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Rows that every workgroup of an attention on matrix units turns into f16 terms: by a kernel before it, once.
+struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the
@@ -31984,6 +32047,11 @@ struct kernel_family<op::matmul> {
 
 template <>
 struct kernel_family<op::attention> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
+struct kernel_family<op::prepare_rows> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device);
 };
 
@@ -32464,17 +32532,31 @@ inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
   return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
 }
 
+// Of a node that computes otherwise what gradients of attention do, the sizes of these: itself is none.
+inline const shape* space_of_gradient_beside(const engine& g, enode_id id) {
+  if (g.node(id).dead || g.node(id).kind == op::attention || g.node(id).kind == op::result) return nullptr;
+  for (const enode_id other : g[g.find(g.node(id).owner)].nodes) {
+    if (const shape* space = gradient_space(g, other)) return space;
+    if (g.node(other).dead || g.node(other).kind != op::result) continue;
+    if (const shape* space = gradient_space(g, g[g.operand(other, 0)].nodes[0])) return space;
+  }
+  return nullptr;
+}
+
 // What a choice does without: choices that are better together than one by one, or in the way of such.
 struct left_out {
-  std::vector<shape> gradients{};  // of attention, by their sizes
+  std::vector<shape> gradients{}, beside_gradients{};  // of attention, by their sizes; what else computes the same
   bool prologues = false, softmaxes = false;
   double seconds = 1;  // that such a node costs more: still chosen where nothing else computes the value
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
     if (softmaxes && is_softmax_beside_attention(g, id)) return true;
-    const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
-    return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
+    const auto is_one_of = [](const std::vector<shape>& sizes, const shape* space) {
+      return space != nullptr && std::ranges::find(sizes, *space) != sizes.end();
+    };
+    return (!gradients.empty() && is_one_of(gradients, gradient_space(g, id))) ||
+           (!beside_gradients.empty() && is_one_of(beside_gradients, space_of_gradient_beside(g, id)));
   }
 };
 
@@ -32501,7 +32583,8 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 
 // Some choices are many at once, which an extraction does not find, or not back from, one by one. Prologues of products
 // are taken for the groups' sake alone; where weights by a softmax beside attention, or gradients of attention of a
-// size, are chosen, it is tried what comes of the same for them.
+// size, are chosen, it is tried what comes of the same for them; and where gradients of attention are not chosen, of
+// such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
   detail::known_times times;
@@ -32528,6 +32611,19 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (const shape& each : sizes) {
     detail::left_out more = without;
     more.gradients.push_back(each);
+    attempt(more);
+  }
+  std::vector<shape> others;
+  for (enode_id id{0}; id < static_cast<enode_id>(all.graph.node_count()); ++id) {
+    const shape* space = detail::gradient_space(all.graph, id);
+    if (space == nullptr || std::ranges::find(sizes, *space) != sizes.end()) continue;
+    const auto [batch, queries, channels, keys, width] = all.graph.get<attention_attribute>(id).sizes();
+    const bool are_few = 4 * static_cast<double>(batch * queries * keys) < options.device.cache_bytes / 4;
+    if (!are_few && std::ranges::find(others, *space) == others.end()) others.push_back(*space);
+  }
+  for (const shape& each : others) {
+    detail::left_out more = without;
+    more.beside_gradients.push_back(each);
     attempt(more);
   }
   return best;
@@ -41852,7 +41948,8 @@ namespace detail {
   const std::uint32_t rows = s.subgroups * unit.m;
   // Factors, and of the output totals and notes, of gradients what is known of queries and one note.
   const std::uint32_t more = node.form == attention_form::output
-                                 ? rows / s.parts + s.keys + 2 * rows + 2 * padded(channels, unit) + 4
+                                 ? rows / s.parts + s.keys + 2 * rows + padded(channels, unit) + 4 +
+                                       (s.prepared ? s.keys : padded(channels, unit))
                                  : 2 * (rows / s.parts + s.keys) + 3 * s.keys + 1;
   // Where units are emulated, results meet there.
   const std::uint32_t meeting =
@@ -41909,7 +42006,7 @@ namespace detail {
   const std::uint32_t threads = s.subgroups * device.subgroup_size, rows = s.subgroups / s.parts * unit.m;
   for (const std::int64_t length : {width, channels}) {
     const std::uint32_t each = lanes_of_row(static_cast<std::uint32_t>(length), unit);
-    if (threads % each != 0) return false;
+    if (threads % each != 0 || (s.prepared && padded(static_cast<std::uint32_t>(length), unit) % 8 != 0)) return false;
     // All arrive where lanes meet in workgroup memory.
     if (emulated && (s.keys * each % threads != 0 || rows * each % threads != 0)) return false;
   }
@@ -41917,7 +42014,7 @@ namespace detail {
          detail::ends_in_time(s, node, device);
 }
 
-/// What there is to choose from.
+/// What there is to choose from, of those that have prepared rows where the node's has.
 [[nodiscard]] inline std::vector<attention_schedule> attention_schedules(product_arithmetic arithmetic,
                                                                          const attention_attribute& node,
                                                                          const device_profile& device) {
@@ -41927,7 +42024,7 @@ namespace detail {
       for (const std::uint32_t keys : {128u, 64u, 32u, 16u, 8u}) {
         // Software drivers take long to compile more barriers.
         if (device.matrix_units == matrix_units::emulated && keys != parts * device.unit.n) continue;
-        const attention_schedule asked{arithmetic, subgroups, parts, keys};
+        const attention_schedule asked{arithmetic, subgroups, parts, keys, node.schedule.prepared};
         if (fits(asked, node, device)) found.push_back(asked);
       }
     }
@@ -41942,6 +42039,16 @@ struct attention_costs {
   double term, stage, way, way_of_gradients;
 };
 inline constexpr attention_costs split_attention{44, 3.5, 1.6, 3.6}, rounded_attention{21, 5.2, 1.6, 1.6};
+/// Where rows come prepared: of a product's way to its first terms, how much longer that of workgroups which begin
+/// together is, and what gradients, which read more, take besides; and how much of it a block of rows is on its way and
+/// waits for barriers, next to whose terms staging is nothing. 189 and 243 kernels on an H100 within 13 and 17 %.
+struct prepared_attention_costs {
+  double term, way, more_of_gradients, step;
+};
+inline constexpr prepared_attention_costs split_prepared{41.7, 1.3, 2.3, 0.08},
+    rounded_prepared{18.4, 1.35, 1.0, 0.096};
+/// Each share of a row's keys weighs anew what it has added up: 1500x1500x6/6x64 took 44.7 us whole and 57.9 in four.
+inline constexpr double more_of_shares = 0.1;
 inline constexpr double busy_subgroups = 8;
 
 /// Seconds of the schedule it has; `score`: of a score's programs beyond a scale, on the whole device.
@@ -41961,13 +42068,23 @@ inline constexpr double busy_subgroups = 8;
                        (node.form == attention_form::query_gradient ? along
                         : by_keys                                   ? along + across
                                                                     : 0);
-  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
-  const double block =
-      s.keys * ((along + across) * costs.stage * stage +
-                static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units));
   const double each = std::ceil(groups / device.compute_units);
-  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
   const bool is_output = node.form == attention_form::output;
+  const auto pairs_of = [&](double term) {
+    return s.keys * static_cast<double>(rows) * (terms * costs.multiply * term + score * device.compute_units);
+  };
+  if (s.prepared) {
+    const auto& [term, way, more_of_gradients, step] = split ? split_prepared : rounded_prepared;
+    const double beside = std::max(1.0, busy_subgroups / s.subgroups);  // workgroups of a multiprocessor
+    const double pairs = pairs_of(term) * (is_output ? 1 + more_of_shares * std::log2(s.parts) : 1);
+    const double wait = step * costs.once;
+    const double each_round = way * costs.once + blocks * (wait + beside * pairs);
+    return {std::ceil(each / beside) * each_round + (is_output ? 0 : more_of_gradients * costs.once),
+            groups * blocks * (wait / beside + pairs) / device.compute_units};
+  }
+  const auto& [term, stage, way, way_of_gradients] = split ? split_attention : rounded_attention;
+  const double block = s.keys * (along + across) * costs.stage * stage + pairs_of(term);
+  const double filled = std::min(1.0, std::min(each, 2.0) * s.subgroups / busy_subgroups);
   return {(is_output ? way : way_of_gradients) * costs.once + each * blocks * block / filled,
           groups * blocks * block / device.compute_units};
 }
@@ -42215,7 +42332,8 @@ inline attention_choice best_attention(attention_attribute node, product_arithme
   return best;
 }
 
-// One without matrix units and the quickest on them, as far as there are any; or the one asked for. As of products,
+// One without matrix units and the quickest on them, as far as there are any; or the one asked for, of which every
+// second number is one with prepared rows (prepare_rows). As of products,
 // `fast` rounds only to save more than a fifth of the time.
 inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
                                                                   const attention_attribute& node) {
@@ -42223,7 +42341,7 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
   if (pass.forced_schedule()) {
     const auto all = attention_schedules(usual, node, device);
-    if (!all.empty()) return {all[*pass.forced_schedule() % all.size()]};
+    if (!all.empty()) return {all[*pass.forced_schedule() / 2 % all.size()]};
   }
   small_vector<attention_schedule, 2> found;
   if (tiles_of_attention(node, device).rows != 0) found.push_back({});
@@ -44158,6 +44276,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
+  rewrite<detail::prepare_rows>();
   rewrite<detail::exchange_sums>();
   g_.rebuild();
   order_introduced();
@@ -44712,7 +44831,7 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(bytes / device.bandwidth,
+  const double busy = detail::overlapped(detail::transfer_time(bytes, device),
                                          elements * program_cost(region.program, device) / device.scalar_flops);
   return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }
@@ -44854,6 +44973,141 @@ MEGANEURA_INLINE void relu_mask::apply(implementation_pass& pass, enode_id id) {
     pass.note_applied(rule);
     return;
   }
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
+// Rows that several workgroups of an attention go through, as f16 terms that are made once.
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// From an attention on matrix units that makes such terms of its rows in each workgroup.
+class preparation_draft {
+ public:
+  preparation_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), id_(id), value_(g_.get<attention_attribute>(id)) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
+    if (operands.size() + 2 > pass_.limits().buffers) return "too many operands";
+    if (const char* problem = choose_schedule()) return problem;
+    const class_id owner = g_.find(g_.node(id_).owner);
+    const bool by_keys = value_.form == attention_form::key_gradients;
+    const rule_mask why = bit(prepare_rows::rule) | g_.node(id_).reasons;
+    const std::size_t group_of_rows = by_keys ? queries : keys;
+    struct read_rows {
+      std::size_t access, along;
+    };
+    for (const auto& [access, along] : {read_rows{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}}) {
+      auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
+      rows.by_columns = access == 2;  // values are added up column by column
+      const class_id from = g_.operand(id_, access);
+      const class_id made = g_.add(op::prepare_rows, dtype::u32, {rows.words()}, rows, {&from, 1}, why);
+      pass_.introduce(made, owner);
+      value_.accesses.push_back(numbers);
+      value_.accesses.back().source = static_cast<int>(operands.size());
+      operands.push_back(made);
+    }
+    g_.add_to(owner, op::attention, value_, operands, why);
+    if (pass_.forced_schedule()) retire_others(owner);
+    return nullptr;
+  }
+
+ private:
+  // What computes the same without prepared rows, and of several results each.
+  void retire_others(class_id owner) {
+    class_list classes{owner};
+    for (const enode_id reader : g_[owner].parents) {
+      if (!g_.node(reader).dead && g_.node(reader).kind == op::result)
+        classes.push_back(g_.find(g_.node(reader).owner));
+    }
+    for (const class_id each : classes) {
+      const node_list nodes = g_[each].nodes;
+      for (const enode_id other : nodes) {
+        if (g_.node(other).kind == op::matmul || other == id_) g_.retire(other);
+      }
+    }
+  }
+
+  static constexpr std::size_t queries = 1, channels = 2, keys = 3, width = 4;  // groups of axes
+
+  // The quickest, if it saves anything; or where one is asked for, that one, if its number is odd.
+  const char* choose_schedule() {
+    const device_profile& device = pass_.device();
+    const product_arithmetic arithmetic = value_.schedule.arithmetic;
+    if (const auto forced = pass_.forced_schedule()) {
+      value_.schedule.prepared = *forced % 2 == 1;
+      return value_.schedule.prepared && fits(value_.schedule, value_, device) ? nullptr : "another one is asked for";
+    }
+    const std::int64_t rows = value_.schedule.subgroups / value_.schedule.parts * device.unit.m;
+    if (value_.sizes()[value_.form == attention_form::key_gradients ? 3 : 1] < 2 * rows)
+      return "few workgroups read the same rows";
+    const double before = time_of(value_, device).alone;
+    value_.schedule.prepared = true;
+    const attention_choice best = best_attention(value_, arithmetic, device);
+    value_.schedule = best.schedule;
+    return best.seconds < before ? nullptr : "it would save nothing";
+  }
+
+  // How rows of that access are prepared, and their numbers over the attention's loops: what they do not depend on
+  // they have once.
+  [[nodiscard]] std::pair<prepare_attribute, index_map> rows_of(const index_map& access, std::size_t group_of_rows,
+                                                                std::size_t along) const {
+    prepare_attribute made;
+    made.terms = value_.schedule.terms();
+    made.padded = padded(static_cast<std::uint32_t>(value_.sizes()[along]), pass_.device().unit);
+    small_vector<int, max_rank> from;
+    const auto counts = value_.axes();
+    const auto collect = [&](std::size_t wanted, bool once) {
+      int axis = 0;
+      for (std::size_t group = 0; group < counts.size(); ++group) {
+        for (int i = 0; i < counts[group]; ++i, ++axis) {
+          if (group == wanted && (!once || access.strides[axis] != 0)) from.push_back(axis);
+        }
+      }
+    };
+    collect(0, true), collect(group_of_rows, false);
+    made.row_axes = static_cast<int>(from.size());
+    index_map numbers;
+    std::int64_t stride = 1;
+    for (std::size_t i = from.size(); i-- > 0; stride *= value_.space[from[i]]) numbers.strides[from[i]] = stride;
+    collect(along, false);
+    made.access.source = 0, made.access.offset = access.offset;
+    for (const int axis : from) {
+      made.access.strides[made.space.rank()] = access.strides[axis];
+      made.space.push_back(value_.space[axis]);
+    }
+    return {made, numbers};
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id id_;
+  attention_attribute value_;
+};
+
+MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const attention_schedule& schedule = g.get<attention_attribute>(id).schedule;
+  if (!schedule.is_on_units() || schedule.prepared) return;
+  if (const char* problem = preparation_draft(pass, id).add()) {
+    const class_id owner = g.find(g.node(id).owner);
+    pass.note_missed({owner, owner, rule, problem});
+  } else {
+    pass.note_applied(rule);
+  }
+}
+
+// Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
+MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
+                                                                   const device_profile& device) {
+  kernel_time found = streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
+  found.alone += 0.5 * device.rounded.once;
+  return found;
 }
 
 }  // namespace detail
@@ -48225,6 +48479,22 @@ namespace meganeura::inline MEGANEURA_ABI::kernels {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 
+// Rows as f16 terms in memory, made once for all workgroups that read them.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+/// One operand, of f32; see prepare_attribute. errors: unsupported for rows longer than `fusion::widest_head`.
+[[nodiscard]] kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on);
+
+template <>
+struct generator<op::prepare_rows> {
+  [[nodiscard]] static kernel_dispatch make(const kernel_request& asked) {
+    return make_prepare_rows(asked.get<prepare_attribute>(), asked.on);
+  }
+};
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+
 // Kernels of fused loop nests: pointwise, and rows with any number of dependent reductions.
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
@@ -49143,6 +49413,18 @@ struct half_terms {
   return x;
 }
 
+/// Likewise of any number of lanes, in turn. Every invocation of the workgroup.
+[[nodiscard]] inline spirv::u32 largest_by_memory(spirv::kernel& k, const spirv::memory<spirv::u32>& through,
+                                                  const spirv::u32& index, const spirv::u32& x, std::uint32_t lanes) {
+  through[index] = x;
+  k.barrier();
+  const spirv::u32 first = index / lanes * lanes;
+  spirv::u32 found = through.load(first);
+  for (std::uint32_t i = 1; i < lanes; ++i) found = max(found, through.load(first + i));
+  k.barrier();
+  return found;
+}
+
 /// Units of 16x16x16 in subgroups of 32. Of sums and of operand a lane l holds as component e the element at row
 /// l/4 + 8 (e/4), column 2 (l%4) + e%2 + 8 (e/2%2): profile_of tries that, as nothing promises it. So a row belongs to
 /// four neighbouring lanes, and sums become an operand component by component.
@@ -49321,14 +49603,7 @@ class emulated_rows : public emulated_unit<Element> {
   void release_operands() const { this->meet(); }
   [[nodiscard]] spirv::u32 index() const { return shuffles_ > 1 ? k_.index_by_subgroups(shuffles_) : k_.local_index(); }
   [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x, std::uint32_t lanes) const {
-    if (lanes <= shuffles_) return largest_by_shuffles(k_, x, lanes);
-    lanes_[index()] = x;
-    k_.barrier();
-    const spirv::u32 first = index() / lanes * lanes;
-    spirv::u32 found = lanes_.load(first);
-    for (std::uint32_t i = 1; i < lanes; ++i) found = max(found, lanes_.load(first + i));
-    k_.barrier();
-    return found;
+    return lanes <= shuffles_ ? largest_by_shuffles(k_, x, lanes) : largest_by_memory(k_, lanes_, index(), x, lanes);
   }
 
  private:
@@ -50988,6 +51263,7 @@ class row_block {
   /// `index`: of the invocation.
   void place(const spirv::u32& batch, const spirv::u32& index) {
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    if (is_ragged()) first_row_ = k_.variable<spirv::u32>();
     const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * lanes_;
     for (std::uint32_t done = 0; done < pieces; done += threads) {
       const spirv::u32 at = index + done;
@@ -50995,14 +51271,16 @@ class row_block {
       values_.push_back(k_.variable<spirv::f32x4>());
     }
   }
+  /// To look at what comes before each() would be to wait for it.
   void fetch(const spirv::u32& first_row) {
+    if (is_ragged()) first_row_->store(first_row);
     for (std::size_t i = 0; i < pieces_.size(); ++i) k_.if_(pieces_[i].needed, [&] { fetch_piece(i, first_row); });
   }
   /// body(row, four, values) for each piece of this invocation.
   template <class Body>
   void each(const Body& body) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, values_[i].load()); });
+      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, filled_up(i)); });
     }
   }
   /// One element in memory.
@@ -51012,36 +51290,48 @@ class row_block {
   [[nodiscard]] std::uint32_t lanes() const { return lanes_; }
   [[nodiscard]] spirv::kernel& owner() const { return k_; }
 
- private:
+ protected:
   struct piece {
     spirv::u32 row, four;
     spirv::boolean needed;
   };
+  [[nodiscard]] const std::vector<piece>& pieces() const { return pieces_; }
+  [[nodiscard]] spirv::u32 inside(const spirv::u32& row) const {
+    return is_ragged() ? min(row, spirv::u32(plan_.row_count - 1)) : row;
+  }
+
+ private:
   [[nodiscard]] bool reads_fours() const { return plan_.width == 4 && plan_.along_k; }
   // Lanes behind a row's end, where a row has a power of two of them.
   [[nodiscard]] bool is_filled() const { return lanes_ * 4 > plan_.k_count; }
 
+  [[nodiscard]] bool is_ragged() const { return plan_.row_count % rows_ != 0; }
+
   void fetch_piece(std::size_t i, const spirv::u32& first_row) {
     using namespace spirv;
-    const bool ragged = plan_.row_count % rows_ != 0;
-    const u32 row = first_row + pieces_[i].row;
-    const u32 start = base_ + offset_of(plan_.rows, ragged ? min(row, u32(plan_.row_count - 1)) : row);
-    const boolean inside = ragged ? row < plan_.row_count : boolean(true);
+    const u32 start = base_ + offset_of(plan_.rows, inside(first_row + pieces_[i].row));
     const u32 first = pieces_[i].four * 4u, last(plan_.k_count - 1);
     if (reads_fours()) {
       const u32 at = is_filled() ? min(first, last - 3u) : first;
-      const f32x4 four = from4_->load((start + offset_of(plan_.k, at)) >> 2u);
-      const boolean kept = is_filled() ? inside && first < plan_.k_count : inside;
-      values_[i].store(ragged || is_filled() ? select(vector(kept, kept, kept, kept), four, f32x4(0.0f)) : four);
+      values_[i].store(from4_->load((start + offset_of(plan_.k, at)) >> 2u));
       return;
     }
     std::vector<f32> parts;
-    for (std::uint32_t j = 0; j < 4; ++j) {
-      const u32 at = first + j;
-      const f32 value = from_.load(start + offset_of(plan_.k, is_filled() ? min(at, last) : at));
-      parts.push_back(select(is_filled() ? inside && at < plan_.k_count : inside, value, f32(0)));
-    }
+    for (std::uint32_t j = 0; j < 4; ++j)
+      parts.push_back(from_.load(start + offset_of(plan_.k, is_filled() ? min(first + j, last) : first + j)));
     values_[i].store(vector(parts[0], parts[1], parts[2], parts[3]));
+  }
+
+  // With zeros where there is nothing.
+  [[nodiscard]] spirv::f32x4 filled_up(std::size_t i) const {
+    using namespace spirv;
+    const f32x4 four = values_[i].load();
+    if (!is_ragged() && !is_filled()) return four;
+    const boolean is_row = is_ragged() ? first_row_->load() + pieces_[i].row < plan_.row_count : boolean(true);
+    const auto is_there = [&](std::uint32_t j) {
+      return is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+    };
+    return select(vector(is_there(0), is_there(1), is_there(2), is_there(3)), four, f32x4(0.0f));
   }
 
   spirv::kernel& k_;
@@ -51050,6 +51340,7 @@ class row_block {
   std::optional<spirv::memory<spirv::f32x4>> from4_;
   std::uint32_t rows_, lanes_;
   spirv::u32 base_;
+  std::optional<spirv::var<spirv::u32>> first_row_;  // of what is on its way
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
@@ -51129,8 +51420,11 @@ class attention_kernel {
  protected:
   /// Of what the score's program reads, behind the bindings of the node's own operands.
   void bind_others(std::span<const dtype> types) {
-    for (std::size_t i = node_.own_accesses(); i < types.size(); ++i)
+    const std::size_t end = types.size() - (node_.schedule.prepared ? 2 : 0);
+    for (std::size_t i = node_.own_accesses(); i < end; ++i)
       others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+    for (std::size_t i = end; i < types.size(); ++i)
+      prepared_.push_back(k_.storage_buffer<spirv::u32>(i == end ? "first_prepared" : "second_prepared"));
   }
   /// And behind these, of its rows.
   void bind_output() {
@@ -51226,6 +51520,14 @@ class attention_kernel {
     (*statistics_)[at] = largest;
     (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
   }
+  /// Number `which` of the rows that come prepared, where they do: from there. Behind batch_.
+  template <class Rows>
+  void read_prepared(Rows& rows, std::size_t which, const spirv::u32& index) const {
+    if (!node_.schedule.prepared) return;
+    const index_map& numbers = node_.prepared(which);
+    rows.read_prepared(prepared_[which], static_cast<std::uint32_t>(count_of(numbers, node_.space)),
+                       group_offset(node_.space, numbers, 0, node_.batch_axes, batch_), index);
+  }
   [[nodiscard]] std::uint32_t row_count() const { return static_cast<std::uint32_t>(node_.sizes()[0]) * query_count_; }
 
   static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
@@ -51236,6 +51538,7 @@ class attention_kernel {
 
  private:
   std::vector<bound_tensor> others_;
+  std::vector<spirv::memory<spirv::u32>> prepared_;
   std::optional<stored_rows> out_;
   std::optional<spirv::memory<spirv::f32>> statistics_;
 };
@@ -55971,9 +56274,10 @@ class tile_loader {
     }
   }
 
-  void stage(const spirv::u32& buffer) {
+  /// What was fetched from first_k on.
+  void stage(const spirv::u32& buffer, const spirv::u32& first_k) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i, buffer * (tile_k_ * row_fours_)); });
+      if_needed(pieces_[i], [&] { stage_piece(i, buffer * (tile_k_ * row_fours_), first_k); });
     }
   }
 
@@ -55994,37 +56298,32 @@ class tile_loader {
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
   }
 
+  [[nodiscard]] bool is_ragged() const { return plan_.k_count % tile_k_ != 0; }
+
+  // To look at what comes before it is staged would be to wait for it.
   void fetch_piece(std::size_t i, const spirv::u32& first_k) {
     const spirv::u32 at = first_k + pieces_[i].kk;
-    const bool ragged = plan_.k_count % tile_k_ != 0;
     const std::uint32_t last = plan_.k_count - (plan_.along_k ? plan_.width : 1);
-    const spirv::u32 clamped = ragged ? min(at, spirv::u32(last)) : at;
+    const spirv::u32 clamped = is_ragged() ? min(at, spirv::u32(last)) : at;
     const spirv::u32 offset = pieces_[i].base + offset_of(plan_.k, clamped);
-    // Beyond the last k both operands are zero, not just one: the other may hold an infinity.
-    const spirv::boolean inside = ragged ? at < plan_.k_count : spirv::boolean(true);
-    if (plan_.width == 4) {
-      const spirv::f32x4 value = from4_->load(offset >> 2u);
-      keep_inside(i, value, inside);
-    } else {
-      ones_[i].store(select(inside, from_.load(offset), spirv::f32(0)));
-    }
+    if (plan_.width == 4) fours_[i].store(from4_->load(offset >> 2u));
+    if (plan_.width == 1) ones_[i].store(from_.load(offset));
   }
 
-  void keep_inside(std::size_t i, const spirv::f32x4& value, const spirv::boolean& inside) {
-    if (inside.is_literal() && inside.bits != 0) return fours_[i].store(value);
-    fours_[i].store(vector(select(inside, value[0], spirv::f32(0)), select(inside, value[1], spirv::f32(0)),
-                           select(inside, value[2], spirv::f32(0)), select(inside, value[3], spirv::f32(0))));
-  }
-
-  void stage_piece(std::size_t i, const spirv::u32& start) {
+  void stage_piece(std::size_t i, const spirv::u32& start, const spirv::u32& first_k) {
     const piece& p = pieces_[i];
+    // Beyond the last k both operands are zero, not just one: the other may hold an infinity.
+    const spirv::boolean inside = is_ragged() ? first_k + p.kk < plan_.k_count : spirv::boolean(true);
+    const auto kept = [&](const spirv::f32& x) { return is_ragged() ? select(inside, x, spirv::f32(0)) : x; };
     if (plan_.width == 4 && !plan_.along_k) {
-      staged_[start + p.kk * row_fours_ + (p.row >> 2u)] = fours_[i].load();
+      const spirv::f32x4 four = fours_[i].load();
+      staged_[start + p.kk * row_fours_ + (p.row >> 2u)] =
+          is_ragged() ? vector(kept(four[0]), kept(four[1]), kept(four[2]), kept(four[3])) : four;
       return;
     }
     for (std::uint32_t j = 0; j < (plan_.along_k ? plan_.width : 1); ++j) {
       const spirv::f32 value = plan_.width == 4 ? fours_[i].load()[j] : ones_[i].load();
-      staged_.component(start + (p.kk + j) * row_fours_ + (p.row >> 2u), p.row & 3u) = value;
+      staged_.component(start + (p.kk + j) * row_fours_ + (p.row >> 2u), p.row & 3u) = kept(value);
     }
   }
 
@@ -56196,8 +56495,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product(sums.size())};
     for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
-      left.stage(buffer);
-      right.stage(buffer);
+      left.stage(buffer, first_k);
+      right.stage(buffer, first_k);
       k.barrier();
       const u32 next = first_k + step;
       k.if_(next < k_count, [&] {
@@ -56739,6 +57038,369 @@ MEGANEURA_INLINE kernel_dispatch make_optimizer(const optimizer_attribute& rule,
         });
       });
   return {owner.finish(), grid.groups};
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels
+// Definitions for kernels/prepare_rows.hpp.
+// What kernels of attention on matrix units share: rows as scaled f16 terms, and products of fragments of these.
+
+namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
+
+/// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
+/// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
+/// f32; rows with anything larger than fits then have none, as have those whose largest would keep too few bits, and
+/// those with infinities and NaN.
+struct f16_scale {
+  static constexpr int most = 62;
+  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23, too_small = (127u - most - 8) << 23;
+  spirv::i32 exponent;
+  f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
+      : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
+                     spirv::i32(-most))) {}
+  [[nodiscard]] spirv::f32 factor() const { return power_of_two(exponent); }
+  [[nodiscard]] spirv::f32 inverse() const { return power_of_two(-exponent); }
+  /// Whether a row with that largest magnitude has one.
+  [[nodiscard]] static spirv::boolean exists(const spirv::u32& magnitude) {
+    return magnitude == 0u || (magnitude >= too_small && magnitude < too_large);
+  }
+};
+
+/// write(term, pairs) of four numbers in one or two terms; `with_small`: see half_terms_of.
+template <class Write>
+void each_term(const spirv::f32x4& x, std::uint32_t terms, bool with_small, const Write& write) {
+  using namespace spirv;
+  const auto pairs = [](const f32& a, const f32& b, const f32& c, const f32& d) {
+    return u32x2(vector(pack_half(vector(a, b)), pack_half(vector(c, d))));
+  };
+  if (terms == 1) return write(0u, pairs(x[0], x[1], x[2], x[3]));
+  const half_terms of[] = {half_terms_of(x[0], with_small), half_terms_of(x[1], with_small),
+                           half_terms_of(x[2], with_small), half_terms_of(x[3], with_small)};
+  write(0u, pairs(of[0].high, of[1].high, of[2].high, of[3].high));
+  write(1u, pairs(of[0].low, of[1].low, of[2].low, of[3].low));
+}
+
+/// What stands for the inverse of a factor that there is none of: infinity.
+inline constexpr std::uint32_t infinity_bits = 0x7f800000;
+
+/// Rows of one operand as f16 terms in workgroup memory: made of f32 as they come, or as op::prepare_rows has made
+/// them.
+class f16_rows : public row_block {
+ public:
+  f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
+           const matrix_shape& unit)
+      : row_block(k, plan, name, rows, fusion::lanes_of_row(plan.k_count, unit)),
+        fours_(fusion::padded(plan.k_count, unit) / 4),
+        line_(fusion::staged_line(plan.k_count, unit)),
+        rows_(rows),
+        terms_(terms) {}
+
+  void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
+  /// `with_small`: see half_terms_of.
+  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x, bool with_small) const {
+    owner().if_(is_inside(four), [&] {
+      each_term(x, terms_, with_small, [&](std::uint32_t term, const spirv::u32x2& pairs) {
+        (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] = pairs;
+      });
+    });
+  }
+
+  /// From now on rows are read there, `count` of all in all, those of this batch from number `first` on. Those of a
+  /// block lie one behind the other: invocation `index` has each sixteen bytes of them.
+  void read_prepared(const spirv::memory<spirv::u32>& from, std::uint32_t count, const spirv::u32& first,
+                     const spirv::u32& index) {
+    using namespace spirv;
+    prepared_ = from, prepared_parts_ = owner().view<u32x4>(from);
+    prepared_count_ = count, first_prepared_ = first;
+    const std::uint32_t threads = owner().local_size()[0], parts = rows_ * parts_of_row();
+    for (std::uint32_t done = 0; done < parts; done += threads) {
+      const u32 at = index + done;
+      parts_.push_back({at / parts_of_row(), at % parts_of_row(), done + threads > parts ? at < parts : boolean(true)});
+      moved_.push_back(owner().variable<u32x4>());
+    }
+    for (std::uint32_t done = 0; done < rows_; done += threads) {
+      factors_.push_back({index + done, 0u, done + threads > rows_ ? index + done < rows_ : boolean(true)});
+      inverses_.push_back(owner().variable<f32>());
+    }
+  }
+  [[nodiscard]] bool is_prepared() const { return prepared_.has_value(); }
+  /// The inverse of a row's factor, of rows that are prepared.
+  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row) const {
+    return spirv::bitcast<spirv::f32>(prepared_->load(first_prepared_ + row + prepared_count_ * (terms_ * fours_ * 2)));
+  }
+  /// Rows behind the last one are the last one, where they are prepared.
+  void fetch(const spirv::u32& first_row) {
+    if (!is_prepared()) return row_block::fetch(first_row);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      owner().if_(parts_[i].needed, [&] {
+        const spirv::u32 row = first_prepared_ + inside(first_row + parts_[i].row);
+        moved_[i] = prepared_parts_->load(row * parts_of_row() + parts_[i].four);
+      });
+    }
+    for (std::size_t i = 0; i < factors_.size(); ++i)
+      owner().if_(factors_[i].needed, [&] { inverses_[i] = inverse(inside(first_row + factors_[i].row)); });
+  }
+  /// Those that were fetched, which are prepared: stage(row, inverse) once a row.
+  template <class Stage>
+  void stage_prepared(const Stage& stage) const {
+    using namespace spirv;
+    const std::uint32_t second = terms_ == 1 ? 1 : rows_ * line_;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      owner().if_(parts_[i].needed, [&] {
+        const u32 to = parts_[i].row * line_ + parts_[i].four * (terms_ == 1 ? 2u : 1u);
+        const u32x4 part = moved_[i].load();
+        (*staged_)[to + at_] = vector(part[0], part[1]);
+        (*staged_)[to + (at_ + second)] = vector(part[2], part[3]);
+      });
+    }
+    for (std::size_t i = 0; i < factors_.size(); ++i)
+      owner().if_(factors_[i].needed, [&] { stage(factors_[i].row, inverses_[i].load()); });
+  }
+  /// Of those that were fetched from `first_row` on, rows whose inverse is below `least` become that much smaller.
+  void lower(const spirv::u32& first_row, const spirv::f32& least) const {
+    using namespace spirv;
+    const auto numbers = [](const u32& a, const u32& b) {
+      const f32x2 first = unpack_half(a), second = unpack_half(b);
+      return f32x4(vector(first[0], first[1], second[0], second[1]));
+    };
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const f32 own = inverse(inside(first_row + parts_[i].row));
+      owner().if_(parts_[i].needed && own < least, [&] {
+        const u32x4 part = moved_[i].load();
+        const f32x4 first = numbers(part[0], part[1]), second = numbers(part[2], part[3]), by(own / least);
+        std::vector<u32x2> pairs;
+        const auto collect = [&](std::uint32_t, const u32x2& each) { pairs.push_back(each); };
+        if (terms_ == 1) each_term(first * by, 1, true, collect), each_term(second * by, 1, true, collect);
+        if (terms_ == 2) each_term((first + second * f32x4(1.0f / 2048.0f)) * by, 2, true, collect);
+        moved_[i] = vector(pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]);
+      });
+    }
+  }
+  /// Where the fragment that begins there is staged.
+  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
+                                      bool along_k) const {
+    return {row * line_ + (at_ + term * rows_ * line_ + along / 4), line_, along_k};
+  }
+  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * rows_ * line_; }
+  [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
+
+ private:
+  // A row has a power of two of lanes, of which some are behind its end.
+  [[nodiscard]] spirv::boolean is_inside(const spirv::u32& four) const {
+    return fours_ == lanes() ? spirv::boolean(true) : four < fours_;
+  }
+  // Of sixteen bytes: four numbers in two terms, or eight in one.
+  [[nodiscard]] std::uint32_t parts_of_row() const { return terms_ * fours_ / 2; }
+
+  std::uint32_t fours_, line_, rows_, terms_;
+  std::uint32_t at_ = 0;
+  std::optional<spirv::memory<spirv::u32x2>> staged_;
+  std::optional<spirv::memory<spirv::u32>> prepared_;
+  std::optional<spirv::memory<spirv::u32x4>> prepared_parts_;
+  std::uint32_t prepared_count_ = 0;
+  spirv::u32 first_prepared_;
+  std::vector<piece> parts_, factors_;  // what this invocation moves of rows, and the rows whose factors it does
+  std::vector<spirv::var<spirv::u32x4>> moved_;
+  std::vector<spirv::var<spirv::f32>> inverses_;
+};
+
+/// Each row as it is prepared, or brought to f16's range; the inverse of its factor is kept. missing(): where a row has
+/// none.
+template <class Units, class Missing>
+void stage_by_rows(spirv::kernel& k, const Units& units, const f16_rows& block,
+                   const spirv::memory<spirv::f32>& factors, std::uint32_t first_factor, const Missing& missing) {
+  using namespace spirv;
+  if (block.is_prepared()) {
+    return block.stage_prepared([&](const u32& row, const f32& inverse) {
+      factors[row + first_factor] = inverse;
+      k.if_(bitcast<u32>(inverse) == infinity_bits, missing);
+    });
+  }
+  block.each([&](const u32& row, const u32& four, const f32x4& x) {
+    const u32x4 of_four = magnitudes(x);
+    const u32 here = max(max(of_four[0], of_four[1]), max(of_four[2], of_four[3]));
+    const u32 largest = units.largest_of_lanes(here, block.lanes());
+    const f16_scale scale(largest, 14);
+    block.stage(row, four, x * f32x4(scale.factor()), false);
+    k.if_(four == 0u, [&] {
+      factors[row + first_factor] = scale.inverse();
+      k.if_(!f16_scale::exists(largest), missing);
+    });
+  });
+}
+
+/// A fragment in each of its terms.
+template <class Units, class Staged>
+[[nodiscard]] std::vector<typename Units::operand> load_terms(const Units& units, const spirv::memory<Staged>& staged,
+                                                              std::uint32_t terms, const f16_rows& from,
+                                                              const spirv::u32& row, std::uint32_t along, bool along_k,
+                                                              spirv::matrix_use use) {
+  std::vector<typename Units::operand> found;
+  for (std::uint32_t term = 0; term < terms; ++term)
+    found.push_back(units.load(staged, from.fragment(term, row, along, along_k), use));
+  return found;
+}
+
+/// total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
+template <class Units, class Fragments>
+void add_terms(const Units& units, std::uint32_t terms, const typename Units::sums& total, std::span<const Fragments> a,
+               std::span<const Fragments> b) {
+  if (terms == 1) {
+    for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(total, a[i][0], b[i][0]);
+    return;
+  }
+  const typename Units::sums part = units.zero();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    units.multiply_add(part, a[i][0], b[i][1]);
+    units.multiply_add(part, a[i][1], b[i][0]);
+  }
+  units.scale(part, 1.0f / 2048.0f);
+  for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(part, a[i][0], b[i][0]);
+  units.add(total, part);
+}
+
+/// errors: unsupported where the device has no such units, or no room.
+inline void expect_fits(const attention_attribute& node, const device_profile& on) {
+  if (fusion::fits(node.schedule, node, on)) return;
+  fail(error_category::unsupported,
+       "attention schedule '{}' was asked for heads {} and {} wide; it needs f16 matrix units whose results lie in "
+       "rows, "
+       "{} bytes of workgroup memory, {} invocations and heads up to {} wide; the device has {} bytes and {} "
+       "invocations",
+       to_string(node.schedule), node.sizes()[4], node.sizes()[2], fusion::shared_bytes_of(node.schedule, node, on),
+       node.schedule.subgroups * on.subgroup_size, fusion::widest_head_on_units, on.max_shared_bytes,
+       on.max_invocations);
+}
+
+}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
+
+namespace meganeura::inline MEGANEURA_ABI::kernels {
+
+namespace detail {
+
+[[nodiscard]] inline matmul_problem rows_of(const prepare_attribute& node) {
+  matmul_problem problem;
+  problem.offset_a = static_cast<std::uint32_t>(node.access.offset);
+  for (int axis = 0; axis < node.space.rank(); ++axis) {
+    const auto extent = static_cast<std::uint32_t>(node.space[axis]),
+               stride = static_cast<std::uint32_t>(node.access.strides[axis]);
+    (axis < node.row_axes ? problem.m : problem.k).push_back({extent, stride, 0, 0});
+  }
+  return problem;
+}
+
+/// One kernel. Neighbouring invocations share a row, each four of its elements; largest_of_lanes as units have it.
+class row_preparation {
+ public:
+  row_preparation(spirv::kernel& k, const prepare_attribute& node, const device_profile& on, std::uint32_t lanes)
+      : k_(k),
+        node_(node),
+        lanes_(lanes),
+        by_shuffles_(on.subgroup_shuffle && lanes <= on.subgroup_size),
+        from_(k, plan_operand(rows_of(node), true), "rows", k.local_size()[0] / lanes, lanes),
+        out_(k.storage_buffer<spirv::u32>("prepared", spirv::access::write)),
+        pairs_(k.view<spirv::u32x2>(out_)),
+        both_(k.view<spirv::u32x4>(out_)) {
+    if (by_shuffles_) k.require_subgroup_size(on.subgroup_size);
+    if (!by_shuffles_) lanes_meet_ = k.shared<spirv::u32>(k.local_size()[0]);
+    if (node.by_columns) {
+      magnitudes_ = k.shared<spirv::u32x4>(k.local_size()[0]);
+      columns_ = k.shared<spirv::u32>(2);
+    }
+    index_ = by_shuffles_ ? k.index_by_subgroups(on.subgroup_size) : k.local_index();
+  }
+
+  void emit(const spirv::u32& linear) {
+    using namespace spirv;
+    const u32 first = linear * (k_.local_size()[0] / lanes_);
+    const auto count = static_cast<std::uint32_t>(node_.rows());
+    const std::uint32_t fours = node_.padded / 4;
+    from_.place(0u, index_);
+    from_.fetch(first);
+    from_.each([&](const u32& local, const u32& four, const f32x4& x) {
+      const u32x4 of_four = magnitudes(x);
+      const u32 largest = largest_of_lanes(max(max(of_four[0], of_four[1]), max(of_four[2], of_four[3])));
+      const f16_scale scale(largest, 14);
+      const boolean is_held =
+          node_.by_columns ? f16_scale::exists(largest) && !has_lost_column(of_four) : f16_scale::exists(largest);
+      const u32 row = first + local;
+      k_.if_(row < count && four < fours, [&] {
+        const f32x4 scaled = x * f32x4(scale.factor());
+        std::vector<u32x2> pairs;
+        each_term(scaled, node_.terms, false, [&](std::uint32_t, const u32x2& each) { pairs.push_back(each); });
+        if (node_.terms == 1) pairs_[row * fours + four] = pairs[0];
+        if (node_.terms == 2) both_[row * fours + four] = vector(pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]);
+        k_.if_(four == 0u, [&] {
+          const u32 inverse = select(largest == 0u, u32(0), bitcast<u32>(scale.inverse()));
+          out_[row + count * (node_.terms * fours * 2)] = select(is_held, inverse, u32(infinity_bits));
+        });
+      });
+    });
+  }
+
+ private:
+  [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x) {
+    if (by_shuffles_) return largest_by_shuffles(k_, x, lanes_);
+    return largest_by_memory(k_, *lanes_meet_, index_, x, lanes_);
+  }
+  // Whether of the workgroup's rows a column that is not all zeros is too far below the largest number of all. Every
+  // invocation, which has four columns of a row.
+  [[nodiscard]] spirv::boolean has_lost_column(const spirv::u32x4& of_four) {
+    using namespace spirv;
+    constexpr std::uint32_t binades = 26;
+    (*magnitudes_)[index_] = of_four;
+    k_.if_(index_ < 2u, [&] { (*columns_)[index_] = u32(0); });
+    k_.barrier();
+    const boolean is_first = index_ < lanes_;
+    k_.if_(is_first, [&] {
+      const var<u32x4> found = k_.variable<u32x4>();
+      found = of_four;
+      k_.for_(lanes_, k_.local_size()[0], lanes_,
+              [&](const u32& at) { found = max(found.load(), magnitudes_->load(index_ + at)); });
+      (*magnitudes_)[index_] = found.load();
+      const u32x4 all = found.load();
+      static_cast<void>((*columns_)[0u].atomic_max(max(max(all[0], all[1]), max(all[2], all[3]))));
+    });
+    k_.barrier();
+    k_.if_(is_first, [&] {
+      const u32x4 all = magnitudes_->load(index_);
+      for (std::uint32_t c = 0; c < 4; ++c) {
+        k_.if_(all[c] != 0u && all[c] + (binades << 23) < columns_->load(0u), [&] { (*columns_)[1u] = u32(1); });
+      }
+    });
+    k_.barrier();
+    return columns_->load(1u) != 0u;
+  }
+
+  spirv::kernel& k_;
+  const prepare_attribute& node_;
+  std::uint32_t lanes_;
+  bool by_shuffles_;
+  row_block from_;
+  spirv::memory<spirv::u32> out_;
+  spirv::memory<spirv::u32x2> pairs_;
+  spirv::memory<spirv::u32x4> both_;
+  std::optional<spirv::memory<spirv::u32>> lanes_meet_;
+  std::optional<spirv::memory<spirv::u32x4>> magnitudes_;
+  std::optional<spirv::memory<spirv::u32>> columns_;  // of all columns the largest number; whether one is lost
+  spirv::u32 index_;
+};
+
+}  // namespace detail
+
+MEGANEURA_INLINE kernel_dispatch make_prepare_rows(const prepare_attribute& node, const device_profile& on) {
+  const std::uint32_t lanes = std::bit_ceil(node.padded / 4);
+  if (node.padded == 0 || node.padded % 8 != 0 || node.padded > fusion::widest_head)
+    fail(error_category::unsupported,
+         "rows of {} elements were to be prepared; there are kernels of up to {}, in eights", node.padded,
+         fusion::widest_head);
+  const std::uint32_t threads = std::max(lanes, std::bit_floor(std::min(256u, on.max_invocations)));
+  spirv::kernel k(fmt::format("prepare_rows {}x{}", node.rows(), node.padded), {threads, 1, 1});
+  detail::row_preparation rows(k, node, on, lanes);
+  const std::uint64_t count = ceil_div<std::uint64_t>(static_cast<std::uint64_t>(node.rows()), threads / lanes);
+  const auto groups = detail::spread_groups(count, on);
+  const spirv::u32 linear = detail::linear_group(k, groups);
+  detail::if_inside(k, linear, count, std::uint64_t{groups[0]} * groups[1], [&] { rows.emit(linear); });
+  return {k.finish(), groups};
 }
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
@@ -58204,133 +58866,6 @@ MEGANEURA_INLINE kernel_dispatch make_rows_trial(const device_profile& device) {
 
 }  // namespace meganeura::inline MEGANEURA_ABI::kernels
 // Definitions for kernels/attention_cooperative.hpp.
-// What kernels of attention on matrix units share: rows as scaled f16 terms, and products of fragments of these.
-
-namespace meganeura::inline MEGANEURA_ABI::kernels::detail {
-
-/// f16 has f32's precision in two terms, not its range: what is staged is multiplied by a power of two that brings the
-/// largest of a row to [2^target, 2^(target + 1)). Such exponents end at 62, so that those of two operands meet in one
-/// f32; rows with anything larger than fits then have none, as have those whose largest would keep too few bits, and
-/// those with infinities and NaN.
-struct f16_scale {
-  static constexpr int most = 62;
-  static constexpr std::uint32_t too_large = (127u + 14 + most) << 23, too_small = (127u - most - 8) << 23;
-  spirv::i32 exponent;
-  f16_scale(const spirv::u32& magnitude, const spirv::i32& target)
-      : exponent(max(min(target + 127 - spirv::bitcast<spirv::i32>(magnitude >> 23u), spirv::i32(most)),
-                     spirv::i32(-most))) {}
-  [[nodiscard]] spirv::f32 factor() const { return power_of_two(exponent); }
-  [[nodiscard]] spirv::f32 inverse() const { return power_of_two(-exponent); }
-  /// Whether a row with that largest magnitude has one.
-  [[nodiscard]] static spirv::boolean exists(const spirv::u32& magnitude) {
-    return magnitude == 0u || (magnitude >= too_small && magnitude < too_large);
-  }
-};
-
-/// Rows of one operand as f16 terms in workgroup memory.
-class f16_rows : public row_block {
- public:
-  f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
-           const matrix_shape& unit)
-      : row_block(k, plan, name, rows, fusion::lanes_of_row(plan.k_count, unit)),
-        fours_(fusion::padded(plan.k_count, unit) / 4),
-        line_(fusion::staged_line(plan.k_count, unit)),
-        rows_(rows),
-        terms_(terms) {}
-
-  void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
-  /// `with_small`: see half_terms_of.
-  void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x, bool with_small) const {
-    using namespace spirv;
-    const auto write = [&](std::uint32_t term, const f32x4& v) {
-      (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
-          vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
-    };
-    // A row has a power of two of lanes, of which some are behind its end.
-    owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
-      if (terms_ == 1) return write(0, x);
-      const half_terms of[] = {half_terms_of(x[0], with_small), half_terms_of(x[1], with_small),
-                               half_terms_of(x[2], with_small), half_terms_of(x[3], with_small)};
-      write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
-      write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
-    });
-  }
-  /// Where the fragment that begins there is staged.
-  [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
-                                      bool along_k) const {
-    return {row * line_ + (at_ + term * rows_ * line_ + along / 4), line_, along_k};
-  }
-  [[nodiscard]] std::uint32_t staged_size() const { return terms_ * rows_ * line_; }
-  [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
-
- private:
-  std::uint32_t fours_, line_, rows_, terms_;
-  std::uint32_t at_ = 0;
-  std::optional<spirv::memory<spirv::u32x2>> staged_;
-};
-
-/// Each row brought to f16's range; the inverse of its factor is kept. missing(): where a row has none.
-template <class Units, class Missing>
-void stage_by_rows(spirv::kernel& k, const Units& units, const f16_rows& block,
-                   const spirv::memory<spirv::f32>& factors, std::uint32_t first_factor, const Missing& missing) {
-  using namespace spirv;
-  block.each([&](const u32& row, const u32& four, const f32x4& x) {
-    const u32x4 of_four = magnitudes(x);
-    const u32 here = max(max(of_four[0], of_four[1]), max(of_four[2], of_four[3]));
-    const u32 largest = units.largest_of_lanes(here, block.lanes());
-    const f16_scale scale(largest, 14);
-    block.stage(row, four, x * f32x4(scale.factor()), false);
-    k.if_(four == 0u, [&] {
-      factors[row + first_factor] = scale.inverse();
-      k.if_(!f16_scale::exists(largest), missing);
-    });
-  });
-}
-
-/// A fragment in each of its terms.
-template <class Units, class Staged>
-[[nodiscard]] std::vector<typename Units::operand> load_terms(const Units& units, const spirv::memory<Staged>& staged,
-                                                              std::uint32_t terms, const f16_rows& from,
-                                                              const spirv::u32& row, std::uint32_t along, bool along_k,
-                                                              spirv::matrix_use use) {
-  std::vector<typename Units::operand> found;
-  for (std::uint32_t term = 0; term < terms; ++term)
-    found.push_back(units.load(staged, from.fragment(term, row, along, along_k), use));
-  return found;
-}
-
-/// total += the products of a[i] and b[i]; of split ones outside of the unit, which truncates.
-template <class Units, class Fragments>
-void add_terms(const Units& units, std::uint32_t terms, const typename Units::sums& total, std::span<const Fragments> a,
-               std::span<const Fragments> b) {
-  if (terms == 1) {
-    for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(total, a[i][0], b[i][0]);
-    return;
-  }
-  const typename Units::sums part = units.zero();
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    units.multiply_add(part, a[i][0], b[i][1]);
-    units.multiply_add(part, a[i][1], b[i][0]);
-  }
-  units.scale(part, 1.0f / 2048.0f);
-  for (std::size_t i = 0; i < a.size(); ++i) units.multiply_add(part, a[i][0], b[i][0]);
-  units.add(total, part);
-}
-
-/// errors: unsupported where the device has no such units, or no room.
-inline void expect_fits(const attention_attribute& node, const device_profile& on) {
-  if (fusion::fits(node.schedule, node, on)) return;
-  fail(error_category::unsupported,
-       "attention schedule '{}' was asked for heads {} and {} wide; it needs f16 matrix units whose results lie in "
-       "rows, "
-       "{} bytes of workgroup memory, {} invocations and heads up to {} wide; the device has {} bytes and {} "
-       "invocations",
-       to_string(node.schedule), node.sizes()[4], node.sizes()[2], fusion::shared_bytes_of(node.schedule, node, on),
-       node.schedule.subgroups * on.subgroup_size, fusion::widest_head_on_units, on.max_shared_bytes,
-       on.max_invocations);
-}
-
-}  // namespace meganeura::inline MEGANEURA_ABI::kernels::detail
 
 namespace meganeura::inline MEGANEURA_ABI::kernels {
 
@@ -58352,7 +58887,7 @@ class attention_on_units : public attention_kernel {
         key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
         values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
         staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, node.form, width_, channel_count_, device))),
-        factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
+        factors_(k.shared<spirv::f32>(rows_ + s_.keys + (s_.prepared ? s_.keys : values_.padded()))),
         totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
         notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
     bind_others(types);
@@ -58377,13 +58912,22 @@ class attention_on_units : public attention_kernel {
     key_.begin(staged_, Rows<u32x2>::keeps_operands ? 0 : query_.staged_size());
     values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
 
+    read_prepared(key_, 0, index_), read_prepared(values_, 1, index_);
     query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
     clear_notes();
     k_.barrier();
     stage_by_rows(query_, 0);
+    if (s_.prepared) find_unit();
     k_.barrier();
     begin();
-    add_up_until_all_fits();
+    if (s_.prepared) {
+      use_unit();
+      clear_sums();
+      k_.barrier();
+      add_up();
+    } else {
+      add_up_until_all_fits();
+    }
     k_.if_(
         notes_.load(values_.padded() + without) != 0u, [&] { store_one_by_one(); }, [&] { finish(); });
   }
@@ -58401,6 +58945,7 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
   [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+  [[nodiscard]] std::uint32_t first_value_factor() const { return rows_ + s_.keys; }
 
   void clear_notes() {
     for_each_below(k_, index_, values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
@@ -58424,6 +58969,59 @@ class attention_on_units : public attention_kernel {
     for (std::uint32_t i = 0; i < fragments_of_channels(); ++i) weighed_.push_back(units_.zero());
   }
 
+  void clear_sums() {
+    units_.each_row([&](const auto& slot, const spirv::u32&) {
+      units_.set(*largest_, slot, nothing), units_.set(*total_, slot, spirv::f32(0));
+    });
+    for (const sums& each : weighed_) units_.clear(each);
+  }
+
+  // Of all values that come prepared the largest inverse of a row's factor, which weights count, and whether another
+  // one is below 2^-14 of it: their weights would lose digits. Nothing helps where it is below 2^-28.
+  void find_unit() {
+    using namespace spirv;
+    const var<u32> largest = k_.variable<u32>(), least = k_.variable<u32>();
+    for_each_below(k_, index_, key_count_, [&](const u32& row) {
+      const u32 inverse = bitcast<u32>(values_.inverse(row));
+      largest = max(largest.load(), inverse);
+      k_.if_(inverse != 0u, [&] { least = max(least.load(), ~inverse); });
+    });
+    static_cast<void>(notes_[0u].atomic_max(largest.load()));
+    static_cast<void>(notes_[1u].atomic_max(least.load()));
+  }
+  void use_unit() {
+    using namespace spirv;
+    const u32 largest = notes_.load(0u), least = ~notes_.load(1u);
+    unit_of_values_ = bitcast<f32>(largest);
+    least_in_unit_ = *unit_of_values_ * f32(0x1p-14f);
+    is_low_ = bitcast<f32>(least) < *least_in_unit_;
+    k_.if_(largest == infinity_bits || bitcast<f32>(least) < *unit_of_values_ * f32(0x1p-28f), [&] { note(without); });
+  }
+
+  // With the factors of their channels, or prepared, with those of rows, which weights make up for. Values so far below
+  // others of all their channel that digits would be lost have none.
+  void stage_values(const spirv::u32& first_key) {
+    using namespace spirv;
+    if (!s_.prepared) {
+      const var<u32x4> largest = k_.variable<u32x4>();  // of what this invocation has of a block
+      largest = u32x4(0u);
+      values_.each([&](const u32& row, const u32& four, const f32x4& x) {
+        const f32x4 scaled = x * *channel_factors_;
+        values_.stage(row, four, scaled, true);
+        largest = max(largest.load(), magnitudes(scaled));
+      });
+      const u32x4 found = largest.load();
+      for (std::uint32_t c = 0; c < 4; ++c)
+        k_.if_(found[c] != 0u && found[c] < (127u - 12) << 23, [&] { note(without); });
+      return;
+    }
+    const f32 per_unit = bitcast<f32>(u32(254u << 23) - bitcast<u32>(*unit_of_values_));
+    k_.if_(*is_low_, [&] { values_.lower(first_key, *least_in_unit_); });
+    values_.stage_prepared([&](const u32& row, const f32& inverse) {
+      factors_[row + first_value_factor()] = max(inverse, *least_in_unit_) * per_unit;
+    });
+  }
+
   // Factors of channels by the first block of their values, or by all of them where these do not do.
   void add_up_until_all_fits() {
     using namespace spirv;
@@ -58432,10 +59030,7 @@ class attention_on_units : public attention_kernel {
               [&] {
                 tries = tries.load() + 1u;
                 scale_channels(whole.load() != 0u);
-                units_.each_row([&](const auto& slot, const u32&) {
-                  units_.set(*largest_, slot, nothing), units_.set(*total_, slot, f32(0));
-                });
-                for (const sums& each : weighed_) units_.clear(each);
+                clear_sums();
                 add_up();
                 u32 largest = 0;
                 for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
@@ -58491,9 +59086,7 @@ class attention_on_units : public attention_kernel {
         0, key_count_, s_.keys,
         [&](const u32& first_key) {
           stage_by_rows(key_, first_key_factor());
-          values_.each([&](const u32& row, const u32& four, const f32x4& x) {
-            values_.stage(row, four, x * *channel_factors_, true);
-          });
+          stage_values(first_key);
           const u32 next = first_key + s_.keys;
           k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
           k_.barrier();
@@ -58571,12 +59164,14 @@ class attention_on_units : public attention_kernel {
         return sum * units_.at(*shrinking_, slot);
       });
     }
-    for (const sums& each : scores_) {
-      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.update(scores_[j], [&](const auto& slot, const u32&, const u32& column, const f32& value) {
         const f32 from_largest = value - units_.at(*seen_, slot);
         const f32 part = s_.terms() == 1 ? rounded_exp(from_largest, shift) : exp_below(from_largest, shift);
         units_.set(*total_, slot, units_.at(*total_, slot) + part);
-        return weight(value, part);
+        const f32 whole = weight(value, part);
+        if (!s_.prepared) return whole;
+        return whole * factors_.load(part_ * keys_each() + j * unit_.n + column + first_value_factor());
       });
     }
   }
@@ -58634,7 +59229,8 @@ class attention_on_units : public attention_kernel {
       total = total + totals_.load(own + all_rows) * factor;
     }
     std::vector<f32> of_four;
-    for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
+    for (std::uint32_t c = 0; c < 4; ++c)
+      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_channel_factor())));
     store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
     k_.if_(four == 0u, [&] {
       constexpr float unshift = 1.0f / static_cast<float>(1u << shift);
@@ -58690,14 +59286,17 @@ class attention_on_units : public attention_kernel {
   units units_;
   f16_rows query_, key_, values_;
   spirv::memory<spirv::u32x2> staged_;
-  spirv::memory<spirv::f32> factors_;  // the inverses of rows', of a block's keys', of channels'
-  spirv::memory<spirv::f32> totals_;   // of rows of subgroups: the largest scores, then the totals
-  spirv::memory<spirv::u32> notes_;    // channels' magnitudes; then what is noted
-  spirv::u32 index_, part_, row_;      // of the invocation; of the subgroup
+  // The inverses of rows', of a block's keys', of channels' or of a block's prepared values', in their unit.
+  spirv::memory<spirv::f32> factors_;
+  spirv::memory<spirv::f32> totals_;  // of rows of subgroups: the largest scores, then the totals
+  spirv::memory<spirv::u32> notes_;   // channels' magnitudes; then what is noted
+  spirv::u32 index_, part_, row_;     // of the invocation; of the subgroup
   std::vector<fragments> rows_of_query_;
   std::vector<sums> scores_, weighed_;
   std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;
   std::optional<spirv::f32x4> channel_factors_;
+  std::optional<spirv::f32> unit_of_values_, least_in_unit_;  // of those that come prepared
+  std::optional<spirv::boolean> is_low_;                      // whether some are below that
 };
 
 template <template <class> class Rows>
@@ -59126,7 +59725,7 @@ class cooperative_operand {
   }
 
   /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
-  /// zeros are.
+  /// the last ones come again: to look at what comes would be to wait for it.
   void fetch(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     const spirv::u32 first = plan_.along_k ? first_k / unit : first_k;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -59134,28 +59733,24 @@ class cooperative_operand {
       const std::size_t to = step * pieces_.size() + i;
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
-        const spirv::boolean inside = ends ? at < k_end() : spirv::boolean(true);
         const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
         if constexpr (from_half) {
-          const spirv::u32x4 words = wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
+          words_[to].store(wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance));
         } else if (grouped_) {
-          const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
-          floats_[to].store(ends && !start_ ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          floats_[to].store(wide_->load(p.base + offset_of(k_groups_, last) + p.distance));
           fetch_reads(p, step, first_k, ends);
         } else {
-          floats_[to].store(singles(p.row, at, ends));
+          floats_[to].store(singles(p.row, at));
         }
       });
     }
   }
 
-  /// Of the terms from first_k on.
+  /// Of the terms from first_k on; zeros behind the end of k.
   void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if_needed(pieces_[i], [&] {
-        stage_piece(i, step);
+        stage_piece(i, step, first_k, ends);
         if (pieces_[i].statistic) add_statistic(i, step, first_k, ends);
       });
     }
@@ -59424,14 +60019,13 @@ class cooperative_operand {
   // Groups or terms of k, as pieces count them.
   [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? ceil_div(plan_.k_count, unit) : plan_.k_count; }
 
-  // Separate loads for operands without aligned groups; behind the end of k zeros, or the last one again.
-  [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at, bool with_zeros) const {
+  // Separate loads for operands without aligned groups; behind the end of k the last one again.
+  [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at) const {
     std::vector<spirv::f32> four;
     for (std::uint32_t j = 0; j < 4; ++j) {
       const spirv::u32 own = min(first_row_ + row + (plan_.along_k ? 0 : j), spirv::u32(plan_.row_count - 1));
       const spirv::u32 k = plan_.along_k ? at * unit + j : at, last = min(k, spirv::u32(plan_.k_count - 1));
-      const spirv::f32 value = element(own, last);
-      four.push_back(with_zeros ? select(k < plan_.k_count, value, spirv::f32(0)) : value);
+      four.push_back(element(own, last));
     }
     return vector(four[0], four[1], four[2], four[3]);
   }
@@ -59439,13 +60033,24 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i, std::uint32_t step) {
+  // Whether each of a piece's elements is one of the operand's.
+  [[nodiscard]] spirv::value<spirv::scalar_kind::boolean, 4> inside(const piece& p, const spirv::u32& first_k) const {
+    const spirv::u32 at = (plan_.along_k ? first_k / unit : first_k) + p.k;
+    if (grouped_ || !plan_.along_k) return vector_of(at < k_end());
+    const auto is_below = [&](std::uint32_t j) { return at * unit + j < plan_.k_count; };
+    return vector(is_below(0), is_below(1), is_below(2), is_below(3));
+  }
+
+  void stage_piece(std::size_t i, std::uint32_t step, const spirv::u32& first_k, bool ends) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[step * pieces_.size() + i].load();
+      const u32x4 words = words_[step * pieces_.size() + i].load();
+      (*staged_)[p.slot] = ends ? select(inside(p, first_k), words, u32x4(0u)) : words;
     } else {
       f32x4 x = multiplied(i, step);
+      // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
+      if (ends && !start_) x = select(inside(p, first_k), x, f32x4(0.0f));
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
@@ -60333,6 +60938,7 @@ class attention_gradient_on_units : public attention_kernel {
 
   void place_all() {
     for (f16_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, index_);
+    for (const int which : {0, 1}) read_prepared(other(which), static_cast<std::size_t>(which), index_);
     std::uint32_t at = 0;
     for (const int which : {0, 1}) {
       own(which).begin(staged_, at);

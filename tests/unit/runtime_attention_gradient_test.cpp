@@ -93,10 +93,11 @@ bool has_units() { return profile_of(support::shared_device()).fragments_by_rows
 
 // Ways on matrix units: all that there are, or of emulated ones, which are slow, a few.
 std::vector<way> on_units() {
-  if (!has_units()) return {{.schedule = 0}, {.schedule = 1}, {.accuracy = precision::fast, .schedule = 0}};
+  if (!has_units())
+    return {{.schedule = 0}, {.schedule = 1}, {.schedule = 2}, {.accuracy = precision::fast, .schedule = 1}};
   std::vector<way> found;
   for (const precision accuracy : {precision::exact, precision::fast}) {
-    for (std::size_t i = 0; i < 28; ++i) found.push_back({.accuracy = accuracy, .schedule = i});
+    for (std::size_t i = 0; i < 56; ++i) found.push_back({.accuracy = accuracy, .schedule = i});
   }
   return found;
 }
@@ -145,11 +146,13 @@ TEST(runtime_attention_gradient, whatever_the_scale_on_matrix_units) {
     oracle::tensors<double> expected = oracle::interpreter<double>(g, leaves, {}).run();
     for (const precision accuracy : {precision::exact, precision::fast}) {
       if (accuracy == precision::fast && size != 60) continue;
-      const oracle::tensors<double> found = on_device(g, leaves, {.accuracy = accuracy, .schedule = 0});
-      for (const auto& [name, value] : found)
-        EXPECT_LE(oracle::relative_error(value.values, expected.at(name).values),
-                  accuracy == precision::exact ? 5e-6 : 1e-2)
-            << size << ' ' << name;
+      for (const std::size_t schedule : {0u, 1u}) {
+        const oracle::tensors<double> found = on_device(g, leaves, {.accuracy = accuracy, .schedule = schedule});
+        for (const auto& [name, value] : found)
+          EXPECT_LE(oracle::relative_error(value.values, expected.at(name).values),
+                    accuracy == precision::exact ? 5e-6 : 1e-2)
+              << size << ' ' << name;
+      }
     }
   }
 }
@@ -196,7 +199,8 @@ TEST(runtime_attention_gradient, what_is_no_number) {
       added[8 * 70 + key] = key == 40 ? std::nan("") : 0;
     }
     const oracle::tensors<double> stored = on_device(g, leaves, apart);
-    for (const way& how : {way{}, way{.schedule = 0}}) expect_alike(on_device(g, leaves, how), stored);
+    for (const way& how : {way{}, way{.schedule = 0}, way{.schedule = 1}})
+      expect_alike(on_device(g, leaves, how), stored);
   }
 }
 

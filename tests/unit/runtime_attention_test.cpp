@@ -26,7 +26,7 @@ using namespace meganeura;
 struct way {
   bool fuse = true;
   precision accuracy = precision::exact;
-  std::optional<std::size_t> schedule{};  // of those on units
+  std::optional<std::size_t> schedule{};  // of those on units; every second one has prepared rows
   bool small_units = false;               // of 8x8x8 where they are emulated
 };
 
@@ -50,13 +50,17 @@ std::vector<double> on_device(const graph& g, const oracle::tensors<double>& lea
   const device& gpu = device_for(how);
   const parameters weights(gpu, g);
   program run(gpu, g, weights, one_kernel(gpu, how));
-  std::size_t fused = 0, on_units = 0;
+  std::size_t fused = 0, on_units = 0, prepared = 0;
   for (const plan::step& each : run.plan().steps) {
     const auto* node = std::get_if<attention_attribute>(&run.plan().implementation.attribute_of(each.node));
     fused += node != nullptr, on_units += node != nullptr && node->schedule.is_on_units();
+    prepared += node != nullptr && node->schedule.prepared;
   }
   EXPECT_EQ(fused, how.fuse ? 1u : 0u) << to_text(run.plan());
   EXPECT_EQ(on_units, how.fuse && how.schedule ? 1u : 0u) << to_text(run.plan());
+  if (how.schedule && *how.schedule < 2) {
+    EXPECT_EQ(prepared, *how.schedule) << to_text(run.plan());
+  }
   support::set_inputs(run, g, leaves);
   run.submit({});
   return support::loaded(run.output("y"), dtype::f32, shape(g[g.outputs()[0].node].extents)).values;
@@ -109,7 +113,7 @@ bool has_units() { return profile_of(support::shared_device()).fragments_by_rows
 std::vector<way> on_units() {
   std::vector<way> found;
   for (const precision accuracy : {precision::exact, precision::fast}) {
-    for (std::size_t i = 0; i < (has_units() ? 28u : 2u); ++i)
+    for (std::size_t i = 0; i < (has_units() ? 56u : 4u); ++i)
       found.push_back({.accuracy = accuracy, .schedule = i, .small_units = true});
   }
   return found;
@@ -223,16 +227,26 @@ TEST(runtime_attention, what_is_no_number) { expect_three_kernels(what_is_no_num
 // With values as they are; with none of those, where f16 holds all; and with keys and queries besides.
 TEST(runtime_attention, what_is_no_number_on_matrix_units) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  number_case of = what_is_no_number();
-  const way how{.schedule = 0, .small_units = true};
-  expect_three_kernels(of, how);
-  auto& values = of.leaves.at("v").values;
-  values[40 * 5 + 1] = values[41 * 5 + 2] = 1;
-  expect_three_kernels(of, how);
-  of.leaves.at("k").values[50 * 4] = infinity;
-  of.leaves.at("k").values[51 * 4 + 2] = std::nan("");
-  of.leaves.at("q").values[9 * 4 + 3] = -infinity;
-  expect_three_kernels(of, how);
+  for (const std::size_t schedule : {0u, 1u}) {
+    number_case of = what_is_no_number();
+    const way how{.schedule = schedule, .small_units = true};
+    expect_three_kernels(of, how);
+    auto& values = of.leaves.at("v").values;
+    values[40 * 5 + 1] = values[41 * 5 + 2] = 1;
+    expect_three_kernels(of, how);
+    of.leaves.at("k").values[50 * 4] = infinity;
+    of.leaves.at("k").values[51 * 4 + 2] = std::nan("");
+    of.leaves.at("q").values[9 * 4 + 3] = -infinity;
+    expect_three_kernels(of, how);
+  }
+}
+
+std::vector<way> few_on_units() {
+  std::vector<way> found;
+  for (const precision accuracy : {precision::exact, precision::fast}) {
+    for (const std::size_t i : {0u, 1u}) found.push_back({.accuracy = accuracy, .schedule = i, .small_units = true});
+  }
+  return found;
 }
 
 // f16 has a small range: rows far below and above it, channels far apart, and values that grow all along.
@@ -250,16 +264,15 @@ TEST(runtime_attention, whatever_the_scale_on_matrix_units) {
       v[i] = std::ldexp(v[i], channel + grown);
     }
     const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
-    for (const precision accuracy : {precision::exact, precision::fast}) {
-      const std::vector<double> found =
-          on_device(g, leaves, {.accuracy = accuracy, .schedule = 0, .small_units = true});
+    for (const way& how : few_on_units()) {
+      const std::vector<double> found = on_device(g, leaves, how);
       std::vector<double> worst(6), largest(6);
       for (std::size_t i = 0; i < found.size(); ++i) {
         worst[i % 6] = std::max(worst[i % 6], std::abs(found[i] - expected[i]));
         largest[i % 6] = std::max(largest[i % 6], std::abs(expected[i]));
       }
       for (std::size_t c = 0; c < 6; ++c)
-        EXPECT_LE(worst[c] / largest[c], accuracy == precision::exact ? 2e-6 : 5e-3) << size << " channel " << c;
+        EXPECT_LE(worst[c] / largest[c], how.accuracy == precision::exact ? 2e-6 : 5e-3) << size << " channel " << c;
     }
   }
 }
@@ -277,8 +290,9 @@ TEST(runtime_attention, values_at_the_ends_of_the_range) {
       for (double& each : leaves.at("k").values) each = std::ldexp(each, -size);
     }
     const std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
-    for (const way& how : {way{}, way{.schedule = 0, .small_units = true},
-                           way{.accuracy = precision::fast, .schedule = 0, .small_units = true}}) {
+    std::vector<way> ways = few_on_units();
+    ways.emplace_back();
+    for (const way& how : ways) {
       const double permitted = how.accuracy == precision::fast ? 2e-3 : 2e-6;
       EXPECT_LE(oracle::relative_error(on_device(g, leaves, how), expected), permitted) << size;
     }
@@ -292,8 +306,20 @@ TEST(runtime_attention, hidden_values_take_no_digits_from_others) {
   for (std::size_t c = 0; c < 6; ++c) leaves.at("v").values[20 * 6 + c] = 1e6, leaves.at("v").values[c] = 1;
   leaves.at("v").values[14 * 6] = -1e7;
   std::vector<double> expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
-  std::vector<double> found = on_device(g, leaves, {.schedule = 0, .small_units = true});
-  for (std::size_t i = 0; i < 2 * 6; ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * 2) << i;
+  for (const std::size_t schedule : {0u, 1u}) {
+    const std::vector<double> found = on_device(g, leaves, {.schedule = schedule, .small_units = true});
+    for (std::size_t i = 0; i < 2 * 6; ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * 2) << schedule << " " << i;
+  }
+  // Not even where they are larger by far more than f16 has room for.
+  for (const std::size_t hidden : {15u, 20u}) {
+    for (std::size_t c = 0; c < 6; ++c) leaves.at("v").values[hidden * 6 + c] = 1e20;
+    expected = oracle::interpreter<double>(g, leaves, {}).run().at("y").values;
+    for (const std::size_t schedule : {0u, 1u}) {
+      const std::vector<double> found = on_device(g, leaves, {.schedule = schedule, .small_units = true});
+      for (std::size_t i = 0; i < 2 * 6; ++i) EXPECT_NEAR(found[i], expected[i], 2e-6 * 2) << schedule << " " << i;
+    }
+    for (std::size_t c = 0; c < 6; ++c) leaves.at("v").values[hidden * 6 + c] = 1;
+  }
 }
 
 // Rows of infinities as they are, which layers do not let come about; and weights that are hardly numbers.
@@ -318,7 +344,7 @@ TEST(runtime_attention, rows_that_see_nothing_and_weights_at_the_end) {
   for (std::size_t key = 1; key < 40; ++key) leaves.at("v").values[key * 5 + 4] = 1e37;
   const number_case all{g, leaves};
   expect_three_kernels(all, {});
-  expect_three_kernels(all, {.schedule = 0, .small_units = true});
+  for (const std::size_t schedule : {0u, 1u}) expect_three_kernels(all, {.schedule = schedule, .small_units = true});
 }
 
 }  // namespace

@@ -68,7 +68,9 @@ struct device_profile {
   // ---- how long things take; with_rates has those of a device that was measured
   bool parallel = true;               // workgroups run side by side; on a CPU nearly one after the other
   std::uint32_t compute_units = 132;  // multiprocessors; an estimate where the driver does not say
-  double bandwidth = 4e12;            // bytes per second
+  double bandwidth = 4e12;            // bytes per second, of what caches hold
+  double cache_bytes = 50e6;          // that is so much, and the rest comes at a share of the rate
+  double memory_share = 0.75;         // 3.0 TB/s as measured on an H100
   double scalar_flops = 30e12;        // f32 operations per second of plain arithmetic
   double matmul_flops = 40e12;        // of products and convolutions
   launch_time launch{1.34e-6, 0.16e-6};

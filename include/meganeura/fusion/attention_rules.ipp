@@ -69,7 +69,8 @@ inline attention_choice best_attention(attention_attribute node, product_arithme
   return best;
 }
 
-// One without matrix units and the quickest on them, as far as there are any; or the one asked for. As of products,
+// One without matrix units and the quickest on them, as far as there are any; or the one asked for, of which every
+// second number is one with prepared rows (prepare_rows). As of products,
 // `fast` rounds only to save more than a fifth of the time.
 inline small_vector<attention_schedule, 2> schedules_of_attention(const implementation_pass& pass,
                                                                   const attention_attribute& node) {
@@ -77,7 +78,7 @@ inline small_vector<attention_schedule, 2> schedules_of_attention(const implemen
   const product_arithmetic usual = arithmetic_of(pass.wanted_precision());
   if (pass.forced_schedule()) {
     const auto all = attention_schedules(usual, node, device);
-    if (!all.empty()) return {all[*pass.forced_schedule() % all.size()]};
+    if (!all.empty()) return {all[*pass.forced_schedule() / 2 % all.size()]};
   }
   small_vector<attention_schedule, 2> found;
   if (tiles_of_attention(node, device).rows != 0) found.push_back({});

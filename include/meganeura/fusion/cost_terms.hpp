@@ -15,16 +15,23 @@ inline double overlapped(double transfer, double arithmetic) {
   return std::max(transfer, arithmetic) + 0.05 * std::min(transfer, arithmetic);
 }
 
+// Of bytes on their way, which caches hold for a while; those of a software device are memory.
+inline double transfer_time(double bytes, const device_profile& device) {
+  const double beyond = device.parallel ? std::max(0.0, bytes - device.cache_bytes) : 0;
+  return (bytes + beyond * (1 / device.memory_share - 1)) / device.bandwidth;
+}
+
 // Of a kernel that also moves `bytes` and does `operations` for its results.
 inline kernel_time finished_time(const kernel_time& sums, double bytes, double operations,
                                  const device_profile& device) {
-  const double transfer = bytes / device.bandwidth, finish = operations / device.scalar_flops;
+  const double transfer = transfer_time(bytes, device), finish = operations / device.scalar_flops;
   return {overlapped(transfer, sums.alone + finish), overlapped(transfer, sums.busy + finish), sums.room};
 }
 
 // Of a kernel that only moves bytes.
 inline kernel_time streaming_time(double bytes, const device_profile& device) {
-  return {bytes / device.bandwidth, bytes / device.bandwidth};
+  const double seconds = transfer_time(bytes, device);
+  return {seconds, seconds};
 }
 
 // Elements an access touches over `space`, at most what its tensor holds.

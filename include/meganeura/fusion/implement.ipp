@@ -207,6 +207,7 @@ MEGANEURA_INLINE void implementation_pass::run(std::span<const class_id> roots) 
   find_outlets(roots);
   for (class_id id : order_) implement(id);
   rewrite<detail::attention_gradients>();
+  rewrite<detail::prepare_rows>();
   rewrite<detail::exchange_sums>();
   g_.rebuild();
   order_introduced();

@@ -90,6 +90,11 @@ struct kernel_family<op::attention> {
 };
 
 template <>
+struct kernel_family<op::prepare_rows> {
+  static kernel_time time(const engine& g, enode_id id, const device_profile& device);
+};
+
+template <>
 struct kernel_family<op::convolve> : implementation_family<op::convolve> {
   static kernel_time time(const engine& g, enode_id id, const device_profile& device) {
     const convolve_attribute& c = g.get<convolve_attribute>(id);
@@ -140,6 +145,7 @@ void for_each_implementation(Function f) {
 #include <meganeura/fusion/kernel_family.ipp>
 #include <meganeura/fusion/mask_rules.ipp>
 #include <meganeura/fusion/matmul_rules.ipp>
+#include <meganeura/fusion/prepare_rules.ipp>
 #include <meganeura/fusion/prologue_rules.ipp>
 #include <meganeura/fusion/region_rules.ipp>
 #include <meganeura/fusion/rotary_rules.ipp>

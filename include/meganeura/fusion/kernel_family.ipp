@@ -27,7 +27,7 @@ MEGANEURA_INLINE kernel_time region_time(const region_attribute& region, std::sp
   }
   const double occupancy = std::min(1.0, parallel / device.full_occupancy);
   // A small kernel is latency-bound, not slow in proportion: its whole data passes at the pace of what is in flight.
-  const double busy = detail::overlapped(bytes / device.bandwidth,
+  const double busy = detail::overlapped(detail::transfer_time(bytes, device),
                                          elements * program_cost(region.program, device) / device.scalar_flops);
   return {busy / std::max(occupancy, 1.0 / 64) + device.region_once, busy};
 }

@@ -334,17 +334,31 @@ inline bool is_softmax_beside_attention(const engine& g, enode_id id) {
   return std::ranges::any_of(g[g.find(g.node(id).owner)].nodes, is_another_way);
 }
 
+// Of a node that computes otherwise what gradients of attention do, the sizes of these: itself is none.
+inline const shape* space_of_gradient_beside(const engine& g, enode_id id) {
+  if (g.node(id).dead || g.node(id).kind == op::attention || g.node(id).kind == op::result) return nullptr;
+  for (const enode_id other : g[g.find(g.node(id).owner)].nodes) {
+    if (const shape* space = gradient_space(g, other)) return space;
+    if (g.node(other).dead || g.node(other).kind != op::result) continue;
+    if (const shape* space = gradient_space(g, g[g.operand(other, 0)].nodes[0])) return space;
+  }
+  return nullptr;
+}
+
 // What a choice does without: choices that are better together than one by one, or in the way of such.
 struct left_out {
-  std::vector<shape> gradients{};  // of attention, by their sizes
+  std::vector<shape> gradients{}, beside_gradients{};  // of attention, by their sizes; what else computes the same
   bool prologues = false, softmaxes = false;
   double seconds = 1;  // that such a node costs more: still chosen where nothing else computes the value
 
   [[nodiscard]] bool has(const engine& g, enode_id id) const {
     if (prologues && has_prologue(g, id)) return true;
     if (softmaxes && is_softmax_beside_attention(g, id)) return true;
-    const shape* space = gradients.empty() ? nullptr : gradient_space(g, id);
-    return space != nullptr && std::ranges::find(gradients, *space) != gradients.end();
+    const auto is_one_of = [](const std::vector<shape>& sizes, const shape* space) {
+      return space != nullptr && std::ranges::find(sizes, *space) != sizes.end();
+    };
+    return (!gradients.empty() && is_one_of(gradients, gradient_space(g, id))) ||
+           (!beside_gradients.empty() && is_one_of(beside_gradients, space_of_gradient_beside(g, id)));
   }
 };
 
@@ -371,7 +385,8 @@ inline extraction choose_without(saturated_graph& all, const optimize_options& o
 
 // Some choices are many at once, which an extraction does not find, or not back from, one by one. Prologues of products
 // are taken for the groups' sake alone; where weights by a softmax beside attention, or gradients of attention of a
-// size, are chosen, it is tried what comes of the same for them.
+// size, are chosen, it is tried what comes of the same for them; and where gradients of attention are not chosen, of
+// such whose weights are many, what comes of these.
 MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options& options) {
   detail::left_out without{.prologues = true};
   detail::known_times times;
@@ -398,6 +413,19 @@ MEGANEURA_INLINE extraction choose(saturated_graph& all, const optimize_options&
   for (const shape& each : sizes) {
     detail::left_out more = without;
     more.gradients.push_back(each);
+    attempt(more);
+  }
+  std::vector<shape> others;
+  for (enode_id id{0}; id < static_cast<enode_id>(all.graph.node_count()); ++id) {
+    const shape* space = detail::gradient_space(all.graph, id);
+    if (space == nullptr || std::ranges::find(sizes, *space) != sizes.end()) continue;
+    const auto [batch, queries, channels, keys, width] = all.graph.get<attention_attribute>(id).sizes();
+    const bool are_few = 4 * static_cast<double>(batch * queries * keys) < options.device.cache_bytes / 4;
+    if (!are_few && std::ranges::find(others, *space) == others.end()) others.push_back(*space);
+  }
+  for (const shape& each : others) {
+    detail::left_out more = without;
+    more.beside_gradients.push_back(each);
     attempt(more);
   }
   return best;

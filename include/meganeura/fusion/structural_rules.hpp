@@ -42,6 +42,7 @@ enum class structural : std::uint8_t {
   fuse_attention,
   attention_weights,
   attention_gradients,
+  prepare_rows,
   exchange_sums,
   split_sum,
   split_filter,
@@ -97,6 +98,8 @@ inline constexpr structural_info structural_rules[] = {
     {structural::attention_weights, "attention_weights", "attention", exactness::reassociates},
     // the products and rows that are its gradients
     {structural::attention_gradients, "attention_gradients", "attention", exactness::reassociates},
+    // rows that several of its workgroups go through
+    {structural::prepare_rows, "prepare_rows", "attention", exactness::reassociates},
     // a row's sum of a product and its weights, as that of what the product multiplies
     {structural::exchange_sums, "exchange_sums", "attention", exactness::reassociates},
     // a product with few results and a long sum
@@ -222,6 +225,10 @@ struct fuse_attention : structural_rule<structural::fuse_attention, op::matmul> 
 // The gradients of such an attention, which know of its rows what two numbers say: neither weights nor their gradients
 // need be stored.
 struct attention_gradients : structural_rule<structural::attention_gradients, op::attention> {
+  static void apply(implementation_pass& pass, enode_id id);
+};
+// Rows that every workgroup of an attention on matrix units turns into f16 terms: by a kernel before it, once.
+struct prepare_rows : structural_rule<structural::prepare_rows, op::attention> {
   static void apply(implementation_pass& pass, enode_id id);
 };
 // The gradient of a softmax, weights * (x - sum of weights * x along the row), where x is a product and that of the

@@ -261,20 +261,23 @@ struct matmul_attribute {
 
 /// How attention is cut up for matrix units; on multiply-add (fma) its kernel chooses for itself. A workgroup of
 /// `subgroups` goes through the keys of 16 rows of queries a subgroup, `keys` at a time; of these each of `parts`
-/// subgroups takes an equal share for the same rows, of which there are then as many times fewer.
+/// subgroups takes an equal share for the same rows, of which there are then as many times fewer. `prepared`: rows that
+/// several workgroups go through (keys and values; for gradients of these queries and gradients) come as
+/// op::prepare_rows makes them, as two operands more.
 struct attention_schedule {
   product_arithmetic arithmetic = product_arithmetic::fma;
   std::uint32_t subgroups = 0, parts = 1, keys = 0;
+  bool prepared = false;
 
   [[nodiscard]] constexpr bool is_on_units() const { return arithmetic != product_arithmetic::fma; }
   [[nodiscard]] constexpr std::uint32_t terms() const { return arithmetic == product_arithmetic::split ? 2 : 1; }
   static void each(auto& self, auto visit) {
     visit("arithmetic", self.arithmetic), visit("subgroups", self.subgroups), visit("parts", self.parts),
-        visit("keys", self.keys);
+        visit("keys", self.keys), visit("prepared", self.prepared);
   }
   friend bool operator==(const attention_schedule&, const attention_schedule&) = default;
 };
-/// "split 8 subgroups parts 2 keys 64"; "fma".
+/// "split 8 subgroups parts 2 keys 64", "rounded 4 subgroups parts 1 keys 32 prepared"; "fma".
 [[nodiscard]] std::string to_string(const attention_schedule& value);
 
 /// What a kernel of attention computes: its rows, or what gradients of these are for queries, or for keys and values.
@@ -295,6 +298,8 @@ enum class attention_form : std::uint8_t { output, query_gradient, key_gradients
 /// (argument 0), of p[k] (dp[k] - mean) (argument 1) and of what arguments 1, 2, ... of `score` are or would be (2, 3,
 /// ...). Results: out[b, q, w] = sum over k of ds[k] * key[b, k, w]; or out[b, k, w] = sum over q of
 /// ds * query[b, q, w] and, further, out[b, k, c] = sum over q of p * gradient[b, q, c].
+///
+/// The last two accesses and operands of a prepared schedule are those of prepared rows, which they number.
 struct attention_attribute {
   shape space;
   int batch_axes = 0, query_axes = 0, channel_axes = 0, key_axes = 0, width_axes = 0;
@@ -309,6 +314,8 @@ struct attention_attribute {
   [[nodiscard]] const index_map& key() const { return accesses[1]; }
   [[nodiscard]] const index_map& values() const { return accesses[2]; }
   [[nodiscard]] const index_map& gradient() const { return accesses[3]; }
+  /// The first and second of prepared rows.
+  [[nodiscard]] const index_map& prepared(std::size_t which) const { return accesses[accesses.size() - 2 + which]; }
   /// How many accesses are those of operands in their order; behind them are the score's.
   [[nodiscard]] std::size_t own_accesses() const { return form == attention_form::output ? 3 : 6; }
   [[nodiscard]] const index_map& of_argument(int number) const {
@@ -331,6 +338,39 @@ struct attention_attribute {
         visit("form", self.form), visit("further", self.further);
   }
   friend bool operator==(const attention_attribute&, const attention_attribute&) = default;
+};
+
+/// How many there are, where an access numbers what it reads, without gaps.
+[[nodiscard]] constexpr std::int64_t count_of(const index_map& numbers, const shape& space) {
+  std::int64_t last = 0;
+  for (int axis = 0; axis < space.rank(); ++axis) last += (space[axis] - 1) * numbers.strides[axis];
+  return last + 1;
+}
+
+/// Rows of `space`, whose last axes lie along a row, as f16 terms: each times a power of two that brings its largest to
+/// [2^14, 2^15). The result, of u32, has them one behind the other, each as `terms` times `padded` / 2 pairs, zeros
+/// behind its end; of two terms both of four numbers lie side by side, and the second counts 2^-11. Behind all of them
+/// are the inverses of their factors, as f32: 0 for zeros, infinity for a row that has none, as f16 cannot hold it.
+/// `by_columns`: nor has one a row in whose neighbourhood a
+/// column is so far below others that its digits would be lost.
+struct prepare_attribute {
+  shape space;
+  int row_axes = 0;  // of those before the last axes
+  index_map access;
+  std::uint32_t terms = 1, padded = 0;
+  bool by_columns = false;
+
+  [[nodiscard]] std::int64_t rows() const {
+    std::int64_t count = 1;
+    for (int axis = 0; axis < row_axes; ++axis) count *= space[axis];
+    return count;
+  }
+  [[nodiscard]] std::int64_t words() const { return rows() * (std::int64_t{terms} * padded / 2 + 1); }
+  static void each(auto& self, auto visit) {
+    visit("space", self.space), visit("row_axes", self.row_axes), visit("access", self.access),
+        visit("terms", self.terms), visit("padded", self.padded), visit("by_columns", self.by_columns);
+  }
+  friend bool operator==(const prepare_attribute&, const prepare_attribute&) = default;
 };
 
 /// A primitive, said by what it carries, read from its dense operands, which come first. `space` is what the primitive
@@ -404,7 +444,7 @@ constexpr auto with_kinds(List list) {
 
 using all_attributes = decltype(with_kinds<0>(
     attribute_list<no_attribute, leaf_attribute, constant_attribute, random_attribute, map_attribute, view_attribute,
-                   optimizer_attribute, region_attribute, attention_attribute, result_attribute>()));
+                   optimizer_attribute, region_attribute, attention_attribute, prepare_attribute, result_attribute>()));
 
 }  // namespace detail
 

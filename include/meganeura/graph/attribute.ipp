@@ -25,7 +25,8 @@ MEGANEURA_INLINE std::string to_string(product_arithmetic value) {
 MEGANEURA_INLINE std::string to_string(const attention_schedule& value) {
   const std::string name = to_string(value.arithmetic);
   if (!value.is_on_units()) return name;
-  return fmt::format("{} {} subgroups parts {} keys {}", name, value.subgroups, value.parts, value.keys);
+  return fmt::format("{} {} subgroups parts {} keys {}{}", name, value.subgroups, value.parts, value.keys,
+                     value.prepared ? " prepared" : "");
 }
 
 MEGANEURA_INLINE std::string to_string(attention_form value) {
@@ -187,6 +188,10 @@ struct attribute_printer {
                        a.batch_axes, a.query_axes, a.channel_axes, a.key_axes, a.width_axes, to_string(a.score),
                        to_string(a.weight), a.form == attention_form::output && !a.further.empty() ? " statistics" : "",
                        schedule);
+  }
+  std::string operator()(const prepare_attribute& a) const {
+    return fmt::format("space=[{}] rows={} terms {} of {}{}", fmt::join(a.space, ","), a.row_axes, a.terms, a.padded,
+                       a.by_columns ? " by columns" : "");
   }
   template <class Attribute>
   std::string operator()(const implementation_of<Attribute>& a) const {

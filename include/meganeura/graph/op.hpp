@@ -46,7 +46,8 @@ enum class op : std::uint8_t {
   matmul,     // contract with strided operands and an epilogue program
   convolve,   // convolution with an epilogue program
   attention,  // two products and the softmax between them: scores of queries and keys weigh values
-  result,     // one of the values that its operand, an implementation with several, stores
+  prepare_rows,  // rows as f16 terms, as attention on matrix units reads them
+  result,        // one of the values that its operand, an implementation with several, stores
 };
 
 inline constexpr int op_count = static_cast<int>(op::result) + 1;
@@ -149,6 +150,7 @@ inline constexpr op_info op_table[op_count] = {
     {op::matmul, "matmul", -1, op_stage::implementation, true, 0, op::contract},
     {op::convolve, "convolve", -1, op_stage::implementation, true, 0, op::convolution},
     {op::attention, "attention", -1, op_stage::implementation, true},
+    {op::prepare_rows, "prepare_rows", 1, op_stage::implementation, true},
     {op::result, "result", 1, op_stage::projection},
 };
 static_assert(

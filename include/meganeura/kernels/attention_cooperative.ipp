@@ -33,7 +33,7 @@ class attention_on_units : public attention_kernel {
         key_(k, plan_operand(scores_of(node), false), "key", s_.keys, s_.terms(), unit_),
         values_(k, plan_operand(values_of(node), false), "values", s_.keys, s_.terms(), unit_),
         staged_(k.shared<spirv::u32x2>(fusion::staged_elements(s_, node.form, width_, channel_count_, device))),
-        factors_(k.shared<spirv::f32>(rows_ + s_.keys + values_.padded())),
+        factors_(k.shared<spirv::f32>(rows_ + s_.keys + (s_.prepared ? s_.keys : values_.padded()))),
         totals_(k.shared<spirv::f32>(2 * s_.subgroups * unit_.m)),
         notes_(k.shared<spirv::u32>(values_.padded() + 4)) {
     bind_others(types);
@@ -58,13 +58,22 @@ class attention_on_units : public attention_kernel {
     key_.begin(staged_, Rows<u32x2>::keeps_operands ? 0 : query_.staged_size());
     values_.begin(staged_, (Rows<u32x2>::keeps_operands ? 0 : query_.staged_size()) + key_.staged_size());
 
+    read_prepared(key_, 0, index_), read_prepared(values_, 1, index_);
     query_.fetch(first_query_), key_.fetch(0u), values_.fetch(0u);
     clear_notes();
     k_.barrier();
     stage_by_rows(query_, 0);
+    if (s_.prepared) find_unit();
     k_.barrier();
     begin();
-    add_up_until_all_fits();
+    if (s_.prepared) {
+      use_unit();
+      clear_sums();
+      k_.barrier();
+      add_up();
+    } else {
+      add_up_until_all_fits();
+    }
     k_.if_(
         notes_.load(values_.padded() + without) != 0u, [&] { store_one_by_one(); }, [&] { finish(); });
   }
@@ -82,6 +91,7 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
   [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+  [[nodiscard]] std::uint32_t first_value_factor() const { return rows_ + s_.keys; }
 
   void clear_notes() {
     for_each_below(k_, index_, values_.padded() + 4, [&](const spirv::u32& at) { notes_[at] = spirv::u32(0); });
@@ -105,6 +115,59 @@ class attention_on_units : public attention_kernel {
     for (std::uint32_t i = 0; i < fragments_of_channels(); ++i) weighed_.push_back(units_.zero());
   }
 
+  void clear_sums() {
+    units_.each_row([&](const auto& slot, const spirv::u32&) {
+      units_.set(*largest_, slot, nothing), units_.set(*total_, slot, spirv::f32(0));
+    });
+    for (const sums& each : weighed_) units_.clear(each);
+  }
+
+  // Of all values that come prepared the largest inverse of a row's factor, which weights count, and whether another
+  // one is below 2^-14 of it: their weights would lose digits. Nothing helps where it is below 2^-28.
+  void find_unit() {
+    using namespace spirv;
+    const var<u32> largest = k_.variable<u32>(), least = k_.variable<u32>();
+    for_each_below(k_, index_, key_count_, [&](const u32& row) {
+      const u32 inverse = bitcast<u32>(values_.inverse(row));
+      largest = max(largest.load(), inverse);
+      k_.if_(inverse != 0u, [&] { least = max(least.load(), ~inverse); });
+    });
+    static_cast<void>(notes_[0u].atomic_max(largest.load()));
+    static_cast<void>(notes_[1u].atomic_max(least.load()));
+  }
+  void use_unit() {
+    using namespace spirv;
+    const u32 largest = notes_.load(0u), least = ~notes_.load(1u);
+    unit_of_values_ = bitcast<f32>(largest);
+    least_in_unit_ = *unit_of_values_ * f32(0x1p-14f);
+    is_low_ = bitcast<f32>(least) < *least_in_unit_;
+    k_.if_(largest == infinity_bits || bitcast<f32>(least) < *unit_of_values_ * f32(0x1p-28f), [&] { note(without); });
+  }
+
+  // With the factors of their channels, or prepared, with those of rows, which weights make up for. Values so far below
+  // others of all their channel that digits would be lost have none.
+  void stage_values(const spirv::u32& first_key) {
+    using namespace spirv;
+    if (!s_.prepared) {
+      const var<u32x4> largest = k_.variable<u32x4>();  // of what this invocation has of a block
+      largest = u32x4(0u);
+      values_.each([&](const u32& row, const u32& four, const f32x4& x) {
+        const f32x4 scaled = x * *channel_factors_;
+        values_.stage(row, four, scaled, true);
+        largest = max(largest.load(), magnitudes(scaled));
+      });
+      const u32x4 found = largest.load();
+      for (std::uint32_t c = 0; c < 4; ++c)
+        k_.if_(found[c] != 0u && found[c] < (127u - 12) << 23, [&] { note(without); });
+      return;
+    }
+    const f32 per_unit = bitcast<f32>(u32(254u << 23) - bitcast<u32>(*unit_of_values_));
+    k_.if_(*is_low_, [&] { values_.lower(first_key, *least_in_unit_); });
+    values_.stage_prepared([&](const u32& row, const f32& inverse) {
+      factors_[row + first_value_factor()] = max(inverse, *least_in_unit_) * per_unit;
+    });
+  }
+
   // Factors of channels by the first block of their values, or by all of them where these do not do.
   void add_up_until_all_fits() {
     using namespace spirv;
@@ -113,10 +176,7 @@ class attention_on_units : public attention_kernel {
               [&] {
                 tries = tries.load() + 1u;
                 scale_channels(whole.load() != 0u);
-                units_.each_row([&](const auto& slot, const u32&) {
-                  units_.set(*largest_, slot, nothing), units_.set(*total_, slot, f32(0));
-                });
-                for (const sums& each : weighed_) units_.clear(each);
+                clear_sums();
                 add_up();
                 u32 largest = 0;
                 for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
@@ -172,9 +232,7 @@ class attention_on_units : public attention_kernel {
         0, key_count_, s_.keys,
         [&](const u32& first_key) {
           stage_by_rows(key_, first_key_factor());
-          values_.each([&](const u32& row, const u32& four, const f32x4& x) {
-            values_.stage(row, four, x * *channel_factors_, true);
-          });
+          stage_values(first_key);
           const u32 next = first_key + s_.keys;
           k_.if_(next < key_count_, [&] { key_.fetch(next), values_.fetch(next); });
           k_.barrier();
@@ -252,12 +310,14 @@ class attention_on_units : public attention_kernel {
         return sum * units_.at(*shrinking_, slot);
       });
     }
-    for (const sums& each : scores_) {
-      units_.update(each, [&](const auto& slot, const u32&, const u32&, const f32& value) {
+    for (std::uint32_t j = 0; j < scores_.size(); ++j) {
+      units_.update(scores_[j], [&](const auto& slot, const u32&, const u32& column, const f32& value) {
         const f32 from_largest = value - units_.at(*seen_, slot);
         const f32 part = s_.terms() == 1 ? rounded_exp(from_largest, shift) : exp_below(from_largest, shift);
         units_.set(*total_, slot, units_.at(*total_, slot) + part);
-        return weight(value, part);
+        const f32 whole = weight(value, part);
+        if (!s_.prepared) return whole;
+        return whole * factors_.load(part_ * keys_each() + j * unit_.n + column + first_value_factor());
       });
     }
   }
@@ -315,7 +375,8 @@ class attention_on_units : public attention_kernel {
       total = total + totals_.load(own + all_rows) * factor;
     }
     std::vector<f32> of_four;
-    for (std::uint32_t c = 0; c < 4; ++c) of_four.push_back(factors_.load(four * 4u + (c + first_channel_factor())));
+    for (std::uint32_t c = 0; c < 4; ++c)
+      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_channel_factor())));
     store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
     k_.if_(four == 0u, [&] {
       constexpr float unshift = 1.0f / static_cast<float>(1u << shift);
@@ -371,14 +432,17 @@ class attention_on_units : public attention_kernel {
   units units_;
   f16_rows query_, key_, values_;
   spirv::memory<spirv::u32x2> staged_;
-  spirv::memory<spirv::f32> factors_;  // the inverses of rows', of a block's keys', of channels'
-  spirv::memory<spirv::f32> totals_;   // of rows of subgroups: the largest scores, then the totals
-  spirv::memory<spirv::u32> notes_;    // channels' magnitudes; then what is noted
-  spirv::u32 index_, part_, row_;      // of the invocation; of the subgroup
+  // The inverses of rows', of a block's keys', of channels' or of a block's prepared values', in their unit.
+  spirv::memory<spirv::f32> factors_;
+  spirv::memory<spirv::f32> totals_;  // of rows of subgroups: the largest scores, then the totals
+  spirv::memory<spirv::u32> notes_;   // channels' magnitudes; then what is noted
+  spirv::u32 index_, part_, row_;     // of the invocation; of the subgroup
   std::vector<fragments> rows_of_query_;
   std::vector<sums> scores_, weighed_;
   std::optional<row_values> query_factors_, largest_, seen_, shrinking_, total_;
   std::optional<spirv::f32x4> channel_factors_;
+  std::optional<spirv::f32> unit_of_values_, least_in_unit_;  // of those that come prepared
+  std::optional<spirv::boolean> is_low_;                      // whether some are below that
 };
 
 template <template <class> class Rows>

@@ -126,6 +126,7 @@ class attention_gradient_on_units : public attention_kernel {
 
   void place_all() {
     for (f16_rows* each : {&query_, &key_, &values_, &gradient_}) each->place(batch_, index_);
+    for (const int which : {0, 1}) read_prepared(other(which), static_cast<std::size_t>(which), index_);
     std::uint32_t at = 0;
     for (const int which : {0, 1}) {
       own(which).begin(staged_, at);

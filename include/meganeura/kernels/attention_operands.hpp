@@ -30,6 +30,7 @@ class row_block {
   /// `index`: of the invocation.
   void place(const spirv::u32& batch, const spirv::u32& index) {
     base_ = offset_of(plan_.batch, batch) + plan_.offset;
+    if (is_ragged()) first_row_ = k_.variable<spirv::u32>();
     const std::uint32_t threads = k_.local_size()[0], pieces = rows_ * lanes_;
     for (std::uint32_t done = 0; done < pieces; done += threads) {
       const spirv::u32 at = index + done;
@@ -37,14 +38,16 @@ class row_block {
       values_.push_back(k_.variable<spirv::f32x4>());
     }
   }
+  /// To look at what comes before each() would be to wait for it.
   void fetch(const spirv::u32& first_row) {
+    if (is_ragged()) first_row_->store(first_row);
     for (std::size_t i = 0; i < pieces_.size(); ++i) k_.if_(pieces_[i].needed, [&] { fetch_piece(i, first_row); });
   }
   /// body(row, four, values) for each piece of this invocation.
   template <class Body>
   void each(const Body& body) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, values_[i].load()); });
+      k_.if_(pieces_[i].needed, [&] { body(pieces_[i].row, pieces_[i].four, filled_up(i)); });
     }
   }
   /// One element in memory.
@@ -54,36 +57,48 @@ class row_block {
   [[nodiscard]] std::uint32_t lanes() const { return lanes_; }
   [[nodiscard]] spirv::kernel& owner() const { return k_; }
 
- private:
+ protected:
   struct piece {
     spirv::u32 row, four;
     spirv::boolean needed;
   };
+  [[nodiscard]] const std::vector<piece>& pieces() const { return pieces_; }
+  [[nodiscard]] spirv::u32 inside(const spirv::u32& row) const {
+    return is_ragged() ? min(row, spirv::u32(plan_.row_count - 1)) : row;
+  }
+
+ private:
   [[nodiscard]] bool reads_fours() const { return plan_.width == 4 && plan_.along_k; }
   // Lanes behind a row's end, where a row has a power of two of them.
   [[nodiscard]] bool is_filled() const { return lanes_ * 4 > plan_.k_count; }
 
+  [[nodiscard]] bool is_ragged() const { return plan_.row_count % rows_ != 0; }
+
   void fetch_piece(std::size_t i, const spirv::u32& first_row) {
     using namespace spirv;
-    const bool ragged = plan_.row_count % rows_ != 0;
-    const u32 row = first_row + pieces_[i].row;
-    const u32 start = base_ + offset_of(plan_.rows, ragged ? min(row, u32(plan_.row_count - 1)) : row);
-    const boolean inside = ragged ? row < plan_.row_count : boolean(true);
+    const u32 start = base_ + offset_of(plan_.rows, inside(first_row + pieces_[i].row));
     const u32 first = pieces_[i].four * 4u, last(plan_.k_count - 1);
     if (reads_fours()) {
       const u32 at = is_filled() ? min(first, last - 3u) : first;
-      const f32x4 four = from4_->load((start + offset_of(plan_.k, at)) >> 2u);
-      const boolean kept = is_filled() ? inside && first < plan_.k_count : inside;
-      values_[i].store(ragged || is_filled() ? select(vector(kept, kept, kept, kept), four, f32x4(0.0f)) : four);
+      values_[i].store(from4_->load((start + offset_of(plan_.k, at)) >> 2u));
       return;
     }
     std::vector<f32> parts;
-    for (std::uint32_t j = 0; j < 4; ++j) {
-      const u32 at = first + j;
-      const f32 value = from_.load(start + offset_of(plan_.k, is_filled() ? min(at, last) : at));
-      parts.push_back(select(is_filled() ? inside && at < plan_.k_count : inside, value, f32(0)));
-    }
+    for (std::uint32_t j = 0; j < 4; ++j)
+      parts.push_back(from_.load(start + offset_of(plan_.k, is_filled() ? min(first + j, last) : first + j)));
     values_[i].store(vector(parts[0], parts[1], parts[2], parts[3]));
+  }
+
+  // With zeros where there is nothing.
+  [[nodiscard]] spirv::f32x4 filled_up(std::size_t i) const {
+    using namespace spirv;
+    const f32x4 four = values_[i].load();
+    if (!is_ragged() && !is_filled()) return four;
+    const boolean is_row = is_ragged() ? first_row_->load() + pieces_[i].row < plan_.row_count : boolean(true);
+    const auto is_there = [&](std::uint32_t j) {
+      return is_filled() ? is_row && pieces_[i].four * 4u + j < plan_.k_count : is_row;
+    };
+    return select(vector(is_there(0), is_there(1), is_there(2), is_there(3)), four, f32x4(0.0f));
   }
 
   spirv::kernel& k_;
@@ -92,6 +107,7 @@ class row_block {
   std::optional<spirv::memory<spirv::f32x4>> from4_;
   std::uint32_t rows_, lanes_;
   spirv::u32 base_;
+  std::optional<spirv::var<spirv::u32>> first_row_;  // of what is on its way
   std::vector<piece> pieces_;
   std::vector<spirv::var<spirv::f32x4>> values_;
 };
@@ -171,8 +187,11 @@ class attention_kernel {
  protected:
   /// Of what the score's program reads, behind the bindings of the node's own operands.
   void bind_others(std::span<const dtype> types) {
-    for (std::size_t i = node_.own_accesses(); i < types.size(); ++i)
+    const std::size_t end = types.size() - (node_.schedule.prepared ? 2 : 0);
+    for (std::size_t i = node_.own_accesses(); i < end; ++i)
       others_.emplace_back(k_, types[i], "operand" + std::to_string(i));
+    for (std::size_t i = end; i < types.size(); ++i)
+      prepared_.push_back(k_.storage_buffer<spirv::u32>(i == end ? "first_prepared" : "second_prepared"));
   }
   /// And behind these, of its rows.
   void bind_output() {
@@ -268,6 +287,14 @@ class attention_kernel {
     (*statistics_)[at] = largest;
     (*statistics_)[at + row_count()] = spirv::f32(kernels::emit(k_, {scalar_op::divide, dtype::f32}, operands));
   }
+  /// Number `which` of the rows that come prepared, where they do: from there. Behind batch_.
+  template <class Rows>
+  void read_prepared(Rows& rows, std::size_t which, const spirv::u32& index) const {
+    if (!node_.schedule.prepared) return;
+    const index_map& numbers = node_.prepared(which);
+    rows.read_prepared(prepared_[which], static_cast<std::uint32_t>(count_of(numbers, node_.space)),
+                       group_offset(node_.space, numbers, 0, node_.batch_axes, batch_), index);
+  }
   [[nodiscard]] std::uint32_t row_count() const { return static_cast<std::uint32_t>(node_.sizes()[0]) * query_count_; }
 
   static inline const spirv::f32 nothing{-std::numeric_limits<float>::infinity()};
@@ -278,6 +305,7 @@ class attention_kernel {
 
  private:
   std::vector<bound_tensor> others_;
+  std::vector<spirv::memory<spirv::u32>> prepared_;
   std::optional<stored_rows> out_;
   std::optional<spirv::memory<spirv::f32>> statistics_;
 };

@@ -33,7 +33,25 @@ struct f16_scale {
   }
 };
 
-/// Rows of one operand as f16 terms in workgroup memory.
+/// write(term, pairs) of four numbers in one or two terms; `with_small`: see half_terms_of.
+template <class Write>
+void each_term(const spirv::f32x4& x, std::uint32_t terms, bool with_small, const Write& write) {
+  using namespace spirv;
+  const auto pairs = [](const f32& a, const f32& b, const f32& c, const f32& d) {
+    return u32x2(vector(pack_half(vector(a, b)), pack_half(vector(c, d))));
+  };
+  if (terms == 1) return write(0u, pairs(x[0], x[1], x[2], x[3]));
+  const half_terms of[] = {half_terms_of(x[0], with_small), half_terms_of(x[1], with_small),
+                           half_terms_of(x[2], with_small), half_terms_of(x[3], with_small)};
+  write(0u, pairs(of[0].high, of[1].high, of[2].high, of[3].high));
+  write(1u, pairs(of[0].low, of[1].low, of[2].low, of[3].low));
+}
+
+/// What stands for the inverse of a factor that there is none of: infinity.
+inline constexpr std::uint32_t infinity_bits = 0x7f800000;
+
+/// Rows of one operand as f16 terms in workgroup memory: made of f32 as they come, or as op::prepare_rows has made
+/// them.
 class f16_rows : public row_block {
  public:
   f16_rows(spirv::kernel& k, const matmul_operand& plan, std::string_view name, std::uint32_t rows, std::uint32_t terms,
@@ -47,19 +65,83 @@ class f16_rows : public row_block {
   void begin(const spirv::memory<spirv::u32x2>& staged, std::uint32_t at) { staged_ = staged, at_ = at; }
   /// `with_small`: see half_terms_of.
   void stage(const spirv::u32& row, const spirv::u32& four, const spirv::f32x4& x, bool with_small) const {
-    using namespace spirv;
-    const auto write = [&](std::uint32_t term, const f32x4& v) {
-      (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] =
-          vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));
-    };
-    // A row has a power of two of lanes, of which some are behind its end.
-    owner().if_(fours_ == lanes() ? boolean(true) : four < fours_, [&] {
-      if (terms_ == 1) return write(0, x);
-      const half_terms of[] = {half_terms_of(x[0], with_small), half_terms_of(x[1], with_small),
-                               half_terms_of(x[2], with_small), half_terms_of(x[3], with_small)};
-      write(0, vector(of[0].high, of[1].high, of[2].high, of[3].high));
-      write(1, vector(of[0].low, of[1].low, of[2].low, of[3].low));
+    owner().if_(is_inside(four), [&] {
+      each_term(x, terms_, with_small, [&](std::uint32_t term, const spirv::u32x2& pairs) {
+        (*staged_)[row * line_ + four + (at_ + term * rows_ * line_)] = pairs;
+      });
     });
+  }
+
+  /// From now on rows are read there, `count` of all in all, those of this batch from number `first` on. Those of a
+  /// block lie one behind the other: invocation `index` has each sixteen bytes of them.
+  void read_prepared(const spirv::memory<spirv::u32>& from, std::uint32_t count, const spirv::u32& first,
+                     const spirv::u32& index) {
+    using namespace spirv;
+    prepared_ = from, prepared_parts_ = owner().view<u32x4>(from);
+    prepared_count_ = count, first_prepared_ = first;
+    const std::uint32_t threads = owner().local_size()[0], parts = rows_ * parts_of_row();
+    for (std::uint32_t done = 0; done < parts; done += threads) {
+      const u32 at = index + done;
+      parts_.push_back({at / parts_of_row(), at % parts_of_row(), done + threads > parts ? at < parts : boolean(true)});
+      moved_.push_back(owner().variable<u32x4>());
+    }
+    for (std::uint32_t done = 0; done < rows_; done += threads) {
+      factors_.push_back({index + done, 0u, done + threads > rows_ ? index + done < rows_ : boolean(true)});
+      inverses_.push_back(owner().variable<f32>());
+    }
+  }
+  [[nodiscard]] bool is_prepared() const { return prepared_.has_value(); }
+  /// The inverse of a row's factor, of rows that are prepared.
+  [[nodiscard]] spirv::f32 inverse(const spirv::u32& row) const {
+    return spirv::bitcast<spirv::f32>(prepared_->load(first_prepared_ + row + prepared_count_ * (terms_ * fours_ * 2)));
+  }
+  /// Rows behind the last one are the last one, where they are prepared.
+  void fetch(const spirv::u32& first_row) {
+    if (!is_prepared()) return row_block::fetch(first_row);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      owner().if_(parts_[i].needed, [&] {
+        const spirv::u32 row = first_prepared_ + inside(first_row + parts_[i].row);
+        moved_[i] = prepared_parts_->load(row * parts_of_row() + parts_[i].four);
+      });
+    }
+    for (std::size_t i = 0; i < factors_.size(); ++i)
+      owner().if_(factors_[i].needed, [&] { inverses_[i] = inverse(inside(first_row + factors_[i].row)); });
+  }
+  /// Those that were fetched, which are prepared: stage(row, inverse) once a row.
+  template <class Stage>
+  void stage_prepared(const Stage& stage) const {
+    using namespace spirv;
+    const std::uint32_t second = terms_ == 1 ? 1 : rows_ * line_;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      owner().if_(parts_[i].needed, [&] {
+        const u32 to = parts_[i].row * line_ + parts_[i].four * (terms_ == 1 ? 2u : 1u);
+        const u32x4 part = moved_[i].load();
+        (*staged_)[to + at_] = vector(part[0], part[1]);
+        (*staged_)[to + (at_ + second)] = vector(part[2], part[3]);
+      });
+    }
+    for (std::size_t i = 0; i < factors_.size(); ++i)
+      owner().if_(factors_[i].needed, [&] { stage(factors_[i].row, inverses_[i].load()); });
+  }
+  /// Of those that were fetched from `first_row` on, rows whose inverse is below `least` become that much smaller.
+  void lower(const spirv::u32& first_row, const spirv::f32& least) const {
+    using namespace spirv;
+    const auto numbers = [](const u32& a, const u32& b) {
+      const f32x2 first = unpack_half(a), second = unpack_half(b);
+      return f32x4(vector(first[0], first[1], second[0], second[1]));
+    };
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const f32 own = inverse(inside(first_row + parts_[i].row));
+      owner().if_(parts_[i].needed && own < least, [&] {
+        const u32x4 part = moved_[i].load();
+        const f32x4 first = numbers(part[0], part[1]), second = numbers(part[2], part[3]), by(own / least);
+        std::vector<u32x2> pairs;
+        const auto collect = [&](std::uint32_t, const u32x2& each) { pairs.push_back(each); };
+        if (terms_ == 1) each_term(first * by, 1, true, collect), each_term(second * by, 1, true, collect);
+        if (terms_ == 2) each_term((first + second * f32x4(1.0f / 2048.0f)) * by, 2, true, collect);
+        moved_[i] = vector(pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]);
+      });
+    }
   }
   /// Where the fragment that begins there is staged.
   [[nodiscard]] staged_place fragment(std::uint32_t term, const spirv::u32& row, std::uint32_t along,
@@ -70,16 +152,37 @@ class f16_rows : public row_block {
   [[nodiscard]] std::uint32_t padded() const { return fours_ * 4; }
 
  private:
+  // A row has a power of two of lanes, of which some are behind its end.
+  [[nodiscard]] spirv::boolean is_inside(const spirv::u32& four) const {
+    return fours_ == lanes() ? spirv::boolean(true) : four < fours_;
+  }
+  // Of sixteen bytes: four numbers in two terms, or eight in one.
+  [[nodiscard]] std::uint32_t parts_of_row() const { return terms_ * fours_ / 2; }
+
   std::uint32_t fours_, line_, rows_, terms_;
   std::uint32_t at_ = 0;
   std::optional<spirv::memory<spirv::u32x2>> staged_;
+  std::optional<spirv::memory<spirv::u32>> prepared_;
+  std::optional<spirv::memory<spirv::u32x4>> prepared_parts_;
+  std::uint32_t prepared_count_ = 0;
+  spirv::u32 first_prepared_;
+  std::vector<piece> parts_, factors_;  // what this invocation moves of rows, and the rows whose factors it does
+  std::vector<spirv::var<spirv::u32x4>> moved_;
+  std::vector<spirv::var<spirv::f32>> inverses_;
 };
 
-/// Each row brought to f16's range; the inverse of its factor is kept. missing(): where a row has none.
+/// Each row as it is prepared, or brought to f16's range; the inverse of its factor is kept. missing(): where a row has
+/// none.
 template <class Units, class Missing>
 void stage_by_rows(spirv::kernel& k, const Units& units, const f16_rows& block,
                    const spirv::memory<spirv::f32>& factors, std::uint32_t first_factor, const Missing& missing) {
   using namespace spirv;
+  if (block.is_prepared()) {
+    return block.stage_prepared([&](const u32& row, const f32& inverse) {
+      factors[row + first_factor] = inverse;
+      k.if_(bitcast<u32>(inverse) == infinity_bits, missing);
+    });
+  }
   block.each([&](const u32& row, const u32& four, const f32x4& x) {
     const u32x4 of_four = magnitudes(x);
     const u32 here = max(max(of_four[0], of_four[1]), max(of_four[2], of_four[3]));

@@ -245,7 +245,7 @@ class cooperative_operand {
   }
 
   /// Sends for tile_k terms from first_k on, as step `step` of those on their way. `ends`: that may be beyond k, where
-  /// zeros are.
+  /// the last ones come again: to look at what comes would be to wait for it.
   void fetch(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     const spirv::u32 first = plan_.along_k ? first_k / unit : first_k;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -253,28 +253,24 @@ class cooperative_operand {
       const std::size_t to = step * pieces_.size() + i;
       if_needed(p, [&] {
         const spirv::u32 at = first + p.k;
-        const spirv::boolean inside = ends ? at < k_end() : spirv::boolean(true);
         const spirv::u32 last = ends ? min(at, spirv::u32(k_end() - 1)) : at;
         if constexpr (from_half) {
-          const spirv::u32x4 words = wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          words_[to].store(ends ? select(vector_of(inside), words, spirv::u32x4(0u)) : words);
+          words_[to].store(wide_half_->load(p.base + offset_of(k_groups_, last) + p.distance));
         } else if (grouped_) {
-          const spirv::f32x4 values = wide_->load(p.base + offset_of(k_groups_, last) + p.distance);
-          // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
-          floats_[to].store(ends && !start_ ? select(vector_of(inside), values, spirv::f32x4(0.0f)) : values);
+          floats_[to].store(wide_->load(p.base + offset_of(k_groups_, last) + p.distance));
           fetch_reads(p, step, first_k, ends);
         } else {
-          floats_[to].store(singles(p.row, at, ends));
+          floats_[to].store(singles(p.row, at));
         }
       });
     }
   }
 
-  /// Of the terms from first_k on.
+  /// Of the terms from first_k on; zeros behind the end of k.
   void stage(std::uint32_t step, const spirv::u32& first_k, bool ends) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if_needed(pieces_[i], [&] {
-        stage_piece(i, step);
+        stage_piece(i, step, first_k, ends);
         if (pieces_[i].statistic) add_statistic(i, step, first_k, ends);
       });
     }
@@ -543,14 +539,13 @@ class cooperative_operand {
   // Groups or terms of k, as pieces count them.
   [[nodiscard]] std::uint32_t k_end() const { return plan_.along_k ? ceil_div(plan_.k_count, unit) : plan_.k_count; }
 
-  // Separate loads for operands without aligned groups; behind the end of k zeros, or the last one again.
-  [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at, bool with_zeros) const {
+  // Separate loads for operands without aligned groups; behind the end of k the last one again.
+  [[nodiscard]] spirv::f32x4 singles(const spirv::u32& row, const spirv::u32& at) const {
     std::vector<spirv::f32> four;
     for (std::uint32_t j = 0; j < 4; ++j) {
       const spirv::u32 own = min(first_row_ + row + (plan_.along_k ? 0 : j), spirv::u32(plan_.row_count - 1));
       const spirv::u32 k = plan_.along_k ? at * unit + j : at, last = min(k, spirv::u32(plan_.k_count - 1));
-      const spirv::f32 value = element(own, last);
-      four.push_back(with_zeros ? select(k < plan_.k_count, value, spirv::f32(0)) : value);
+      four.push_back(element(own, last));
     }
     return vector(four[0], four[1], four[2], four[3]);
   }
@@ -558,13 +553,24 @@ class cooperative_operand {
     return vector(all, all, all, all);
   }
 
-  void stage_piece(std::size_t i, std::uint32_t step) {
+  // Whether each of a piece's elements is one of the operand's.
+  [[nodiscard]] spirv::value<spirv::scalar_kind::boolean, 4> inside(const piece& p, const spirv::u32& first_k) const {
+    const spirv::u32 at = (plan_.along_k ? first_k / unit : first_k) + p.k;
+    if (grouped_ || !plan_.along_k) return vector_of(at < k_end());
+    const auto is_below = [&](std::uint32_t j) { return at * unit + j < plan_.k_count; };
+    return vector(is_below(0), is_below(1), is_below(2), is_below(3));
+  }
+
+  void stage_piece(std::size_t i, std::uint32_t step, const spirv::u32& first_k, bool ends) {
     using namespace spirv;
     const piece& p = pieces_[i];
     if constexpr (from_half) {
-      (*staged_)[p.slot] = words_[step * pieces_.size() + i].load();
+      const u32x4 words = words_[step * pieces_.size() + i].load();
+      (*staged_)[p.slot] = ends ? select(inside(p, first_k), words, u32x4(0u)) : words;
     } else {
       f32x4 x = multiplied(i, step);
+      // What a prologue makes of the last element again is finite if that is, and meets zeros of the other operand.
+      if (ends && !start_) x = select(inside(p, first_k), x, f32x4(0.0f));
       if (p.factors) x = x * *p.factors;
       const auto pack = [&](const f32x4& v) {
         return vector(pack_half(vector(v[0], v[1])), pack_half(vector(v[2], v[3])));

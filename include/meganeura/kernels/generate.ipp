@@ -12,6 +12,7 @@
 #include <meganeura/kernels/generate.hpp>
 #include <meganeura/kernels/matmul_node.hpp>
 #include <meganeura/kernels/optimizer.hpp>
+#include <meganeura/kernels/prepare_rows.hpp>
 #include <meganeura/kernels/random.hpp>
 #include <meganeura/kernels/region.hpp>
 #include <meganeura/kernels/window.hpp>

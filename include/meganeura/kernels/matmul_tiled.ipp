@@ -54,9 +54,10 @@ class tile_loader {
     }
   }
 
-  void stage(const spirv::u32& buffer) {
+  /// What was fetched from first_k on.
+  void stage(const spirv::u32& buffer, const spirv::u32& first_k) {
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if_needed(pieces_[i], [&] { stage_piece(i, buffer * (tile_k_ * row_fours_)); });
+      if_needed(pieces_[i], [&] { stage_piece(i, buffer * (tile_k_ * row_fours_), first_k); });
     }
   }
 
@@ -77,37 +78,32 @@ class tile_loader {
     k_.if_(p.index < piece_count_, std::forward<Body>(body));
   }
 
+  [[nodiscard]] bool is_ragged() const { return plan_.k_count % tile_k_ != 0; }
+
+  // To look at what comes before it is staged would be to wait for it.
   void fetch_piece(std::size_t i, const spirv::u32& first_k) {
     const spirv::u32 at = first_k + pieces_[i].kk;
-    const bool ragged = plan_.k_count % tile_k_ != 0;
     const std::uint32_t last = plan_.k_count - (plan_.along_k ? plan_.width : 1);
-    const spirv::u32 clamped = ragged ? min(at, spirv::u32(last)) : at;
+    const spirv::u32 clamped = is_ragged() ? min(at, spirv::u32(last)) : at;
     const spirv::u32 offset = pieces_[i].base + offset_of(plan_.k, clamped);
-    // Beyond the last k both operands are zero, not just one: the other may hold an infinity.
-    const spirv::boolean inside = ragged ? at < plan_.k_count : spirv::boolean(true);
-    if (plan_.width == 4) {
-      const spirv::f32x4 value = from4_->load(offset >> 2u);
-      keep_inside(i, value, inside);
-    } else {
-      ones_[i].store(select(inside, from_.load(offset), spirv::f32(0)));
-    }
+    if (plan_.width == 4) fours_[i].store(from4_->load(offset >> 2u));
+    if (plan_.width == 1) ones_[i].store(from_.load(offset));
   }
 
-  void keep_inside(std::size_t i, const spirv::f32x4& value, const spirv::boolean& inside) {
-    if (inside.is_literal() && inside.bits != 0) return fours_[i].store(value);
-    fours_[i].store(vector(select(inside, value[0], spirv::f32(0)), select(inside, value[1], spirv::f32(0)),
-                           select(inside, value[2], spirv::f32(0)), select(inside, value[3], spirv::f32(0))));
-  }
-
-  void stage_piece(std::size_t i, const spirv::u32& start) {
+  void stage_piece(std::size_t i, const spirv::u32& start, const spirv::u32& first_k) {
     const piece& p = pieces_[i];
+    // Beyond the last k both operands are zero, not just one: the other may hold an infinity.
+    const spirv::boolean inside = is_ragged() ? first_k + p.kk < plan_.k_count : spirv::boolean(true);
+    const auto kept = [&](const spirv::f32& x) { return is_ragged() ? select(inside, x, spirv::f32(0)) : x; };
     if (plan_.width == 4 && !plan_.along_k) {
-      staged_[start + p.kk * row_fours_ + (p.row >> 2u)] = fours_[i].load();
+      const spirv::f32x4 four = fours_[i].load();
+      staged_[start + p.kk * row_fours_ + (p.row >> 2u)] =
+          is_ragged() ? vector(kept(four[0]), kept(four[1]), kept(four[2]), kept(four[3])) : four;
       return;
     }
     for (std::uint32_t j = 0; j < (plan_.along_k ? plan_.width : 1); ++j) {
       const spirv::f32 value = plan_.width == 4 ? fours_[i].load()[j] : ones_[i].load();
-      staged_.component(start + (p.kk + j) * row_fours_ + (p.row >> 2u), p.row & 3u) = value;
+      staged_.component(start + (p.kk + j) * row_fours_ + (p.row >> 2u), p.row & 3u) = kept(value);
     }
   }
 
@@ -279,8 +275,8 @@ MEGANEURA_INLINE kernel_dispatch make_tiled_matmul(const matmul_problem& problem
     const cascade_lengths lengths{.terms = s.tile_k, .straight = straight_product(sums.size())};
     for_summed(k, 0, k_count, step, lengths, running_sums(sums), [&](const u32& first_k) {
       const u32 buffer = s.buffers == 2 && k_count > step ? parity.load() : u32(0);
-      left.stage(buffer);
-      right.stage(buffer);
+      left.stage(buffer, first_k);
+      right.stage(buffer, first_k);
       k.barrier();
       const u32 next = first_k + step;
       k.if_(next < k_count, [&] {

@@ -41,6 +41,18 @@ struct half_terms {
   return x;
 }
 
+/// Likewise of any number of lanes, in turn. Every invocation of the workgroup.
+[[nodiscard]] inline spirv::u32 largest_by_memory(spirv::kernel& k, const spirv::memory<spirv::u32>& through,
+                                                  const spirv::u32& index, const spirv::u32& x, std::uint32_t lanes) {
+  through[index] = x;
+  k.barrier();
+  const spirv::u32 first = index / lanes * lanes;
+  spirv::u32 found = through.load(first);
+  for (std::uint32_t i = 1; i < lanes; ++i) found = max(found, through.load(first + i));
+  k.barrier();
+  return found;
+}
+
 /// Units of 16x16x16 in subgroups of 32. Of sums and of operand a lane l holds as component e the element at row
 /// l/4 + 8 (e/4), column 2 (l%4) + e%2 + 8 (e/2%2): profile_of tries that, as nothing promises it. So a row belongs to
 /// four neighbouring lanes, and sums become an operand component by component.
@@ -219,14 +231,7 @@ class emulated_rows : public emulated_unit<Element> {
   void release_operands() const { this->meet(); }
   [[nodiscard]] spirv::u32 index() const { return shuffles_ > 1 ? k_.index_by_subgroups(shuffles_) : k_.local_index(); }
   [[nodiscard]] spirv::u32 largest_of_lanes(const spirv::u32& x, std::uint32_t lanes) const {
-    if (lanes <= shuffles_) return largest_by_shuffles(k_, x, lanes);
-    lanes_[index()] = x;
-    k_.barrier();
-    const spirv::u32 first = index() / lanes * lanes;
-    spirv::u32 found = lanes_.load(first);
-    for (std::uint32_t i = 1; i < lanes; ++i) found = max(found, lanes_.load(first + i));
-    k_.barrier();
-    return found;
+    return lanes <= shuffles_ ? largest_by_shuffles(k_, x, lanes) : largest_by_memory(k_, lanes_, index(), x, lanes);
   }
 
  private:

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Rows that several workgroups of an attention go through, as f16 terms that are made once.
+#pragma once
+#include <meganeura/fusion/attention_rules.ipp>
+
+#include <cstddef>
+
+namespace meganeura::inline MEGANEURA_ABI::fusion {
+
+namespace detail {
+
+// From an attention on matrix units that makes such terms of its rows in each workgroup.
+class preparation_draft {
+ public:
+  preparation_draft(implementation_pass& pass, enode_id id)
+      : pass_(pass), g_(pass.graph()), id_(id), value_(g_.get<attention_attribute>(id)) {}
+
+  // Why there is none, or null when the node was added.
+  const char* add() {
+    class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
+    if (operands.size() + 2 > pass_.limits().buffers) return "too many operands";
+    if (const char* problem = choose_schedule()) return problem;
+    const class_id owner = g_.find(g_.node(id_).owner);
+    const bool by_keys = value_.form == attention_form::key_gradients;
+    const rule_mask why = bit(prepare_rows::rule) | g_.node(id_).reasons;
+    const std::size_t group_of_rows = by_keys ? queries : keys;
+    struct read_rows {
+      std::size_t access, along;
+    };
+    for (const auto& [access, along] : {read_rows{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}}) {
+      auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
+      rows.by_columns = access == 2;  // values are added up column by column
+      const class_id from = g_.operand(id_, access);
+      const class_id made = g_.add(op::prepare_rows, dtype::u32, {rows.words()}, rows, {&from, 1}, why);
+      pass_.introduce(made, owner);
+      value_.accesses.push_back(numbers);
+      value_.accesses.back().source = static_cast<int>(operands.size());
+      operands.push_back(made);
+    }
+    g_.add_to(owner, op::attention, value_, operands, why);
+    if (pass_.forced_schedule()) retire_others(owner);
+    return nullptr;
+  }
+
+ private:
+  // What computes the same without prepared rows, and of several results each.
+  void retire_others(class_id owner) {
+    class_list classes{owner};
+    for (const enode_id reader : g_[owner].parents) {
+      if (!g_.node(reader).dead && g_.node(reader).kind == op::result)
+        classes.push_back(g_.find(g_.node(reader).owner));
+    }
+    for (const class_id each : classes) {
+      const node_list nodes = g_[each].nodes;
+      for (const enode_id other : nodes) {
+        if (g_.node(other).kind == op::matmul || other == id_) g_.retire(other);
+      }
+    }
+  }
+
+  static constexpr std::size_t queries = 1, channels = 2, keys = 3, width = 4;  // groups of axes
+
+  // The quickest, if it saves anything; or where one is asked for, that one, if its number is odd.
+  const char* choose_schedule() {
+    const device_profile& device = pass_.device();
+    const product_arithmetic arithmetic = value_.schedule.arithmetic;
+    if (const auto forced = pass_.forced_schedule()) {
+      value_.schedule.prepared = *forced % 2 == 1;
+      return value_.schedule.prepared && fits(value_.schedule, value_, device) ? nullptr : "another one is asked for";
+    }
+    const std::int64_t rows = value_.schedule.subgroups / value_.schedule.parts * device.unit.m;
+    if (value_.sizes()[value_.form == attention_form::key_gradients ? 3 : 1] < 2 * rows)
+      return "few workgroups read the same rows";
+    const double before = time_of(value_, device).alone;
+    value_.schedule.prepared = true;
+    const attention_choice best = best_attention(value_, arithmetic, device);
+    value_.schedule = best.schedule;
+    return best.seconds < before ? nullptr : "it would save nothing";
+  }
+
+  // How rows of that access are prepared, and their numbers over the attention's loops: what they do not depend on
+  // they have once.
+  [[nodiscard]] std::pair<prepare_attribute, index_map> rows_of(const index_map& access, std::size_t group_of_rows,
+                                                                std::size_t along) const {
+    prepare_attribute made;
+    made.terms = value_.schedule.terms();
+    made.padded = padded(static_cast<std::uint32_t>(value_.sizes()[along]), pass_.device().unit);
+    small_vector<int, max_rank> from;
+    const auto counts = value_.axes();
+    const auto collect = [&](std::size_t wanted, bool once) {
+      int axis = 0;
+      for (std::size_t group = 0; group < counts.size(); ++group) {
+        for (int i = 0; i < counts[group]; ++i, ++axis) {
+          if (group == wanted && (!once || access.strides[axis] != 0)) from.push_back(axis);
+        }
+      }
+    };
+    collect(0, true), collect(group_of_rows, false);
+    made.row_axes = static_cast<int>(from.size());
+    index_map numbers;
+    std::int64_t stride = 1;
+    for (std::size_t i = from.size(); i-- > 0; stride *= value_.space[from[i]]) numbers.strides[from[i]] = stride;
+    collect(along, false);
+    made.access.source = 0, made.access.offset = access.offset;
+    for (const int axis : from) {
+      made.access.strides[made.space.rank()] = access.strides[axis];
+      made.space.push_back(value_.space[axis]);
+    }
+    return {made, numbers};
+  }
+
+  implementation_pass& pass_;
+  engine& g_;
+  enode_id id_;
+  attention_attribute value_;
+};
+
+MEGANEURA_INLINE void prepare_rows::apply(implementation_pass& pass, enode_id id) {
+  const engine& g = pass.graph();
+  const attention_schedule& schedule = g.get<attention_attribute>(id).schedule;
+  if (!schedule.is_on_units() || schedule.prepared) return;
+  if (const char* problem = preparation_draft(pass, id).add()) {
+    const class_id owner = g.find(g.node(id).owner);
+    pass.note_missed({owner, owner, rule, problem});
+  } else {
+    pass.note_applied(rule);
+  }
+}
+
+// Beside memory's time invocations wait for each other's magnitudes: 1.2 us, as found on an H100.
+MEGANEURA_INLINE kernel_time kernel_family<op::prepare_rows>::time(const engine& g, enode_id id,
+                                                                   const device_profile& device) {
+  kernel_time found = streaming_time(bytes_of(g, g.find(g.node(id).owner)) + bytes_of_operands(g, id), device);
+  found.alone += 0.5 * device.rounded.once;
+  return found;
+}
+
+}  // namespace detail
+
+}  // namespace meganeura::inline MEGANEURA_ABI::fusion
