@@ -103,6 +103,8 @@ class interpreter<Real>::definitions {
         return convolve(id);
       case op::attention:
         return attention(id);
+      case op::prepare_rows:
+        return unwritten(graph_.results(id)[0]);  // attention reads the rows themselves here
       case op::result:
         return result(id);
       case op::assign:
