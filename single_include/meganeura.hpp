@@ -2607,8 +2607,8 @@ struct attention_attribute {
 /// [2^14, 2^15). The result, of u32, has them one behind the other, each as `terms` times `padded` / 2 pairs, zeros
 /// behind its end; of two terms both of four numbers lie side by side, and the second counts 2^-11. Behind all of them
 /// are the inverses of their factors, as f32: 0 for zeros, infinity for a row that has none, as f16 cannot hold it.
-/// `by_columns`: nor has one a row in whose neighbourhood a
-/// column is so far below others that its digits would be lost.
+/// `by_columns`: nor has one a row in whose neighbourhood a column is so far below others that its digits would be
+/// lost.
 struct prepare_attribute {
   shape space;
   int row_axes = 0;  // of those before the last axes
@@ -32287,6 +32287,8 @@ inline void check(const device_profile& device) {
   positive("compute_units", device.compute_units);
   positive("split_terms", static_cast<double>(device.split_terms));
   positive("bandwidth", device.bandwidth);
+  positive("cache_bytes", device.cache_bytes);
+  positive("memory_share", device.memory_share);
   positive("scalar_flops", device.scalar_flops);
   positive("matmul_flops", device.matmul_flops);
   positive("matrix_flops", device.matrix_flops);
@@ -45002,7 +45004,13 @@ class preparation_draft {
     struct read_rows {
       std::size_t access, along;
     };
-    for (const auto& [access, along] : {read_rows{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}}) {
+    const read_rows both[] = {{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}};
+    for (const auto& [access, along] : both) {
+      const prepare_attribute rows = rows_of(value_.accesses[access], group_of_rows, along).first;
+      if (static_cast<std::uint64_t>(4 * rows.words()) > pass_.device().max_binding_bytes)
+        return "prepared rows would be larger than the device binds";
+    }
+    for (const auto& [access, along] : both) {
       auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
       rows.by_columns = access == 2;  // values are added up column by column
       const class_id from = g_.operand(id_, access);

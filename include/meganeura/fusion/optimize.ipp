@@ -89,6 +89,8 @@ inline void check(const device_profile& device) {
   positive("compute_units", device.compute_units);
   positive("split_terms", static_cast<double>(device.split_terms));
   positive("bandwidth", device.bandwidth);
+  positive("cache_bytes", device.cache_bytes);
+  positive("memory_share", device.memory_share);
   positive("scalar_flops", device.scalar_flops);
   positive("matmul_flops", device.matmul_flops);
   positive("matrix_flops", device.matrix_flops);

@@ -27,7 +27,13 @@ class preparation_draft {
     struct read_rows {
       std::size_t access, along;
     };
-    for (const auto& [access, along] : {read_rows{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}}) {
+    const read_rows both[] = {{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}};
+    for (const auto& [access, along] : both) {
+      const prepare_attribute rows = rows_of(value_.accesses[access], group_of_rows, along).first;
+      if (static_cast<std::uint64_t>(4 * rows.words()) > pass_.device().max_binding_bytes)
+        return "prepared rows would be larger than the device binds";
+    }
+    for (const auto& [access, along] : both) {
       auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
       rows.by_columns = access == 2;  // values are added up column by column
       const class_id from = g_.operand(id_, access);

@@ -351,8 +351,8 @@ struct attention_attribute {
 /// [2^14, 2^15). The result, of u32, has them one behind the other, each as `terms` times `padded` / 2 pairs, zeros
 /// behind its end; of two terms both of four numbers lie side by side, and the second counts 2^-11. Behind all of them
 /// are the inverses of their factors, as f32: 0 for zeros, infinity for a row that has none, as f16 cannot hold it.
-/// `by_columns`: nor has one a row in whose neighbourhood a
-/// column is so far below others that its digits would be lost.
+/// `by_columns`: nor has one a row in whose neighbourhood a column is so far below others that its digits would be
+/// lost.
 struct prepare_attribute {
   shape space;
   int row_axes = 0;  // of those before the last axes
