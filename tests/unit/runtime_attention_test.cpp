@@ -113,7 +113,7 @@ bool has_units() { return profile_of(support::shared_device()).fragments_by_rows
 std::vector<way> on_units() {
   std::vector<way> found;
   for (const precision accuracy : {precision::exact, precision::fast}) {
-    for (std::size_t i = 0; i < (has_units() ? 56u : 4u); ++i)
+    for (std::size_t i = 0; i < (has_units() ? 56u : 2u); ++i)
       found.push_back({.accuracy = accuracy, .schedule = i, .small_units = true});
   }
   return found;
