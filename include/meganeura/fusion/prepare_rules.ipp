@@ -30,8 +30,7 @@ class preparation_draft {
     const read_rows both[] = {{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}};
     for (const auto& [access, along] : both) {
       const prepare_attribute rows = rows_of(value_.accesses[access], group_of_rows, along).first;
-      if (static_cast<std::uint64_t>(4 * rows.words()) > pass_.device().max_binding_bytes)
-        return "prepared rows would be larger than the device binds";
+      if (4 * rows.words() > pass_.limits().tensor_bytes) return "prepared rows would be longer than a tensor may be";
     }
     for (const auto& [access, along] : both) {
       auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
