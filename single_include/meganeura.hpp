@@ -44997,27 +44997,21 @@ class preparation_draft {
     class_list operands(g_.operands(id_).begin(), g_.operands(id_).end());
     if (operands.size() + 2 > pass_.limits().buffers) return "too many operands";
     if (const char* problem = choose_schedule()) return problem;
-    const class_id owner = g_.find(g_.node(id_).owner);
     const bool by_keys = value_.form == attention_form::key_gradients;
-    const rule_mask why = bit(prepare_rows::rule) | g_.node(id_).reasons;
-    const std::size_t group_of_rows = by_keys ? queries : keys;
-    struct read_rows {
-      std::size_t access, along;
-    };
-    const read_rows both[] = {{by_keys ? 0u : 1u, width}, {by_keys ? 3u : 2u, channels}};
-    for (const auto& [access, along] : both) {
-      const prepare_attribute rows = rows_of(value_.accesses[access], group_of_rows, along).first;
-      if (static_cast<std::uint64_t>(4 * rows.words()) > pass_.device().max_binding_bytes)
-        return "prepared rows would be larger than the device binds";
+    const std::size_t of_rows = by_keys ? queries : keys;
+    prepared_rows both[] = {rows_of(by_keys ? 0 : 1, of_rows, width), rows_of(by_keys ? 3 : 2, of_rows, channels)};
+    for (const prepared_rows& each : both) {
+      if (4 * each.how.words() > pass_.limits().tensor_bytes)
+        return "prepared rows would be longer than a tensor may be";
     }
-    for (const auto& [access, along] : both) {
-      auto [rows, numbers] = rows_of(value_.accesses[access], group_of_rows, along);
-      rows.by_columns = access == 2;  // values are added up column by column
-      const class_id from = g_.operand(id_, access);
-      const class_id made = g_.add(op::prepare_rows, dtype::u32, {rows.words()}, rows, {&from, 1}, why);
+    const class_id owner = g_.find(g_.node(id_).owner);
+    const rule_mask why = bit(prepare_rows::rule) | g_.node(id_).reasons;
+    for (prepared_rows& each : both) {
+      const class_id from = g_.operand(id_, each.access);
+      const class_id made = g_.add(op::prepare_rows, dtype::u32, {each.how.words()}, each.how, {&from, 1}, why);
       pass_.introduce(made, owner);
-      value_.accesses.push_back(numbers);
-      value_.accesses.back().source = static_cast<int>(operands.size());
+      each.numbers.source = static_cast<int>(operands.size());
+      value_.accesses.push_back(each.numbers);
       operands.push_back(made);
     }
     g_.add_to(owner, op::attention, value_, operands, why);
@@ -45061,10 +45055,15 @@ class preparation_draft {
     return best.seconds < before ? nullptr : "it would save nothing";
   }
 
-  // How rows of that access are prepared, and their numbers over the attention's loops: what they do not depend on
-  // they have once.
-  [[nodiscard]] std::pair<prepare_attribute, index_map> rows_of(const index_map& access, std::size_t group_of_rows,
-                                                                std::size_t along) const {
+  // How rows of an access are prepared, and their numbers over the attention's loops: what they do not depend on they
+  // have once.
+  struct prepared_rows {
+    std::size_t access;
+    prepare_attribute how;
+    index_map numbers;
+  };
+  [[nodiscard]] prepared_rows rows_of(std::size_t number, std::size_t group_of_rows, std::size_t along) const {
+    const index_map& access = value_.accesses[number];
     prepare_attribute made;
     made.terms = value_.schedule.terms();
     made.padded = padded(static_cast<std::uint32_t>(value_.sizes()[along]), pass_.device().unit);
@@ -45089,7 +45088,8 @@ class preparation_draft {
       made.access.strides[made.space.rank()] = access.strides[axis];
       made.space.push_back(value_.space[axis]);
     }
-    return {made, numbers};
+    made.by_columns = number == 2;  // values are added up column by column
+    return {number, made, numbers};
   }
 
   implementation_pass& pass_;
@@ -58952,7 +58952,7 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t fragments_of_keys() const { return keys_each() / unit_.n; }
   [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
-  [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+  // Of channels, or of prepared rows of values.
   [[nodiscard]] std::uint32_t first_value_factor() const { return rows_ + s_.keys; }
 
   void clear_notes() {
@@ -59042,7 +59042,7 @@ class attention_on_units : public attention_kernel {
                 add_up();
                 u32 largest = 0;
                 for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
-                k_.if_(largest >= 0x7f800000u, [&] { note(overflow); });
+                k_.if_(largest >= infinity_bits, [&] { note(overflow); });
                 k_.barrier();
                 k_.if_(
                     whole.load() == 0u && notes_.load(values_.padded() + overflow) != 0u, [&] { whole = u32(1); },
@@ -59083,7 +59083,7 @@ class attention_on_units : public attention_kernel {
     channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
     for_each_below(k_, index_, values_.padded(), [&](const u32& at) {
       const u32 largest = notes_.load(at);
-      factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
+      factors_[at + first_value_factor()] = f16_scale(largest, target).inverse();
       k_.if_(whole && !f16_scale::exists(largest), [&] { note(without); });
     });
   }
@@ -59238,7 +59238,7 @@ class attention_on_units : public attention_kernel {
     }
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c)
-      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_channel_factor())));
+      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_value_factor())));
     store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
     k_.if_(four == 0u, [&] {
       constexpr float unshift = 1.0f / static_cast<float>(1u << shift);

@@ -93,8 +93,7 @@ bool has_units() { return profile_of(support::shared_device()).fragments_by_rows
 
 // Ways on matrix units: all that there are, or of emulated ones, which are slow, a few.
 std::vector<way> on_units() {
-  if (!has_units())
-    return {{.schedule = 0}, {.schedule = 1}, {.accuracy = precision::fast, .schedule = 1}};
+  if (!has_units()) return {{.schedule = 0}, {.schedule = 1}, {.accuracy = precision::fast, .schedule = 1}};
   std::vector<way> found;
   for (const precision accuracy : {precision::exact, precision::fast}) {
     for (std::size_t i = 0; i < 56; ++i) found.push_back({.accuracy = accuracy, .schedule = i});

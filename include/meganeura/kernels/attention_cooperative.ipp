@@ -90,7 +90,7 @@ class attention_on_units : public attention_kernel {
   [[nodiscard]] std::uint32_t fragments_of_keys() const { return keys_each() / unit_.n; }
   [[nodiscard]] std::uint32_t fragments_of_channels() const { return values_.padded() / unit_.n; }
   [[nodiscard]] std::uint32_t first_key_factor() const { return rows_; }
-  [[nodiscard]] std::uint32_t first_channel_factor() const { return rows_ + s_.keys; }
+  // Of channels, or of prepared rows of values.
   [[nodiscard]] std::uint32_t first_value_factor() const { return rows_ + s_.keys; }
 
   void clear_notes() {
@@ -180,7 +180,7 @@ class attention_on_units : public attention_kernel {
                 add_up();
                 u32 largest = 0;
                 for (const sums& each : weighed_) largest = max(largest, units_.largest(each));
-                k_.if_(largest >= 0x7f800000u, [&] { note(overflow); });
+                k_.if_(largest >= infinity_bits, [&] { note(overflow); });
                 k_.barrier();
                 k_.if_(
                     whole.load() == 0u && notes_.load(values_.padded() + overflow) != 0u, [&] { whole = u32(1); },
@@ -221,7 +221,7 @@ class attention_on_units : public attention_kernel {
     channel_factors_ = vector(of_four[0], of_four[1], of_four[2], of_four[3]);
     for_each_below(k_, index_, values_.padded(), [&](const u32& at) {
       const u32 largest = notes_.load(at);
-      factors_[at + first_channel_factor()] = f16_scale(largest, target).inverse();
+      factors_[at + first_value_factor()] = f16_scale(largest, target).inverse();
       k_.if_(whole && !f16_scale::exists(largest), [&] { note(without); });
     });
   }
@@ -376,7 +376,7 @@ class attention_on_units : public attention_kernel {
     }
     std::vector<f32> of_four;
     for (std::uint32_t c = 0; c < 4; ++c)
-      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_channel_factor())));
+      of_four.push_back(s_.prepared ? *unit_of_values_ : factors_.load(four * 4u + (c + first_value_factor())));
     store(first_query_ + row, four * 4u, weighed, total, vector(of_four[0], of_four[1], of_four[2], of_four[3]));
     k_.if_(four == 0u, [&] {
       constexpr float unshift = 1.0f / static_cast<float>(1u << shift);
